@@ -11,17 +11,17 @@ use futures_util::future::join_all;
 use provost_core::model::usage::Usage;
 use tokio::sync::watch;
 
+use crate::call_log::Ledger;
 use crate::context::Context;
 use crate::event::Event;
-use crate::holder::PlanHolder;
-use crate::ledger::Ledger;
 use crate::plan::{Plan, Readiness};
+use crate::plan_state::PlanHolder;
 use crate::provider::api::Key;
 use crate::provider::{Ask, Failure, Patience, Piece, Provider, Reply};
 use crate::tally::Tally;
 use crate::tool::{Catalogue, Spec};
 use crate::transcript::{Answered, Call, Message, Transcript};
-use crate::{cap, context, tool};
+use crate::{context, tool, truncate};
 
 /// Number of turns before the last that are announced to the model.
 const WARNING: u32 = 3;
@@ -376,7 +376,7 @@ impl Agent<'_> {
             false => self.ledger.end(number, &text),
         }
         let read_on = format!("read_output with call = {number} shows them");
-        let text = format!("call:{number} {word}\n{}", cap::middle(&text, room, &read_on));
+        let text = format!("call:{number} {word}\n{}", truncate::middle(&text, room, &read_on));
         Answered { id: call.id.clone(), call: number, tool: call.tool.clone(), text, failed }
     }
 }

@@ -14,13 +14,13 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use crate::agent::{Agent, Outcome, Run, Settings, Stop};
-use crate::cap;
+use crate::call_log::Ledger;
 use crate::event::Event;
-use crate::holder::PlanHolder;
-use crate::ledger::Ledger;
+use crate::plan_state::PlanHolder;
 use crate::provider::api::{Api, Dialect, Key, NotBuilt};
 use crate::tool::files::Workspace;
 use crate::tool::{Catalogue, topics};
+use crate::truncate;
 
 /// Longest report, in bytes; provost does not keep much more.
 const REPORT: usize = 24 * 1024;
@@ -240,7 +240,7 @@ pub fn report(run: &Run) -> String {
         1 => out.push_str("\n\nA final answer was refused once."),
         times => _ = write!(out, "\n\nA final answer was refused {times} times."),
     }
-    cap::middle(&out, REPORT, "the report was too long")
+    truncate::middle(&out, REPORT, "the report was too long")
 }
 
 /// Prints progress for people; the model's text is printed as it arrives.

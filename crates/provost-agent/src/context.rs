@@ -9,9 +9,9 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-use crate::cap;
 use crate::plan::Plan;
 use crate::transcript::{Answered, Call, Message, Transcript};
+use crate::truncate;
 
 /// Most failures that are kept, and most bytes of each.
 const FAILURES: usize = 3;
@@ -80,7 +80,7 @@ impl Context {
         let is_bad_end = text.starts_with("ended by signal")
             || text.strip_prefix("exit code ").is_some_and(|code| !code.starts_with('0'));
         if result.failed || is_bad_end {
-            let shown = cap::middle(result.text.trim(), FAILURE, "read_output shows it");
+            let shown = truncate::middle(result.text.trim(), FAILURE, "read_output shows it");
             keep(&mut self.failures, format!("{}: {shown}", result.tool), FAILURES);
         }
     }
@@ -144,13 +144,14 @@ impl Context {
             Message::User(_) => {}
             Message::Assistant { text, calls, .. } => {
                 if calls.is_empty() && !text.trim().is_empty() {
-                    keep(&mut self.lines, format!("you said: {}", cap::line(text, LINE)), LINES);
+                    keep(&mut self.lines, format!("you said: {}", truncate::line(text, LINE)), LINES);
                 }
             }
             Message::Results(results) => {
                 for result in results {
                     let text = result.text.lines().nth(1).unwrap_or_default();
-                    let line = format!("call:{} {}: {}", result.call, result.tool, cap::line(text, LINE));
+                    let line =
+                        format!("call:{} {}: {}", result.call, result.tool, truncate::line(text, LINE));
                     keep(&mut self.lines, line, LINES);
                 }
             }
@@ -203,9 +204,9 @@ pub(crate) fn shown(call: &Call) -> String {
         serde_json::Value::Object(entries) if entries.len() == 1 => {
             let only = entries.values().next();
             let text = only.and_then(serde_json::Value::as_str).map(str::to_owned);
-            cap::line(&text.unwrap_or_else(|| call.arguments.to_string()), LINE)
+            truncate::line(&text.unwrap_or_else(|| call.arguments.to_string()), LINE)
         }
-        other => cap::line(&other.to_string(), LINE),
+        other => truncate::line(&other.to_string(), LINE),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Works: an agent loop that knows its plan and does not take "done" for an answer.
 //!
 //! A [`Provider`](provider::Provider) answers, a [`Catalogue`](tool::Catalogue) of tools acts, a
-//! [`PlanHolder`](holder::PlanHolder) keeps the plan outside of the conversation, and
+//! [`PlanHolder`](plan_state::PlanHolder) keeps the plan outside of the conversation, and
 //! [`Agent::run`](agent::Agent::run) goes round until the plan is complete. A final answer with open steps
 //! or unverified postconditions is refused: it joins the transcript together with the plan as it stands,
 //! and the model goes on.
@@ -54,8 +54,8 @@
 pub mod plan;
 
 pub mod event;
-pub mod holder;
-pub mod ledger;
+pub mod plan_state;
+pub mod call_log;
 
 pub mod tool;
 
@@ -63,7 +63,7 @@ pub mod provider;
 pub mod transcript;
 
 pub mod agent;
-mod cap;
+mod truncate;
 mod context;
 mod tally;
 

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 use crate::Future;
 use crate::agent::{Agent, Outcome, Settings, Stop};
-use crate::holder::PlanHolder;
-use crate::ledger::Ledger;
+use crate::call_log::Ledger;
+use crate::plan_state::PlanHolder;
 use crate::provider::{Ask, Failure, Listener, Provider, Reply};
 use crate::tool::Catalogue;
 use crate::tool::files::Workspace;

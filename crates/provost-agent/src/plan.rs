@@ -1,7 +1,7 @@
 //! The agent's own plan: steps to do, and postconditions that must hold at the end.
 //!
 //! The plan lives outside the transcript, so shortening the transcript cannot lose it. The model changes it
-//! through tools only, by the rules of [`crate::holder`].
+//! through tools only, by the rules of [`crate::plan_state`].
 //!
 //! **Invariant:** a plan is ready if every step is over and every postcondition is answered. Only this
 //! module computes that.

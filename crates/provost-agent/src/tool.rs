@@ -19,8 +19,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::Future;
-use crate::holder::PlanHolder;
-use crate::ledger::Ledger;
+use crate::call_log::Ledger;
+use crate::plan_state::PlanHolder;
 use crate::tool::files::Workspace;
 
 /// What is said to the model about a tool.

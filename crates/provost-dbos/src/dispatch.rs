@@ -2,7 +2,7 @@
 
 use provost_core::fleet::work_item::Item;
 use provost_core::model::chain::PlanId;
-use provost_engine::site;
+use provost_engine::plan_context;
 use provost_store::postgres::{Dispatch, Param, Statement};
 use provost_store::{Effect, Fence};
 
@@ -24,7 +24,7 @@ impl Dispatch for Queues {
                     .to_owned(),
                 params: vec![
                     Param::Text(Some(plan.0.clone())),
-                    Param::Number(Some(at.0.saturating_sub(site::now().0).cast_signed())),
+                    Param::Number(Some(at.0.saturating_sub(plan_context::now().0).cast_signed())),
                 ],
             },
             Effect::Enqueue { pool, plan, key, body, .. } => offer(pool, plan, key, body),

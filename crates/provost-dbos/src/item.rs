@@ -1,5 +1,5 @@
 //! Performs one offered item that a worker got from a queue, and continues with what follows
-//! ([`crate::stint`]).
+//! ([`crate::continuation`]).
 //!
 //! **Invariant:** an item is taken once, under a held lease, before anything starts; an item that was taken
 //! and not finished is never started again, but judged.
@@ -13,15 +13,15 @@ use provost_core::fleet::work_item::Item;
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::Subject;
 use provost_engine::drive;
-use provost_engine::share::Carried;
+use provost_engine::work_items::Carried;
 use provost_store::{Effect, Error as StoreError};
 use sqlx::Row as _;
 
+use crate::continuation::{InHand, Stint};
 use crate::error::Attempted as _;
-use crate::place::{Busy, Crew};
-use crate::stint::{InHand, Stint};
 use crate::tick::said;
 use crate::wire::Piece;
+use crate::worker_context::{Busy, Crew};
 use crate::{Error, dispatch};
 
 /// Time to wait for a free job slot of this worker.

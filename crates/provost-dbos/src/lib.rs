@@ -12,17 +12,17 @@ mod error;
 pub mod wire;
 mod schema;
 mod dispatch;
-mod bell;
-mod place;
-mod pulse;
+mod wakeup;
+mod worker_context;
+mod heartbeat;
 mod tick;
-mod stint;
+mod continuation;
 mod item;
 mod queues;
-pub mod sweep;
+pub mod reaper;
 pub mod worker;
 pub mod status;
-pub mod gauges;
+pub mod metrics;
 
 /// For measuring the cost of the SDK itself.
 #[doc(hidden)]

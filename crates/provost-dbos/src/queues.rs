@@ -2,7 +2,7 @@
 //!
 //! The SDK polls its queues and cannot be told that nothing waits, so its runtime is driven only while
 //! something does. While it is paused its timers and tasks do not run; those that are due run first when a
-//! wake-up ([`crate::bell`]) resumes it. Whether it may be paused is checked while it is paused, so that
+//! wake-up ([`crate::wakeup`]) resumes it. Whether it may be paused is checked while it is paused, so that
 //! nothing can start in between.
 //!
 //! **Invariant:** it is never left paused within a transaction, with a row that it has claimed and not
@@ -19,8 +19,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
 use crate::error::Attempted as _;
-use crate::place::Crew;
 use crate::wire::{APPLICATION, Args, JUDGE, Look, Piece, TICKS};
+use crate::worker_context::Crew;
 use crate::{Error, item, tick, wire};
 
 /// Number of plans that one process schedules at a time.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use provost_engine::harness::Settings;
-use provost_engine::logbook;
+use provost_engine::log_locator;
 use provost_store::postgres::Address;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -152,7 +152,7 @@ pub struct Desk {
 
 impl Desk {
     pub fn open(settings: &Settings) -> Result<Self, Error> {
-        let address = logbook::database(&settings.state)?.ok_or(Error::NotShared)?;
+        let address = log_locator::database(&settings.state)?.ok_or(Error::NotShared)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         Ok(Self { address, runtime: runtime.map_err(Error::Runtime)? })
     }

@@ -14,12 +14,12 @@ use provost_core::model::timestamp::Timestamp;
 use provost_core::state::run::{Run, Stage};
 use provost_engine::drive;
 use provost_engine::harness::Harness;
-use provost_engine::share::Turn;
+use provost_engine::work_items::Turn;
 use provost_store::Effect;
 
 use crate::Error;
-use crate::place::Crew;
 use crate::wire::{END, JUDGE};
+use crate::worker_context::Crew;
 
 /// Number of retries if another process writes first or holds the plan, before the plan is left to the next
 /// tick.

@@ -10,23 +10,23 @@ use std::time::Duration;
 use provost_core::fleet::labels::Label;
 use provost_core::model::timestamp::Timestamp;
 use provost_engine::harness::Settings;
-use provost_engine::keeper::Keeper;
-use provost_engine::{carry, logbook, share};
+use provost_engine::reaper::Keeper;
+use provost_engine::{log_locator, remote_tree, work_items};
 use provost_store::{Holder, Postgres};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection as _, PgConnection};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-use crate::bell::Bell;
 use crate::dispatch::Queues;
 use crate::error::Attempted as _;
-use crate::place::Crew;
-use crate::pulse::Pulse;
+use crate::heartbeat::Pulse;
 use crate::queues::Wanted;
-use crate::sweep::Badge;
+use crate::reaper::Badge;
+use crate::wakeup::Bell;
 use crate::wire::{END, JUDGE, TICKS};
-use crate::{Error, bell, queues, schema, sweep, tick, wire};
+use crate::worker_context::Crew;
+use crate::{Error, queues, reaper, schema, tick, wakeup, wire};
 
 /// Interval at which the request to leave is checked.
 const EAR: Duration = Duration::from_millis(50);
@@ -60,12 +60,12 @@ pub fn run(
     joined: impl FnOnce(&str),
     told: impl Fn(&str) + Send + Sync + 'static,
 ) -> Result<(), Error> {
-    let address = logbook::database(&options.settings.state)?.ok_or(Error::NotShared)?;
+    let address = log_locator::database(&options.settings.state)?.ok_or(Error::NotShared)?;
     let log = Postgres::open(&address)?.with_dispatch(Arc::new(Queues)).with_lease_ttl(options.ttl);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::Runtime)?;
     let ended = runtime.block_on(work(&options, address.options(), Arc::new(log), joined, Box::new(told)));
     runtime.shutdown_timeout(Duration::from_secs(1));
-    share::leave();
+    work_items::leave();
     ended
 }
 
@@ -127,7 +127,7 @@ async fn work(
     let queues = queues::join(wanted, database.clone(), crew.clone()).await?;
     let listener = crew.clone();
     let ear = tokio::spawn(async move {
-        bell::listen(&listener.pool, &listener.bell, |queue| listener.listens_to(queue)).await;
+        wakeup::listen(&listener.pool, &listener.bell, |queue| listener.listens_to(queue)).await;
     });
     joined(&id);
     take_part(&crew, &badge, &mut pulse, false, || !crew.leaves()).await;
@@ -136,7 +136,7 @@ async fn work(
     ear.abort();
     let _ = tokio::task::spawn_blocking(move || queues.join()).await;
     take_part(&crew, &badge, &mut pulse, true, || Arc::strong_count(&crew.threads) > 1).await;
-    sweep::leave(&pool, &id).await?;
+    reaper::leave(&pool, &id).await?;
     pool.close().await;
     Ok(())
 }
@@ -144,8 +144,8 @@ async fn work(
 /// Returns the remote and the identifier of this machine.
 fn carries(options: &Options) -> Result<Option<(String, String)>, Error> {
     let Some(address) = &options.remote else { return Ok(None) };
-    carry::remote(address)?;
-    Ok(Some((address.clone(), carry::machine(&options.settings.state)?)))
+    remote_tree::remote(address)?;
+    Ok(Some((address.clone(), remote_tree::machine(&options.settings.state)?)))
 }
 
 /// Returns the label by which others know that this machine judges their trees.

@@ -17,7 +17,7 @@ use provost_host::plans::plan_lease;
 use provost_store::{Holder, Log, Query};
 
 use crate::harness::Settings;
-use crate::{Error, drive, harness, places, site};
+use crate::{Error, drive, harness, plan_context, plan_registry};
 
 pub use provost_host::plans::plan_file::{ConflictCopy, Listing};
 
@@ -108,9 +108,9 @@ pub struct Plans {
 pub fn read(settings: &Settings) -> Result<Plans, Error> {
     let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
     let log = harness::open_log(&state)?;
-    let listing = plan_file::list_in(&settings.cwd, &places::folder(&settings.cwd)?)?;
+    let listing = plan_file::list_in(&settings.cwd, &plan_registry::folder(&settings.cwd)?)?;
     let marker = plan_file::marker(&listing.workspace);
-    let (active, dangling) = match places::resolve(None, &settings.cwd) {
+    let (active, dangling) = match plan_registry::resolve(None, &settings.cwd) {
         Ok(place) => (Some(place.path), None),
         Err(error) if marker.symlink_metadata().is_ok() => (None, Some(error.to_string())),
         Err(_) => (None, None),
@@ -208,7 +208,7 @@ fn one(log: &dyn Log, place: &PlanPlace) -> Listed {
 
 /// Returns whether the plan waits for a person and provost can do nothing meanwhile.
 fn asks_a_person(run: &Run) -> bool {
-    let now = site::now();
+    let now = plan_context::now();
     matches!(run.stage, Stage::Approved | Stage::InProgress)
         && schedule::next(run, &InHand::default(), 1, now).is_empty()
         && schedule::wakes(run, now).is_none()
@@ -217,7 +217,7 @@ fn asks_a_person(run: &Run) -> bool {
 fn lease(path: &Path) -> Option<Lease> {
     let claim = plan_lease::look(path).filter(|claim| !claim.is_given_back())?;
     Some(Lease {
-        is_stale: claim.is_expired(site::now().0) || claim.is_dead(),
+        is_stale: claim.is_expired(plan_context::now().0) || claim.is_dead(),
         pid: claim.pid,
         host: claim.host,
         since: Timestamp(claim.since),

@@ -6,15 +6,14 @@ use std::path::{Path, PathBuf};
 use provost_core::model::proof::{Statement, Subject};
 use provost_core::rules::command::Refusal;
 use provost_core::state::run::{Run, Stage, StepState};
-use provost_host::exec::environment;
-use provost_host::exec::environment::{Approval, Estate, Wanted as Means};
+use provost_host::exec::environment::{self, Approval, Estate, Wanted as Means};
 use provost_host::git;
 pub use provost_host::tree::Refused;
 use provost_host::tree::{Authored, Base, Committed, Error as TreeError, Limits, Trees, With};
 use serde_json::json;
 
 use crate::harness::Harness;
-use crate::{Error, carry, work};
+use crate::{Error, remote_tree, step_changes};
 
 /// Ref of the notes about commits.
 pub const NOTES: &str = "refs/notes/provost";
@@ -85,7 +84,7 @@ pub(crate) fn trees(harness: &Harness, run: &Run, commit: &str) -> Result<(Trees
         secret: None,
         launcher: &[],
     };
-    let (verify, caches) = (&harness.config().verify, carry::caches(harness, run));
+    let (verify, caches) = (&harness.config().verify, remote_tree::caches(harness, run));
     let approval = Approval {
         revision: &run.revision.0,
         commit: Some(commit),
@@ -101,7 +100,7 @@ pub(crate) fn trees(harness: &Harness, run: &Run, commit: &str) -> Result<(Trees
 
 /// Returns a tree that a contract held on.
 pub(crate) fn kept_tree(harness: &Harness, run: &Run, trees: &Trees, id: &str) -> Result<Base, Error> {
-    let kept = carry::kept(harness, run, trees, id)?;
+    let kept = remote_tree::kept(harness, run, trees, id)?;
     Ok(kept.ok_or_else(|| environment::Error::from(TreeError::Damaged { id: id.to_owned() }))?)
 }
 
@@ -215,7 +214,7 @@ fn others(harness: &Harness, run: &Run, kept: &Kept) -> Result<Vec<String>, Erro
     let failed = environment::Error::from;
     let mut own: BTreeSet<PathBuf> = BTreeSet::new();
     for (step, state) in run.steps().filter(|(_, state)| state.state == StepState::Passed) {
-        let Some((before, after)) = work::trees(state, run.confirmed_by_person(step.number)) else {
+        let Some((before, after)) = step_changes::trees(state, run.confirmed_by_person(step.number)) else {
             // It is unknown what this step changed, so no file can be attributed to others.
             return Ok(Vec::new());
         };
@@ -231,7 +230,7 @@ fn others(harness: &Harness, run: &Run, kept: &Kept) -> Result<Vec<String>, Erro
 fn tree(harness: &Harness, run: &Run, kept: &Kept, id: &str) -> Result<Option<Base>, Error> {
     match id == kept.approved.id {
         true => Ok(Some(kept.approved.clone())),
-        false => Ok(carry::kept(harness, run, &kept.trees, id).ok().flatten()),
+        false => Ok(remote_tree::kept(harness, run, &kept.trees, id).ok().flatten()),
     }
 }
 
@@ -247,7 +246,7 @@ fn commit_included(
         return Ok(None);
     };
     let failed = environment::Error::from;
-    let caches = carry::caches(harness, run);
+    let caches = remote_tree::caches(harness, run);
     let plain = trees.base(&run.revision.0, Some(commit), &run.binding.files, caches).map_err(failed)?;
     let message = format!(
         "Files that were not committed when \u{201c}{}\u{201d} was approved\n\nProvost-Plan: {}\n",

@@ -11,7 +11,7 @@ use provost_host::plans::plan_file;
 use provost_store::{Log, Query};
 
 use crate::harness::Settings;
-use crate::{Error, harness, places, site};
+use crate::{Error, harness, plan_context, plan_registry};
 
 /// One of the two plans.
 pub struct Side {
@@ -50,16 +50,17 @@ pub fn side(settings: &Settings, argument: &str) -> Result<Side, Error> {
     })?;
     unread?;
     let mut summary = Summary::default();
-    hearing.end(plan.clone(), site::now(), &mut summary);
+    hearing.end(plan.clone(), plan_context::now(), &mut summary);
     let row = summary.plans.pop().ok_or(provost_core::rules::command::Refusal::NoPlan)?;
-    let name = places::find(&settings.state, &plan).map_or_else(|| argument.to_owned(), |place| place.name);
+    let name =
+        plan_registry::find(&settings.state, &plan).map_or_else(|| argument.to_owned(), |place| place.name);
     Ok(Side { plan, name, run, row, files })
 }
 
 fn elsewhere(log: &dyn Log, settings: &Settings, argument: &str) -> Result<Option<PlanId>, Error> {
-    let here = places::Here::of(&settings.cwd);
+    let here = plan_registry::Here::of(&settings.cwd);
     let is_it = |plan: &PlanId| {
-        let place = places::find(&settings.state, plan);
+        let place = plan_registry::find(&settings.state, plan);
         plan.0 == argument || place.is_some_and(|place| place.name == argument && here.has(&place))
     };
     Ok(log.plans()?.into_iter().find(is_it))

@@ -4,8 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use provost_core::model::verdict::Isolation;
-use provost_host::exec::environment;
-use provost_host::exec::environment::Estate;
+use provost_host::exec::environment::{self, Estate};
 pub use provost_host::sandbox::Probe;
 use provost_host::sandbox::{Line, State};
 use provost_host::{git, notify, process};

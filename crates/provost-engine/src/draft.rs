@@ -18,11 +18,11 @@ use provost_host::plans::plan_file;
 use provost_host::{files, process};
 use provost_store::Holder;
 
-use crate::counsel::Question;
+use crate::consult::Question;
 use crate::harness::Harness;
 use crate::metering::Metering;
 use crate::reading::Reading;
-use crate::{Error, confined, counsel, site};
+use crate::{Error, confined, consult, plan_context};
 
 /// Maximum size of a context file for the planner.
 const CONTEXT_BYTES: usize = 64 * 1024;
@@ -72,7 +72,7 @@ impl Harness {
             move |source| Error::Io { what, path, source }
         };
         process::become_subreaper().map_err(failed("take in orphans in", Path::new("/proc/self")))?;
-        let holder = Holder::here(format!("draft {}", self.id()), site::now());
+        let holder = Holder::here(format!("draft {}", self.id()), plan_context::now());
         // An agent works here, so commands for people must see a lease.
         let _lease = self.lease(&self.workspace_lease(), &holder, self.config().run.lease_timeout)?;
         let launcher = confined::launcher(&self.site().launcher);
@@ -126,7 +126,7 @@ impl Harness {
                 answers: Some(desk),
                 limit: Amount::default(),
             };
-            let said = match counsel::ask(self.site(), ground, &metering, &question) {
+            let said = match consult::ask(self.site(), ground, &metering, &question) {
                 Err(provost_host::Interrupted) => {
                     return Ok(Drafting { drafted: Drafted::Interrupted, rounds: number, usage });
                 }
@@ -206,7 +206,7 @@ fn missing(said: &Attempt) -> String {
         AttemptEnd::Exited { exit_code: 0 } => {
             "there is no plan in what the planner said: it begins with `---` and `status: draft`".to_owned()
         }
-        _ => format!("the planner gave no plan: {}", counsel::end_of(said)),
+        _ => format!("the planner gave no plan: {}", consult::end_of(said)),
     }
 }
 

@@ -26,22 +26,24 @@ use provost_host::config::Config;
 use provost_host::plans::plan_file::{self, PlanPlace};
 use provost_store::{Append, Effect, Entry, Fence, Log};
 
-use crate::carry::Carrying;
-use crate::errand::Within;
-use crate::people::Who;
+use crate::human_check::Who;
+use crate::plan_context::Site;
 use crate::prove::Prover;
 use crate::reading::Reading;
-use crate::site::Site;
-use crate::{Error, drive, logbook, people, places, project, reading, site, uncommitted};
+use crate::remote_tree::Carrying;
+use crate::subplan::Within;
+use crate::{
+    Error, drive, human_check, log_locator, plan_context, plan_registry, projections, reading, uncommitted,
+};
 
 pub mod base_look;
-mod doors;
-mod driving;
-mod looking;
+mod commands;
+mod run_plan;
+mod queries;
 mod starting;
 
-pub use driving::Recheck;
-pub(crate) use driving::lease;
+pub use run_plan::Recheck;
+pub(crate) use run_plan::lease;
 
 /// Prefix in the name of a lease holder that checks the work of a session.
 pub(crate) const LOOKING: &str = "a look for a session of ";
@@ -124,25 +126,25 @@ fn add_tools_of_the_workspace(config: &mut Config, workspace: &Path) {
 
 /// Opens the log of all plans for reading.
 pub fn open_log(state: &Path) -> Result<Box<dyn Log>, Error> {
-    logbook::open(state, Access::Read)
+    log_locator::open(state, Access::Read)
 }
 
 impl Harness {
     pub fn open(settings: Settings, access: Access) -> Result<Self, Error> {
-        let place = places::resolve(settings.plan.as_deref(), &settings.cwd)?;
+        let place = plan_registry::resolve(settings.plan.as_deref(), &settings.cwd)?;
         Self::at(place, settings, access)
     }
 
     /// Opens a plan that does not exist yet; an existing one is an error.
     pub fn upcoming(settings: Settings) -> Result<Self, Error> {
         let name = settings.plan.clone().unwrap_or_default();
-        let place = plan_file::upcoming(&name, &settings.cwd, &places::folder(&settings.cwd)?)?;
+        let place = plan_file::upcoming(&name, &settings.cwd, &plan_registry::folder(&settings.cwd)?)?;
         Self::at(place, settings, Access::Write)
     }
 
     /// Opens a plan on an open log that several machines share.
     pub fn open_on(settings: Settings, log: Arc<dyn Log>) -> Result<Self, Error> {
-        let place = places::resolve(settings.plan.as_deref(), &settings.cwd)?;
+        let place = plan_registry::resolve(settings.plan.as_deref(), &settings.cwd)?;
         let config = config::find(&place.workspace)?;
         let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
         if state.starts_with(&place.workspace) {
@@ -166,18 +168,18 @@ impl Harness {
     }
 
     pub(crate) fn at(place: PlanPlace, settings: Settings, access: Access) -> Result<Self, Error> {
-        let begun = site::now();
+        let begun = plan_context::now();
         let config = config::find(&place.workspace)?;
         let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
         if state.starts_with(&place.workspace) {
             return Err(Error::StateInWorkspace(state));
         }
-        logbook::check(&state, &config.store)?;
-        let log = Arc::from(logbook::open(&state, access)?);
-        let shared = logbook::address(&state)?.is_some();
+        log_locator::check(&state, &config.store)?;
+        let log = Arc::from(log_locator::open(&state, access)?);
+        let shared = log_locator::address(&state)?.is_some();
         let harness = Self { begun, ..Self::with(place, config, state, settings, log, shared) };
         if access == Access::Write {
-            places::keep(&harness.state, harness.id(), harness.place());
+            plan_registry::keep(&harness.state, harness.id(), harness.place());
         }
         Ok(harness)
     }
@@ -190,7 +192,7 @@ impl Harness {
         log: Arc<dyn Log>,
         shared: bool,
     ) -> Self {
-        let begun = site::now();
+        let begun = plan_context::now();
         add_tools_of_the_workspace(&mut config, &place.workspace);
         let redactor = redactor(&settings.environment, &config.verify.secrets);
         let Settings { launcher, environment, stop, .. } = settings;
@@ -227,7 +229,7 @@ impl Harness {
 
     /// Returns the name under which approvals made here count, and under which recorded plans are authored.
     pub fn person(&self) -> String {
-        self.name.clone().unwrap_or_else(people::account)
+        self.name.clone().unwrap_or_else(human_check::account)
     }
 
     /// Sets the callback for the events of sub-plans.
@@ -485,7 +487,7 @@ impl Harness {
             .iter()
             .map(|event| Entry { event, task_name: event.step().and_then(|step| run.title(step)) })
             .collect();
-        let (plan, at) = (self.id(), site::now());
+        let (plan, at) = (self.id(), plan_context::now());
         let sealed = self.log.append(Append { plan, expected_seq, at, fence, events: &entries, effects })?;
         for event in events {
             run.tick(event, at);
@@ -497,7 +499,7 @@ impl Harness {
     /// itself and could not tell these writes from tampering.
     pub(crate) fn project(&self, run: &Run) {
         if !self.is_under_way() {
-            let _ = project::marks(&self.site, run);
+            let _ = projections::marks(&self.site, run);
         }
     }
 

@@ -16,7 +16,7 @@ use provost_store::{Cursor, Log, Query};
 
 use crate::harness::{Access, Settings};
 use crate::otel::Request;
-use crate::{Error, otel, places, site};
+use crate::{Error, otel, plan_context, plan_registry};
 
 /// Selection of plans.
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ impl History {
     /// Summarises the plans from `since` on and before `until`, or until now.
     pub fn summary(&self, since: Option<Timestamp>, until: Option<Timestamp>) -> Result<Summary, Error> {
         let mut summary = Summary::default();
-        let now = site::now();
+        let now = plan_context::now();
         let end = until.map_or(now, |until| until.min(now));
         for plan in self.plans()? {
             let mut hearing = None;
@@ -126,12 +126,12 @@ impl History {
 }
 
 fn open_log(state: &Path, access: Access) -> Result<Box<dyn Log>, Error> {
-    crate::logbook::open(state, access)
+    crate::log_locator::open(state, access)
 }
 
 /// Resolves an argument; if the configuration cannot be read, in the default plan folder.
 fn resolved(argument: Option<&str>, cwd: &Path) -> Result<PlanPlace, Error> {
-    match places::resolve(argument, cwd) {
+    match plan_registry::resolve(argument, cwd) {
         Err(Error::Config(_)) => Ok(plan_file::resolve(argument, cwd)?),
         resolved => resolved,
     }

@@ -20,11 +20,11 @@ use provost_host::plans::plan_file::Reason;
 use provost_store::{Log, Query};
 
 use crate::harness::{Access, Harness, Settings};
-use crate::notice::Notices;
-use crate::places::{Here, Place};
+use crate::notifier::Notices;
+use crate::plan_registry::{Here, Place};
 use crate::sessions::Sessions;
-use crate::work::Changed;
-use crate::{Error, drive, harness, outside, people, places, site, work};
+use crate::step_changes::Changed;
+use crate::{Error, drive, harness, human_check, outside, plan_context, plan_registry, step_changes};
 
 /// Maximum number of events read for one item.
 const HISTORY: u64 = 200;
@@ -49,7 +49,7 @@ pub fn list(settings: &Settings, everywhere: bool) -> Result<Listing, Error> {
     let here = Here::of(&settings.cwd);
     let mut listing = Listing::default();
     for plan in log.plans()? {
-        let place = places::find(&state, &plan);
+        let place = plan_registry::find(&state, &plan);
         let active = here.active.as_ref() == Some(&plan);
         let near = place.as_ref().is_some_and(|place| here.has(place) && place.is_there());
         if !(everywhere || active || near) {
@@ -89,7 +89,7 @@ pub fn list(settings: &Settings, everywhere: bool) -> Result<Listing, Error> {
 pub fn open(settings: Settings, item: &Item, access: Access) -> Result<Harness, Error> {
     let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
     let here = Here::of(&settings.cwd);
-    let settings = match places::find(&state, &item.plan) {
+    let settings = match plan_registry::find(&state, &item.plan) {
         Some(place) if here.active.as_ref() != Some(&item.plan) => {
             Settings { cwd: place.workspace, plan: Some(place.path.display().to_string()), ..settings }
         }
@@ -126,7 +126,7 @@ const DIFF_BYTES: usize = 64 * 1024;
 /// Adds the changed files and their diff to an item that asks a person to confirm the work.
 pub fn show_work(harness: &Harness, item: &mut Item) {
     let Some(step) = item.step.filter(|_| item.kind == Kind::Confirmation) else { return };
-    match work::look(harness, step) {
+    match step_changes::look(harness, step) {
         Ok(work) => {
             item.context.changed = work.files.iter().map(named_change).collect();
             if work.files.is_empty() {
@@ -212,7 +212,7 @@ impl Harness {
     /// reminder.
     pub fn remind(&self, items: &[Item]) -> Result<Vec<(Item, u64)>, Error> {
         let Some(patience) = self.config().gate.remind_after else { return Ok(Vec::new()) };
-        let now = site::now();
+        let now = plan_context::now();
         let due = items.iter().filter_map(|item| Some((item.clone(), item.reminder(now, patience)?)));
         let due: Vec<(Item, u64)> = due.collect();
         for (item, reminder) in &due {
@@ -239,7 +239,12 @@ impl Harness {
     /// Returns whether the caller may send notifications; not from inside an attempt.
     pub fn may_tell(&self) -> bool {
         matches!(
-            people::intruder(self.log(), &self.workspace_lease(), &Sessions::new(self.state()), self.who()),
+            human_check::intruder(
+                self.log(),
+                &self.workspace_lease(),
+                &Sessions::new(self.state()),
+                self.who()
+            ),
             Ok(None)
         )
     }
@@ -264,7 +269,7 @@ impl Harness {
                     return Ok(Woken::GoOn);
                 }
             }
-            if due.is_some_and(|due| due <= site::now()) {
+            if due.is_some_and(|due| due <= plan_context::now()) {
                 notices.look(&run);
                 due = self.next_reminder(&run)?;
             }
@@ -276,7 +281,7 @@ impl Harness {
         if run.forged_from.is_some() {
             return Ok(Some(Woken::GoOn));
         }
-        let now = site::now();
+        let now = plan_context::now();
         Ok(match run.stage {
             Stage::Done | Stage::Failed => Some(Woken::GoOn),
             Stage::Approved | Stage::InProgress => {
@@ -303,7 +308,7 @@ impl Harness {
 
     fn next_reminder(&self, run: &Run) -> Result<Option<Timestamp>, Error> {
         let Some(patience) = self.config().gate.remind_after else { return Ok(None) };
-        let now = site::now();
+        let now = plan_context::now();
         Ok(self.items(run)?.iter().filter_map(|item| item.next_reminder(now, patience)).min())
     }
 }

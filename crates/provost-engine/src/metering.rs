@@ -11,7 +11,7 @@ use provost_host::agent::Attempt;
 use provost_host::egress::meter::{Account, Limit, Price, Service, Way};
 use provost_host::egress::prices;
 
-use crate::site::Site;
+use crate::plan_context::Site;
 
 /// State shared by all attempts of a run.
 #[derive(Default)]

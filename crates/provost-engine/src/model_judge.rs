@@ -14,10 +14,10 @@ use provost_core::text::judgement::{self, Changes};
 use provost_host::Interrupted;
 use provost_host::exec::environment::{Case, Ground};
 
-use crate::counsel::Question;
+use crate::consult::Question;
 use crate::metering::Metering;
-use crate::site::Site;
-use crate::{counsel, reading};
+use crate::plan_context::Site;
+use crate::{consult, reading};
 
 /// Maximum number of requests until an answer counts.
 const ROUNDS: u32 = 3;
@@ -101,7 +101,7 @@ impl Bench<'_> {
                 answers: None,
                 limit: self.limit,
             };
-            let said = match counsel::ask(self.site, self.ground, self.metering, &question)? {
+            let said = match consult::ask(self.site, self.ground, self.metering, &question)? {
                 Ok(said) => said,
                 Err(why) => return Ok(Verdict::not_run(level, why)),
             };
@@ -117,7 +117,7 @@ impl Bench<'_> {
                 AttemptEnd::NotStarted { reason } => {
                     return Ok(Verdict::not_run(level, format!("the judge could not be asked: {reason}")));
                 }
-                _ => Err(format!("it ended badly: {}", counsel::end_of(&said))),
+                _ => Err(format!("it ended badly: {}", consult::end_of(&said))),
             };
             match ended.and_then(|()| judgement::read(&said.report, changes)) {
                 Ok(answer) => {

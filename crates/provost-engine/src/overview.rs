@@ -25,10 +25,10 @@ use provost_core::state::run::Run;
 use provost_store::{Cursor, Log, Query};
 
 use crate::harness::{Access, Harness, Settings};
-use crate::people::Who;
-use crate::places::{Here, Place};
+use crate::human_check::Who;
+use crate::plan_registry::{Here, Place};
 use crate::sessions::Sessions;
-use crate::{Error, drive, inbox, live, places, site};
+use crate::{Error, drive, inbox, live, plan_context, plan_registry};
 
 pub use attempts::{Attempt, Judged};
 pub use law::Changes;
@@ -90,9 +90,9 @@ struct Fold {
 impl Overview {
     pub fn open(settings: Settings) -> Result<Self, Error> {
         let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
-        let log = crate::logbook::open(&state, crate::harness::Access::Write)?;
+        let log = crate::log_locator::open(&state, crate::harness::Access::Write)?;
         let settings = Settings { state, plan: None, ..settings };
-        Ok(Self { settings, log, begun: site::now(), known: Mutex::default() })
+        Ok(Self { settings, log, begun: plan_context::now(), known: Mutex::default() })
     }
 
     pub fn settings(&self) -> &Settings {
@@ -213,7 +213,7 @@ impl Overview {
             });
         }
         // The registry is enough; the log may be long and adds nothing.
-        let known = places::all(self.state());
+        let known = plan_registry::all(self.state());
         let mut workspaces = BTreeSet::new();
         for (plan, place) in &known {
             if !place.is_there() || !workspaces.insert(&place.workspace) {
@@ -255,7 +255,7 @@ impl Overview {
         let mut moved = BTreeSet::new();
         let read = self.log.read(&query, &mut |sealed| {
             let fold = plans.entry(sealed.plan.clone()).or_insert_with(|| {
-                let place = places::find(&self.settings.state, &sealed.plan);
+                let place = plan_registry::find(&self.settings.state, &sealed.plan);
                 workspaces.extend(place.iter().map(|place| place.workspace.clone()));
                 Fold::new(sealed.at, place)
             });

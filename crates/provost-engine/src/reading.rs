@@ -20,7 +20,7 @@ use provost_host::check::visible_paths::Sight;
 use provost_host::config::{Demand, Driver, Role};
 use provost_host::{config, files, git, process, sandbox, survey};
 
-use crate::site::Site;
+use crate::plan_context::Site;
 use crate::uncommitted;
 
 #[derive(Clone, Debug)]

@@ -19,7 +19,7 @@ use provost_host::process::Lineage;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::places::Here;
+use crate::plan_registry::Here;
 
 /// Variables in which clients pass the session's name to their children.
 const VARIABLES: [&str; 6] = [

@@ -18,7 +18,7 @@ use provost_core::model::timestamp::Timestamp;
 use provost_host::files;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, site};
+use crate::{Error, plan_context};
 
 /// Prefix of a token, so that people and redactors recognise it.
 const PREFIX: &str = "pvt_";
@@ -128,7 +128,7 @@ impl Tokens {
         let token = self.read(id)?;
         // Digests are compared, so that the comparison time reveals nothing about the secret.
         let is_it = token.digest == Hash::of(word.as_bytes()).to_string();
-        (is_it && !token.is_over(site::now())).then_some(token)
+        (is_it && !token.is_over(plan_context::now())).then_some(token)
     }
 
     /// Returns the valid tokens, oldest first.
@@ -136,7 +136,7 @@ impl Tokens {
         let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let ids =
             files.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".json")?.to_owned()));
-        let now = site::now();
+        let now = plan_context::now();
         let mut all: Vec<Token> =
             ids.filter_map(|id| self.read(&id)).filter(|token| !token.is_over(now)).collect();
         all.sort_by(|a, b| (a.made, &a.id).cmp(&(b.made, &b.id)));
@@ -153,7 +153,7 @@ impl Tokens {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).map_err(io)?;
         let id = random(6).map_err(io)?;
         let word = format!("{PREFIX}{id}_{}", random(32).map_err(io)?);
-        let made = site::now();
+        let made = plan_context::now();
         let until = lasts.map(|lasts| Timestamp(made.0.saturating_add(lasts.as_millis() as u64)));
         let digest = Hash::of(word.as_bytes()).to_string();
         let token = Token { id, kind, scope, name: name.to_owned(), made, until, digest };
@@ -177,7 +177,7 @@ impl Tokens {
         let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let ids =
             files.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".json")?.to_owned()));
-        let now = site::now();
+        let now = plan_context::now();
         for token in ids.filter_map(|id| self.read(&id)).filter(|token| token.is_over(now)) {
             let _ = fs::remove_file(self.file(&token.id));
         }

@@ -23,9 +23,9 @@ use provost_host::{config, git, process};
 use provost_store::{Holder, Lease};
 
 use crate::harness::Settings;
-use crate::people::Who;
+use crate::human_check::Who;
 use crate::sessions::Sessions;
-use crate::{Error, harness, people, site};
+use crate::{Error, harness, human_check, plan_context};
 
 mod boarding;
 mod judging;
@@ -125,9 +125,11 @@ pub fn integrate(
     let report = match request.wish {
         Wish::DryRun => go(&yard, &mut Record::silent()),
         Wish::Land | Wish::Check => {
-            let log = crate::logbook::open(&yard.state, harness::Access::Write)?;
+            let log = crate::log_locator::open(&yard.state, harness::Access::Write)?;
             let workspace = format!("workspace {}", yard.workspace.display());
-            if let Some(why) = people::intruder(&*log, &workspace, &Sessions::new(&yard.state), &Who::Here)? {
+            if let Some(why) =
+                human_check::intruder(&*log, &workspace, &Sessions::new(&yard.state), &Who::Here)?
+            {
                 return Err(Error::NotAPerson { why });
             }
             let lease = lease(&yard, &*log)?;
@@ -175,7 +177,7 @@ fn name(repository: &Path, target: &str) -> PlanId {
 
 /// Takes the lease that allows one train per branch at a time.
 fn lease(yard: &Yard<'_>, log: &dyn provost_store::Log) -> Result<Lease, Error> {
-    let holder = Holder::here(format!("the train for {}", yard.target), site::now());
+    let holder = Holder::here(format!("the train for {}", yard.target), plan_context::now());
     harness::lease(log, &format!("train {}", yard.id), &holder, Duration::ZERO, &yard.settings.stop)
 }
 

@@ -20,7 +20,7 @@ use provost_host::{git, tree};
 
 use crate::harness::Harness;
 use crate::reading::Reading;
-use crate::{Error, drive, places};
+use crate::{Error, drive, plan_registry};
 
 /// Maximum number of files named in a message; the rest are counted.
 const NAMED: usize = 20;
@@ -214,8 +214,8 @@ impl Known {
             };
             trees.kept(id, caches).ok().flatten()
         };
-        known.own = crate::hands::own_trees(run).iter().filter_map(|id| kept(id)).collect();
-        let listed = plan_file::list_in(workspace, &places::folder(workspace)?)?.plans;
+        known.own = crate::executor::own_trees(run).iter().filter_map(|id| kept(id)).collect();
+        let listed = plan_file::list_in(workspace, &plan_registry::folder(workspace)?)?.plans;
         for place in listed {
             let id = plan_file::id(&place);
             if id == *harness.id() {
@@ -223,7 +223,7 @@ impl Known {
             }
             // A plan that cannot be read has left nothing that is known.
             let Ok(other) = drive::read(harness.log(), &id) else { continue };
-            let mut trees = crate::hands::own_trees(&other);
+            let mut trees = crate::executor::own_trees(&other);
             trees.extend(other.tree.clone());
             for tree in trees.iter().filter_map(|id| kept(id)) {
                 known.others.push((place.slug.clone(), other.stage, tree));
@@ -271,7 +271,7 @@ impl Harness {
     /// Returns whether this is a sub-plan of a running plan; it then starts with that plan's work so far.
     fn is_part_of_a_plan_under_way(&self) -> Result<bool, Error> {
         let (workspace, slug) = (&self.place().workspace, self.place().slug.as_str());
-        let plans = plan_file::list_in(workspace, &places::folder(workspace)?)?.plans;
+        let plans = plan_file::list_in(workspace, &plan_registry::folder(workspace)?)?.plans;
         Ok(plans.iter().map(plan_file::id).filter(|id| id != self.id()).any(|id| {
             let Ok(other) = drive::read(self.log(), &id) else { return false };
             let carries_it_out = |step: &Step| step.carried_by() == Some(slug);

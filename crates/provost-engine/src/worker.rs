@@ -14,9 +14,9 @@ use provost_store::Holder;
 
 use crate::drive::Rest;
 use crate::harness::Harness;
-use crate::share::Share;
+use crate::work_items::Share;
 use crate::world::Said;
-use crate::{Error, site};
+use crate::{Error, plan_context};
 
 /// Time a session waits for the process that holds its plan or its workspace.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
@@ -93,7 +93,7 @@ impl Harness {
 
     /// Records reports of a session that make no check due, under the plan's lease.
     pub(crate) fn note(&self, words: &Words<'_>) -> Result<Run, Error> {
-        let holder = Holder::here(format!("plan {}", self.id()), site::now());
+        let holder = Holder::here(format!("plan {}", self.id()), plan_context::now());
         let patience = PATIENCE.max(self.config().run.lease_timeout);
         let _lease = self.lease(&format!("plan {}", self.id()), &holder, patience)?;
         let mut run = self.genuine()?;

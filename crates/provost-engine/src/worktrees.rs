@@ -14,8 +14,8 @@ use provost_host::worktree::{Records, Wanted};
 use provost_host::{config, git, process, worktree};
 
 use crate::harness::{Access, Harness, Settings};
-use crate::places::Here;
-use crate::{Error, commit, harness, site};
+use crate::plan_registry::Here;
+use crate::{Error, commit, harness, plan_context};
 
 pub use provost_host::worktree::{Fate, Found, Note, Spawned};
 
@@ -50,7 +50,7 @@ pub fn spawn(settings: Settings, set_up: bool, tell: &mut dyn FnMut(&str)) -> Re
         plan: &place.name,
         slug: &place.slug,
         base: &base,
-        now: site::now().0,
+        now: plan_context::now().0,
     };
     let mut make_ready = |folder: &Path| {
         let commands = settings.setup.iter().filter(|_| set_up);

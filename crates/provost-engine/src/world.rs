@@ -1,6 +1,6 @@
 //! The trait that the loop uses to reach the world: the time, the plan file on disk, and tasks.
 //!
-//! It has two shipped implementations: the real one ([`crate::hands::Hands`]) and one that performs nothing,
+//! It has two shipped implementations: the real one ([`crate::executor::Hands`]) and one that performs nothing,
 //! for scheduling only (`share.rs`). Tests have simulated ones that lie, stall and crash by a seed.
 
 use provost_core::model::event::{Event, StartTree};

@@ -21,7 +21,6 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
-
 const FILES_MAX: usize = 512;
 const SIZE_MAX: u64 = 64 << 20;
 

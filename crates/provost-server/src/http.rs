@@ -6,12 +6,12 @@
 //! **Invariant:** it listens on loopback, or with TLS, or a person has declared a proxy in front of it.
 
 mod accept;
-mod again;
+mod idempotency;
 pub(crate) mod door;
 mod guard;
 mod limit;
 pub(crate) mod problem;
-pub(crate) mod visitor;
+pub(crate) mod principal;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
 use axum::routing::get;
-use provost_engine::desk::Desk;
+use provost_engine::agent_session::Desk;
 use provost_engine::harness::Settings;
 use provost_engine::overview::{Listening, Overview};
 use provost_engine::tokens::{Scope, Tokens};
@@ -34,8 +34,8 @@ use crate::{api, assets, mcp, metrics, pages};
 
 pub use crate::metrics::{Beside, Family};
 use guard::Origin;
+pub(crate) use principal::{Posted, Query, Said, Scraper, Segment, Viewer, Visitor};
 pub(crate) use problem::{Answer, Problem};
-pub(crate) use visitor::{Posted, Query, Said, Scraper, Segment, Viewer, Visitor};
 
 /// Maximum body size; no plan or text of a person is longer.
 const BODY_MAX: usize = 4 << 20;
@@ -92,7 +92,7 @@ pub(crate) struct House {
     pub origin: Origin,
     pub live: Live,
     pub limits: limit::Limits,
-    pub writes: again::Writes,
+    pub writes: idempotency::Writes,
     pub counts: metrics::Counts,
     pub plan_numbers: metrics::Part,
     pub other_numbers: metrics::Part,
@@ -134,7 +134,7 @@ pub fn serve(settings: Settings, options: &Options, ready: impl FnOnce(&Ready)) 
         tokens,
         origin,
         limits: limit::Limits::default(),
-        writes: again::Writes::default(),
+        writes: idempotency::Writes::default(),
         counts: metrics::Counts::default(),
         plan_numbers: metrics::Part::default(),
         other_numbers: metrics::Part::default(),
@@ -186,7 +186,7 @@ fn router(house: &Shared, desk: &Arc<Desk>, patience: Duration) -> Router {
         .method_not_allowed_fallback(guard::not_so);
     inside
         .layer(DefaultBodyLimit::max(BODY_MAX))
-        .layer(middleware::from_fn_with_state(house.clone(), again::once))
+        .layer(middleware::from_fn_with_state(house.clone(), idempotency::once))
         .layer(middleware::from_fn_with_state(house.clone(), guard::look))
 }
 

@@ -16,7 +16,7 @@ mod inbox;
 mod layout;
 mod log;
 mod machine;
-mod news;
+mod partial;
 mod parts;
 mod plan;
 mod proofs;
@@ -30,7 +30,7 @@ use axum::routing::{get, post};
 use crate::http::{Problem, Shared};
 
 pub(crate) use drawing::Drawings;
-pub(crate) use news::News;
+pub(crate) use partial::News;
 
 pub fn routes() -> Router<Shared> {
     Router::new()

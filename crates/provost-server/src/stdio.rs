@@ -6,8 +6,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_engine::desk::Desk;
-use provost_engine::item::Served;
+use provost_engine::agent_session::Desk;
+use provost_engine::attempt_tools::Served;
 use provost_engine::sessions::Session;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest};
 use rmcp::service::{RxJsonRpcMessage, ServerInitializeError, TxJsonRpcMessage, serve_server};

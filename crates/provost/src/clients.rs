@@ -12,7 +12,7 @@ pub mod difference;
 mod gemini;
 mod git;
 pub mod jsonc;
-pub mod ledger;
+pub mod install_manifest;
 mod opencode;
 mod project;
 
@@ -25,8 +25,8 @@ use std::path::{Path, PathBuf};
 use provost_core::text::hook_protocol::Client;
 use serde_json::Value;
 
+use install_manifest::Ledger;
 use jsonc::Splice;
-use ledger::Ledger;
 
 /// Reason why a file is left unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]

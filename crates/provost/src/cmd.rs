@@ -2,9 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::described::Described;
+use crate::lazy_args::Described;
+use crate::open_plan::Global;
 use crate::outcome::Answer;
-use crate::place::Global;
 
 mod agent_portal;
 mod amend;

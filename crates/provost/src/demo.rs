@@ -11,8 +11,8 @@ use provost_core::state::run::Stage;
 use provost_engine::harness::{Access, Harness, Settings};
 
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::terminal;
 use crate::terminal::Live;
 

@@ -3,13 +3,13 @@
 mod clients;
 mod cmd;
 mod demo;
-mod described;
+mod lazy_args;
 mod diagnose;
 mod failure;
 mod input;
 mod outcome;
-mod place;
-mod private;
+mod open_plan;
+mod hardening;
 mod report;
 mod table;
 mod terminal;
@@ -42,10 +42,10 @@ fn main() -> ExitCode {
         }
     };
     if !cli.is_an_agent() {
-        private::hide();
+        hardening::hide();
     }
     if cli.starts_agents_or_checks()
-        && let Err(failure) = private::shut()
+        && let Err(failure) = hardening::shut()
     {
         return outcome::conclude(Err(failure));
     }

@@ -20,7 +20,7 @@ use provost_core::text::render::{self, Line, Symbol};
 use provost_engine::audit::Audit;
 use provost_engine::harness::{Below, Harness};
 use provost_engine::reading::Reading;
-use provost_engine::{people, uncommitted};
+use provost_engine::{human_check, uncommitted};
 
 use crate::diagnose;
 use crate::failure::Failure;
@@ -114,7 +114,7 @@ pub fn user() -> String {
         .iter()
         .filter_map(|name| std::env::var(name).ok())
         .find(|name| !name.is_empty())
-        .unwrap_or_else(people::account)
+        .unwrap_or_else(human_check::account)
 }
 
 /// Result of the gate at the terminal.

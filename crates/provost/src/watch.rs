@@ -26,7 +26,7 @@ use crossterm::event::{self, Event};
 use provost_core::model::chain::PlanId;
 use provost_engine::harness::Settings;
 use provost_engine::overview::Overview;
-use provost_engine::places::Here;
+use provost_engine::plan_registry::Here;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use rustix::event::{PollFd, PollFlags};

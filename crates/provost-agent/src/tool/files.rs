@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Answer, Tool};
-use crate::cap;
+use crate::truncate;
 
 /// Lines of a viewport, where nothing is said.
 const LINES: usize = 200;
@@ -213,7 +213,11 @@ fn read_file(workspace: &Workspace, ask: &ReadFile) -> Answer {
         if !out.is_empty() && out.len() + line.len() > BYTES {
             break;
         }
-        let _ = writeln!(out, "{number:>5}  {}", cap::middle(line, BYTES, "use shell to see the whole line"));
+        let _ = writeln!(
+            out,
+            "{number:>5}  {}",
+            truncate::middle(line, BYTES, "use shell to see the whole line")
+        );
         last = number;
     }
     if last < total {

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Answer, Tool};
-use crate::cap;
-use crate::ledger::Ledger;
+use crate::call_log::Ledger;
+use crate::truncate;
 
 const PAGE: usize = 12 * 1024;
 
@@ -30,8 +30,8 @@ fn read_output(ledger: &Ledger, ask: &ReadOutput) -> Answer {
     let Some(text) = ledger.output(ask.call) else {
         return Err(format!("the answer of call:{} is not kept; call the tool again", ask.call));
     };
-    let from = cap::floor(&text, ask.from);
-    let to = cap::floor(&text, from + PAGE);
+    let from = truncate::floor(&text, ask.from);
+    let to = truncate::floor(&text, from + PAGE);
     if from >= text.len() && !text.is_empty() {
         return Err(format!("call:{} answered {} bytes; {from} is behind its end", ask.call, text.len()));
     }

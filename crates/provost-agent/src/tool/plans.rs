@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Tool;
-use crate::holder::PlanHolder;
-use crate::ledger::Ledger;
+use crate::call_log::Ledger;
+use crate::plan_state::PlanHolder;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -52,7 +52,8 @@ struct PostconditionVerify {
 pub fn tools(holder: &PlanHolder, ledger: &Ledger) -> Vec<Tool> {
     let (create, show, update, verify) = (holder.clone(), holder.clone(), holder.clone(), holder.clone());
     let (update_ledger, verify_ledger) = (ledger.clone(), ledger.clone());
-    let said = |words: Result<String, crate::holder::Refusal>| words.map_err(|refusal| refusal.to_string());
+    let said =
+        |words: Result<String, crate::plan_state::Refusal>| words.map_err(|refusal| refusal.to_string());
     vec![
         Tool::new(
             "plan_create",

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::files::Workspace;
 use super::{Answer, Tool};
-use crate::cap;
+use crate::truncate;
 
 const MATCHES: usize = 100;
 const LINE: usize = 300;
@@ -85,7 +85,7 @@ fn search(workspace: &Workspace, ask: &Search) -> Answer {
                 return Ok(out);
             }
             let shown = workspace.shown(entry.path());
-            let _ = writeln!(out, "{shown}:{number}: {}", cap::line(&line, LINE));
+            let _ = writeln!(out, "{shown}:{number}: {}", truncate::line(&line, LINE));
         }
     }
     match (seen, out.is_empty()) {

@@ -186,7 +186,7 @@ async fn where_a_plan_is_required_there_is_no_answer_without_one() {
 #[tokio::test]
 async fn a_given_plan_is_held_without_any_word_of_the_model_about_it() {
     let plan = Plan::new("o").step_with_contract("make it green", "make test");
-    let stage = Stage { holder: provost_agent::holder::PlanHolder::given(plan), ..Stage::new() };
+    let stage = Stage { holder: provost_agent::plan_state::PlanHolder::given(plan), ..Stage::new() };
     let model = Scripted::default()
         .says("It is green.")
         .calls("step_update", done(1, "all green"))

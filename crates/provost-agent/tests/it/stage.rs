@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use provost_agent::agent::{Agent, Run, Settings, Stop};
+use provost_agent::call_log::Ledger;
 use provost_agent::event::Event;
-use provost_agent::holder::PlanHolder;
-use provost_agent::ledger::Ledger;
+use provost_agent::plan_state::PlanHolder;
 use provost_agent::provider::api::{Api, Dialect, Key};
 use provost_agent::provider::{Patience, Provider};
 use provost_agent::tool::Catalogue;

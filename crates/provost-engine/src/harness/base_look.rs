@@ -19,7 +19,7 @@ use provost_host::check::judge;
 use provost_host::exec::environment::{self, Estate};
 use provost_host::process;
 
-use crate::hands::Hands;
+use crate::executor::Hands;
 use crate::{Error, confined};
 
 use super::Harness;

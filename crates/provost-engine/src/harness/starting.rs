@@ -11,8 +11,8 @@ use provost_core::state::run::{Run, Stage};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
-use crate::places::Here;
-use crate::{Error, drive, places};
+use crate::plan_registry::Here;
+use crate::{Error, drive, plan_registry};
 
 use super::Harness;
 
@@ -40,7 +40,7 @@ impl Harness {
         }
         let here = Here::of(&self.place().workspace);
         for id in self.log().plans()? {
-            let Some(place) = places::find(self.state(), &id).filter(|place| here.has(place)) else {
+            let Some(place) = plan_registry::find(self.state(), &id).filter(|place| here.has(place)) else {
                 continue;
             };
             let Some((_, stage)) = open.iter_mut().find(|(name, _)| *name == place.name) else { continue };

@@ -17,8 +17,8 @@ use provost_host::tree::{Authored, Committed, With};
 use super::{Wish, Yard, open_log};
 use crate::commit::Kept;
 use crate::harness::{Access, Harness, Settings};
-use crate::places::{Here, Place};
-use crate::{Error, commit, places};
+use crate::plan_registry::{Here, Place};
+use crate::{Error, commit, plan_registry};
 
 /// A plan of the repository.
 pub struct Plan {
@@ -143,7 +143,7 @@ impl Boarding {
     }
 
     fn cannot(&self, yard: &Yard<'_>, argument: &str) -> Error {
-        let place = match places::resolve(Some(argument), &yard.settings.cwd) {
+        let place = match plan_registry::resolve(Some(argument), &yard.settings.cwd) {
             Ok(place) => place,
             Err(error) => return error,
         };
@@ -247,7 +247,7 @@ fn entry(plan: &Plan) -> Entry {
 fn known(yard: &Yard<'_>) -> Result<Vec<(PlanId, Place)>, Error> {
     let here = Here::of(&yard.workspace);
     let ids = open_log(yard)?.plans()?.into_iter();
-    let places = ids.filter_map(|id| places::find(&yard.state, &id).map(|place| (id, place)));
+    let places = ids.filter_map(|id| plan_registry::find(&yard.state, &id).map(|place| (id, place)));
     Ok(places.filter(|(_, place)| here.has(place) && place.is_there()).collect())
 }
 
@@ -279,7 +279,7 @@ fn open_in(yard: &Yard<'_>, place: &Place, workspace: &Path) -> Result<Plan, Err
 
 /// Opens a plan by its id, to record something in its log.
 pub fn open_by_id(yard: &Yard<'_>, id: &str) -> Option<Plan> {
-    let place = places::find(&yard.state, &PlanId(id.to_owned()))?;
+    let place = plan_registry::find(&yard.state, &PlanId(id.to_owned()))?;
     open(yard, &place).ok().filter(|plan| plan.id().0 == id)
 }
 

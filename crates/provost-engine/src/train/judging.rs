@@ -18,7 +18,7 @@ use super::boarding::{Boarding, Plan};
 use super::record::Record;
 use super::{Wish, Yard};
 use crate::commit::Kept;
-use crate::hands::Hands;
+use crate::executor::Hands;
 use crate::{Error, commit, confined};
 
 /// Maximum number of commits named that may have undone a plan.

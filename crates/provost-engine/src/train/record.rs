@@ -11,7 +11,7 @@ use provost_core::model::verdict::Verdict;
 use provost_core::redact::Redactor;
 use provost_store::{Append, Entry, Lease, Log, Query};
 
-use crate::{Error, drive, site};
+use crate::{Error, drive, plan_context};
 
 pub struct Record<'a> {
     /// `None` if nothing is to be written.
@@ -151,7 +151,7 @@ impl<'a> Record<'a> {
             log.append(Append {
                 plan,
                 expected_seq: self.seq,
-                at: site::now(),
+                at: plan_context::now(),
                 fence: Some(lease.fence()),
                 events: &entries,
                 effects: &[],

@@ -5,9 +5,9 @@ use axum::extract::State;
 use provost_core::model::chain::PlanId;
 use provost_core::model::plan::StepNumber;
 use provost_engine::harness::Access;
+use provost_engine::human_check::Who;
 use provost_engine::overview::{Overview, Seen};
-use provost_engine::people::Who;
-use provost_engine::work;
+use provost_engine::step_changes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -252,7 +252,7 @@ pub async fn changes(
     ask(&house, move |house| {
         let seen = find(&house.overview, &plan)?;
         let harness = house.overview.harness(&seen, Access::Read, Who::Here)?;
-        let files = work::of_step(&harness, StepNumber(step))?.into_iter().map(|changed| File {
+        let files = step_changes::of_step(&harness, StepNumber(step))?.into_iter().map(|changed| File {
             path: changed.path,
             old: changed.old,
             new: changed.new,

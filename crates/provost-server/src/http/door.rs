@@ -4,7 +4,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
 use super::accept::Ends;
-use super::visitor::{self, outside, stranger};
+use super::principal::{self, outside, stranger};
 use super::{Problem, Shared};
 
 /// A connection without an authenticated principal.
@@ -27,6 +27,6 @@ impl FromRequestParts<Shared> for Door {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _house: &Shared) -> Result<Self, Problem> {
-        Ok(Self { ends: visitor::ends(parts)? })
+        Ok(Self { ends: principal::ends(parts)? })
     }
 }

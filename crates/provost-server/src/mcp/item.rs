@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use provost_engine::item::{Saying, Served};
+use provost_engine::attempt_tools::{Saying, Served};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult,
     PaginatedRequestParams, ServerCapabilities, ServerConfig,

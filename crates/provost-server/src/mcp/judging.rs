@@ -11,7 +11,7 @@ use provost_core::model::chain::Sealed;
 use provost_core::model::event::Event;
 use provost_core::state::run::Run;
 use provost_core::text::render;
-use provost_engine::desk::Refused;
+use provost_engine::agent_session::Refused;
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;

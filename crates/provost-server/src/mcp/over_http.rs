@@ -12,14 +12,14 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use provost_engine::desk::Desk;
+use provost_engine::agent_session::Desk;
 use provost_engine::sessions::Session;
 use provost_engine::tokens::{Kind, Scope};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
 use super::Mcp;
-use crate::http::{Problem, Shared, ask, visitor};
+use crate::http::{Problem, Shared, ask, principal};
 
 const SESSION: &str = "mcp-session-id";
 
@@ -58,8 +58,8 @@ async fn admit(State(entrance): State<Entrance>, request: Request, next: Next) -
 
 async fn admitted(Entrance { house, desk }: &Entrance, request: Request) -> Result<Request, Problem> {
     let (mut parts, body) = request.into_parts();
-    let visitor = visitor::known(&mut parts, house).await?;
-    visitor::within(house, visitor::Kind::View, &visitor.token.id)?;
+    let visitor = principal::known(&mut parts, house).await?;
+    principal::within(house, principal::Kind::View, &visitor.token.id)?;
     if visitor.token.scope != Scope::Agent || visitor.token.kind != Kind::Token {
         return Err(Problem::forbidden("scope", "this takes scope `agent`")
             .hint("`provost serve token --scope agent` makes one; a person's token is not for agents."));

@@ -1,6 +1,6 @@
 //! The plan and its log as MCP resources, for clients that show them to people.
 
-use provost_engine::desk::{Desk, Refused};
+use provost_engine::agent_session::{Desk, Refused};
 use provost_engine::sessions::Session;
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents};
 

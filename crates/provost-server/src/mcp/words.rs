@@ -12,7 +12,7 @@ use provost_core::model::verdict::Verdict;
 use provost_core::state::run::{PostState, Run, Stage, StepRun, StepState};
 use provost_core::text::prompt;
 use provost_core::text::render::base;
-use provost_engine::desk::{Created, Gate};
+use provost_engine::agent_session::{Created, Gate};
 
 use super::Reply;
 use super::judging::Said;

@@ -7,7 +7,7 @@ use provost_engine::overview::Seen;
 use serde::Deserialize;
 
 use super::layout::{Page, Room, instant, segment, word};
-use super::news::part;
+use super::partial::part;
 use super::text::T;
 use crate::http::{Answer, Query, Shared, Viewer, ask};
 use crate::view::Card;

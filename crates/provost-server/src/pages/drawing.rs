@@ -15,7 +15,7 @@ use provost_core::state::run::Run;
 use provost_engine::overview::Attempt;
 
 use super::layout::instant;
-use super::news::part;
+use super::partial::part;
 use super::text::T;
 use crate::graph::{Drawing, Edge, HEIGHT, Node, Placed, WIDTH};
 use crate::timeline::{Bar, Kind, Span, lasted};

@@ -8,7 +8,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use provost_core::model::event::DESCRIPTIONS;
 use provost_core::model::pass::Pass;
 
-use super::news::Main;
+use super::partial::Main;
 use super::text::T;
 use crate::http::{House, Problem, Visitor};
 

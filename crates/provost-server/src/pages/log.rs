@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::layout::{Page, Room, instant, segment};
-use super::news::{Main, News, Part, parts_here};
+use super::partial::{Main, News, Part, parts_here};
 use super::text::T;
 use crate::api;
 use crate::api::LogFilter;

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::drawing;
 use super::layout::{Page, PlanRoom, Room, instant, now, plan_rooms, segment, step_word, word};
-use super::news::part;
+use super::partial::part;
 use super::parts::{check, verdict};
 use super::text::T;
 use crate::api::find;

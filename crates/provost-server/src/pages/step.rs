@@ -7,10 +7,10 @@ use maud::{Markup, html};
 use provost_core::model::plan::StepNumber;
 use provost_core::rules::command::Refusal;
 use provost_engine::harness::Access;
+use provost_engine::human_check::Who;
 use provost_engine::overview::Seen;
-use provost_engine::people::Who;
-use provost_engine::work::Changed;
-use provost_engine::{Error, work};
+use provost_engine::step_changes::Changed;
+use provost_engine::{Error, step_changes};
 
 use super::layout::{Page, PlanRoom, Room, plan_rooms, segment, step_word, word};
 use super::parts::{self, check, difference, verdict};
@@ -82,7 +82,7 @@ fn changed(house: &House, seen: &Seen, number: StepNumber) -> Markup {
         return html! {};
     }
     let harness = house.overview.harness(seen, Access::Read, Who::Here);
-    let work = harness.and_then(|harness| work::look(&harness, number));
+    let work = harness.and_then(|harness| step_changes::look(&harness, number));
     html! {
         h2 id="changed" { "What it changed" }
         @if let Some(tree) = tree {

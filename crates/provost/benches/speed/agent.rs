@@ -18,9 +18,9 @@ use genai::chat::{
 use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ModelIden, ServiceTarget};
 use provost_agent::agent::{Agent, Settings, Stop};
+use provost_agent::call_log::Ledger;
 use provost_agent::event::Event;
-use provost_agent::holder::PlanHolder;
-use provost_agent::ledger::Ledger;
+use provost_agent::plan_state::PlanHolder;
 use provost_agent::provider::api::{Api, Dialect, Key};
 use provost_agent::tool::files::Workspace;
 use provost_agent::tool::{Catalogue, Spec};

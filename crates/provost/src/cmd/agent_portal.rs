@@ -1,7 +1,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use provost_engine::portal::{COMMAND, Portal};
+use provost_engine::sandbox_forwarder::{COMMAND, Portal};
 
 use crate::failure::Failure;
 use crate::outcome::{Answer, Outcome};

@@ -6,8 +6,8 @@ use provost_engine::harness::{Access, Harness};
 use provost_engine::reading::Reading;
 
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::terminal::Gate;
 use crate::{diagnose, terminal};
 

@@ -9,8 +9,8 @@ use provost_engine::harness::{Access, Harness};
 use provost_engine::inbox as listing;
 
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::terminal;
 
 /// Decide about something that waits for a person

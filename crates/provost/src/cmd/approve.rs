@@ -2,12 +2,12 @@ use provost_core::model::event::Revision;
 use provost_core::rules::quorum::{self, Tally};
 use provost_core::state::run::{Run, Stage};
 use provost_core::text::render;
-use provost_engine::carry;
 use provost_engine::harness::{Access, Harness};
+use provost_engine::remote_tree;
 
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::terminal;
 use crate::terminal::Gate;
 
@@ -145,7 +145,7 @@ fn tell_of_the_remote(harness: &Harness, run: &Run) {
     if run.approved_by.is_none() {
         return;
     }
-    if let Err(error) = carry::offer_base(harness, run) {
+    if let Err(error) = remote_tree::offer_base(harness, run) {
         terminal::talk(&format!(
             "it is approved, but no other machine can begin: {error}; try `provost cluster push`"
         ));

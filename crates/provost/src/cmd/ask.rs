@@ -1,8 +1,8 @@
 use provost_core::rules::command::HumanCommand;
 use provost_engine::harness::Access;
 
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::terminal;
 
 /// Park the plan at the gate with a question

@@ -5,8 +5,8 @@ use provost_engine::prove;
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::terminal;
 
 /// Verify the log: its chain, the verdict behind every passed step, and the signed proofs

@@ -2,8 +2,8 @@ use provost_agent::overhead::{self, Measured, Order, Sum};
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::terminal;
 
 /// Measure what the harness costs and what it is worth

@@ -1,13 +1,13 @@
 use provost_core::model::plan::StepNumber;
 use provost_core::state::run::Run;
 use provost_engine::harness::{Access, Harness};
-use provost_engine::work::Work;
-use provost_engine::{Error, work};
+use provost_engine::step_changes::Work;
+use provost_engine::{Error, step_changes};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::terminal;
 use provost_core::rules::command::Refusal;
 
@@ -43,7 +43,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(plan.as_deref(), Access::Read)?;
     let run = harness.run()?;
     let found = match step {
-        Some(step) => vec![(StepNumber(step), work::look(&harness, StepNumber(step))?)],
+        Some(step) => vec![(StepNumber(step), step_changes::look(&harness, StepNumber(step))?)],
         None => every(&harness, &run)?,
     };
     if global.json {
@@ -63,7 +63,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
 fn every(harness: &Harness, run: &Run) -> Result<Vec<(StepNumber, Work)>, Failure> {
     let mut found = Vec::new();
     for (step, _) in run.steps() {
-        match work::look(harness, step.number) {
+        match step_changes::look(harness, step.number) {
             Ok(work) => found.push((step.number, work)),
             Err(Error::Refused(Refusal::NoTree | Refusal::NotTried { .. })) => {}
             Err(error) => return Err(error.into()),

@@ -1,10 +1,10 @@
 use provost_core::rules::recover::class::{self, Finding, Seen};
 use provost_core::rules::recover::recipe::Recipes;
-use provost_engine::site;
+use provost_engine::plan_context;
 use serde_json::json;
 
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::{input, terminal};
 
 /// Say what kind of failure an output shows, and by which rule
@@ -28,7 +28,7 @@ pub struct Args {
 
 pub fn obey(global: &Global, args: Args) -> Answer {
     let input = input::all()?;
-    let recipes = site::recipes(&global.cwd()?)?;
+    let recipes = plan_context::recipes(&global.cwd()?)?;
     if args.jsonl {
         let answered = input::answer_each(&input, |row| {
             let mut told = told(&classified(&recipes, &row.text, row.exit_code));

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
+use crate::open_plan::Global;
 use crate::outcome::Answer;
-use crate::place::Global;
 
 /// Look at the cluster: workers, queues, what waits and for how long, what went wrong
 #[derive(clap::Args, Debug)]
@@ -81,10 +81,10 @@ pub fn obey(_global: &Global, args: Args) -> Answer {
 #[cfg(feature = "cluster")]
 pub fn obey(global: &Global, args: Args) -> Answer {
     use provost_dbos::status::Desk;
-    use provost_engine::carry;
     use provost_engine::harness::Access;
+    use provost_engine::human_check::Who;
     use provost_engine::overview::Overview;
-    use provost_engine::people::Who;
+    use provost_engine::remote_tree;
 
     use crate::outcome::Outcome;
     use crate::terminal;
@@ -94,7 +94,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     match args.what {
         What::Status => show(global, &desk()?.status()?)?,
         What::Remote { address: None, none: false } => {
-            let address = carry::address(&settings.state)?;
+            let address = remote_tree::address(&settings.state)?;
             match (global.json, address) {
                 (true, address) => {
                     terminal::print(&format!("{}\n", serde_json::json!({ "remote": address })))?
@@ -105,13 +105,13 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         }
         What::Remote { address, .. } => {
             Overview::open(settings.clone())?.only_people(&Who::Here)?;
-            carry::set_address(&settings.state, address.as_deref())?;
+            remote_tree::set_address(&settings.state, address.as_deref())?;
             terminal::talk("it holds for workers that are started from now on, and for what is approved");
         }
         What::Push { plan } => {
             let harness = global.open(plan.as_deref(), Access::Write)?;
             harness.only_people()?;
-            if !carry::offer_base(&harness, &harness.run()?)? {
+            if !remote_tree::offer_base(&harness, &harness.run()?)? {
                 return Err(crate::failure::Failure::usage(
                     "no git remote is set here",
                     "Say which: `provost cluster remote URL`.",

@@ -5,8 +5,8 @@ use provost_engine::commit::{Refused, Wanted};
 use provost_engine::harness::Access;
 use serde_json::json;
 
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::terminal;
 
 /// So many names of files of one kind are shown.

@@ -5,8 +5,8 @@ use provost_engine::compare;
 use provost_engine::compare::Side;
 use serde_json::{Value, json};
 
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::terminal;
 
 /// Show two plans side by side: verdicts, attempts, cost, time and what they changed

@@ -1,6 +1,6 @@
 use crate::demo;
+use crate::open_plan::Global;
 use crate::outcome::Answer;
-use crate::place::Global;
 
 /// Watch an agent get caught: offline, no key, under a minute
 ///

@@ -2,8 +2,8 @@ use provost_engine::harness::{Access, Harness};
 use provost_engine::versions;
 use serde_json::{Value, json};
 
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::terminal;
 
 /// Show what changed between two revisions, in steps and contracts

@@ -1,15 +1,15 @@
 use provost_core::text::hook_protocol::Client;
 use provost_engine::harness::Settings;
-use provost_engine::janitor::{Finding as Off, Level};
-use provost_engine::places::Here;
-use provost_engine::{doctor, finish, janitor};
+use provost_engine::plan_doctor::{Finding as Off, Level};
+use provost_engine::plan_registry::Here;
+use provost_engine::{doctor, plan_doctor, stop_hook};
 use serde_json::json;
 
-use crate::clients::ledger::{Entry, Ledger};
+use crate::clients::install_manifest::{Entry, Ledger};
 use crate::clients::{Finding, Ground};
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::terminal;
 
 /// Say what this machine offers: which isolation it attests, and what is off with the clients set up here
@@ -38,7 +38,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     if args.fix {
         mend(&settings, args.yes)?;
     }
-    let (plans, off) = janitor::findings(&settings);
+    let (plans, off) = plan_doctor::findings(&settings);
     let outcome = match off.iter().any(|finding| finding.level == Level::Fail) {
         true => Outcome::Diagnosed,
         false => Outcome::Done,
@@ -77,7 +77,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             "clients": clients,
             "plans": plans,
             "findings": off.iter().map(off_json).collect::<Vec<_>>(),
-            "last_hook_failure": finish::last_failure(&settings.state),
+            "last_hook_failure": stop_hook::last_failure(&settings.state),
         });
         terminal::print(&format!("{answer}\n"))?;
         return Ok(outcome);
@@ -105,7 +105,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         }
     }
     text.push_str(&of_clients(&clients));
-    if let Some(failure) = finish::last_failure(&settings.state) {
+    if let Some(failure) = stop_hook::last_failure(&settings.state) {
         text.push_str(&format!("the last hook that failed, and let its session go: {failure}\n"));
     }
     text.push_str(&of_plans(&plans, &off));
@@ -115,7 +115,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
 
 /// Asks for each, unless it was told to go ahead.
 fn mend(settings: &Settings, yes: bool) -> Result<(), Failure> {
-    let (_, off) = janitor::findings(settings);
+    let (_, off) = plan_doctor::findings(settings);
     for mend in off.iter().filter_map(|finding| finding.mend.as_ref()) {
         if !yes && !terminal::is_interactive() {
             return Err(Failure::usage(
@@ -124,7 +124,7 @@ fn mend(settings: &Settings, yes: bool) -> Result<(), Failure> {
             ));
         }
         if yes || terminal::agrees(&format!("{mend}?"))? {
-            janitor::mend(settings, mend)?;
+            plan_doctor::mend(settings, mend)?;
             terminal::talk(&format!("done: {mend}"));
         }
     }

@@ -6,8 +6,8 @@ use provost_engine::fork::Wanted;
 use provost_engine::harness::Access;
 use serde_json::json;
 
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::terminal;
 
 /// Run the rest of a plan again, from where a step began, side by side

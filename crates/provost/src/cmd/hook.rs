@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
 use provost_core::text::hook_protocol::{self, Answer as Said, Client, Reply};
-use provost_engine::finish;
+use provost_engine::stop_hook;
 
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::Answer;
-use crate::place::Global;
 use crate::terminal;
 
 /// Nobody's answer is longer, and a client that writes without end is not waited for.
@@ -79,17 +79,17 @@ fn answer(global: &Global, client: Client) -> Result<Said, Failure> {
     read.map_err(|source| Failure::Io { what: "read the input of the hook".to_owned(), source })?;
     let asked = hook_protocol::read(client, &input)
         .map_err(|message| Failure::usage(message, "Clients call this; docs/hooks.md."))?;
-    let named = std::env::var(finish::PLAN).ok().filter(|name| !name.is_empty());
+    let named = std::env::var(stop_hook::PLAN).ok().filter(|name| !name.is_empty());
     let mut settings = global.settings(named.as_deref())?;
-    settings.cwd = finish::folder(&asked, &settings.cwd).to_owned();
-    Ok(finish::asked(settings, client, &asked)?)
+    settings.cwd = stop_hook::folder(&asked, &settings.cwd).to_owned();
+    Ok(stop_hook::asked(settings, client, &asked)?)
 }
 
 /// Every client takes a hook that fails for a yes, so that is what is said; the plan stays as it is.
 fn broken(global: &Global, client: Client, why: &str) -> Said {
     terminal::talk(&format!("provost hook: {why}; the session is let go, and the plan stays as it is"));
     if let Ok(settings) = global.settings(None) {
-        finish::failed(&settings.state, client, why);
+        stop_hook::failed(&settings.state, client, why);
     }
     Said::LetGo { words: format!("the hook failed, and nothing was checked: {why}") }
 }

@@ -1,8 +1,8 @@
-use provost_engine::finish;
 use provost_engine::harness::Access;
+use provost_engine::stop_hook;
 
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 
 /// Make the checks of a session that wants to stop (started by its hook)
 #[derive(clap::Args, Debug)]
@@ -17,6 +17,6 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     // The client may end everything its hook has started; checks go on without it.
     let _ = rustix::process::setsid();
     let harness = global.open(Some(&args.plan), Access::Write)?;
-    finish::look(&harness, &args.client)?;
+    stop_hook::look(&harness, &args.client)?;
     Ok(Outcome::Done)
 }

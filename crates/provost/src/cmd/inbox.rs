@@ -10,8 +10,8 @@ use provost_engine::inbox::Listing;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::terminal;
 
 /// Show what waits for a person: approvals, questions, escalations, confirmations

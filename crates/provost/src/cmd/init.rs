@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use clap::builder::PossibleValuesParser;
 use provost_core::redact::Redactor;
 use provost_core::text::hook_protocol::Client;
-use provost_engine::places::Here;
+use provost_engine::plan_registry::Here;
 use serde_json::json;
 
-use crate::clients::ledger::{Entry, Ledger};
+use crate::clients::install_manifest::{Entry, Ledger};
 use crate::clients::{Change, Ground, difference};
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::{clients, terminal};
 
 /// Set up the clients you use: tools, stop hook, configuration

@@ -2,8 +2,8 @@ use provost_engine::train;
 use provost_engine::train::{Report, Request, Wish};
 use serde_json::{Value, json};
 
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::terminal;
 
 /// Land done plans on a branch together, judged as a whole

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use provost_engine::item::Served;
+use provost_engine::attempt_tools::Served;
 use provost_server::stdio;
 
 use crate::failure::Failure;

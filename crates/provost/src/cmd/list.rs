@@ -3,8 +3,8 @@ use provost_engine::agenda;
 use provost_engine::agenda::Listed;
 use serde_json::{Value, json};
 
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::{table, terminal};
 
 /// List all plans of the repository, with their stages

@@ -7,9 +7,9 @@ use provost_engine::history::{History, Wanted};
 use provost_engine::{Collector, Error, Query};
 
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
-use crate::{private, terminal};
+use crate::{hardening, terminal};
 
 mod filter;
 mod instant;
@@ -141,7 +141,7 @@ fn summary(global: &Global, history: &History, since: Option<Timestamp>, until: 
 
 /// To standard output, or to a collector.
 fn trace(history: &History, place: &str) -> Answer {
-    let environment = private::environment();
+    let environment = hardening::environment();
     let collector = match place {
         "-" => None,
         "send" => Some(Collector::from_environment(&environment).map_err(Error::from)?),

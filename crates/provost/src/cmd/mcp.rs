@@ -2,13 +2,13 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_engine::desk::{Desk, Refused};
+use provost_engine::agent_session::{Desk, Refused};
 use provost_engine::sessions::Session;
 use provost_server::stdio;
 
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 
 /// Serve plans to an agent's client over MCP, on standard input and output
 ///

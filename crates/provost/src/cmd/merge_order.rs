@@ -5,8 +5,8 @@ use provost_engine::agenda;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::{table, terminal};
 
 /// Say in which order the work of plans is merged

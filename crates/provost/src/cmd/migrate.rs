@@ -1,9 +1,9 @@
-use provost_engine::logbook;
-use provost_engine::logbook::Way;
+use provost_engine::log_locator;
+use provost_engine::log_locator::Way;
 use serde_json::json;
 
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::terminal;
 
 /// Move the log to a Postgres database, or back
@@ -33,7 +33,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     };
     let settings = global.settings(None)?;
     let mut next = 100_000;
-    let moved = logbook::migrate(&settings, &way, &mut |events| {
+    let moved = log_locator::migrate(&settings, &way, &mut |events| {
         if events >= next {
             terminal::talk(&format!("{events} events"));
             next += 100_000;

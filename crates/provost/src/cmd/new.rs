@@ -10,8 +10,8 @@ use provost_engine::reading::Reading;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::{diagnose, terminal};
 
 /// Make a new plan: a skeleton, from a template, or drafted from a goal

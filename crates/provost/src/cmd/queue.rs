@@ -2,8 +2,8 @@ use provost_engine::agenda;
 use provost_engine::agenda::Listed;
 use serde_json::{Value, json};
 
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::{table, terminal};
 
 /// Say who works on what, since when, and what happened last

@@ -3,8 +3,8 @@ use provost_core::language::globs::overlap::{Meeting, Overlap};
 use provost_engine::agenda;
 use serde_json::{Value, json};
 
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::{table, terminal};
 
 /// Say which plans may start now, and which of them together

@@ -3,8 +3,8 @@ use provost_engine::harness::Access;
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::terminal;
 
 /// Run the contract of a passed step again, on the tree it passed on, and compare

@@ -1,8 +1,8 @@
 use provost_core::redact::Redactor;
 use serde_json::json;
 
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::{input, terminal};
 
 /// Take secrets out of a text, as it is done before anything is logged

@@ -7,11 +7,11 @@ use provost_engine::Put;
 use provost_engine::drive::Rest;
 use provost_engine::harness::{Access, Harness};
 use provost_engine::inbox::Woken;
-use provost_engine::notice::Notices;
+use provost_engine::notifier::Notices;
 
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::report::Report;
 use crate::terminal::{Gate, Live};
 use crate::{report, terminal};

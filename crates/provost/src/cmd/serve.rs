@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_engine::harness::Settings;
+use provost_engine::human_check::Who;
 use provost_engine::overview;
 use provost_engine::overview::Overview;
-use provost_engine::people::Who;
 use provost_engine::tokens::{Kind, Scope, Tokens};
 use provost_server::http::{self, Beside, Options, Ready};
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::terminal;
 
 /// Serve the page, the API and MCP over HTTP, for the plans of this state folder
@@ -137,7 +137,7 @@ fn serve(global: &Global, args: Args) -> Answer {
 /// Where the log is one that many machines share.
 #[cfg(feature = "cluster")]
 fn numbers_of_the_cluster(settings: &Settings) -> Option<Arc<Beside>> {
-    use provost_dbos::gauges::Family as Known;
+    use provost_dbos::metrics::Family as Known;
     use provost_server::http::Family;
 
     let desk = provost_dbos::status::Desk::open(settings).ok()?;

@@ -8,9 +8,9 @@ use provost_engine::harness::Access;
 use provost_engine::uncommitted::{Found, Uncommitted};
 use serde_json::{Value, json};
 
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
-use crate::{place, terminal};
+use crate::{open_plan, terminal};
 
 /// Show the plan as it stands, and the revision an approval would bind to
 #[derive(clap::Args, Debug)]
@@ -44,7 +44,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         harness.include_uncommitted();
     }
     let (run, changed) = harness.preview()?;
-    place::is_a_plan(&harness, &run)?;
+    open_plan::is_a_plan(&harness, &run)?;
     if !changed {
         harness.catch_up_marks(&run);
     }

@@ -2,8 +2,8 @@ use provost_engine::worktrees;
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::terminal;
 
 /// Make a branch and a worktree for a plan, bound to it by a marker

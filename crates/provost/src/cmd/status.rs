@@ -10,8 +10,8 @@ use provost_core::text::render;
 use provost_engine::harness::Access;
 use serde_json::{Value, json};
 
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::terminal;
 
 /// Where the plan stands, by the log
@@ -28,7 +28,7 @@ pub struct Args {
 pub fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Read)?;
     let (run, changed) = harness.preview()?;
-    crate::place::is_a_plan(&harness, &run)?;
+    crate::open_plan::is_a_plan(&harness, &run)?;
     if !changed {
         harness.catch_up_marks(&run);
     }

@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::terminal;
 
 /// Trust a configuration, marker or topic that came or changed while an agent was at work
@@ -41,7 +41,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             "`provost trust` lists the files that wait.",
         ));
     }
-    match provost_engine::people::trust(&settings, &path)? {
+    match provost_engine::human_check::trust(&settings, &path)? {
         true => terminal::talk(&format!("trusted: {}", path.display())),
         false => terminal::talk(&format!("{} was trusted already", path.display())),
     }

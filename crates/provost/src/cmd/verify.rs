@@ -4,8 +4,8 @@ use provost_engine::harness::Access;
 use provost_engine::reading::Reading;
 
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::{diagnose, terminal};
 
 /// Check a plan without running anything

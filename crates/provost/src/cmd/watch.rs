@@ -1,10 +1,10 @@
 use std::io::IsTerminal as _;
 
-use provost_engine::places;
+use provost_engine::plan_registry;
 
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::Answer;
-use crate::place::Global;
 use crate::watch::Options;
 use crate::{terminal, watch};
 
@@ -50,7 +50,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     }
     let settings = global.settings_without_signals(None)?;
     let plan = match args.plan.as_deref() {
-        Some(plan) => Some(places::id(&places::resolve(Some(plan), &settings.cwd)?)),
+        Some(plan) => Some(plan_registry::id(&plan_registry::resolve(Some(plan), &settings.cwd)?)),
         None => None,
     };
     let options = Options {

@@ -1,10 +1,10 @@
 use provost_engine::harness::Access;
-use provost_engine::{Error, PlanFileError, places};
+use provost_engine::{Error, PlanFileError, plan_registry};
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::terminal;
 
 /// Say which plan is meant, and why
@@ -56,8 +56,8 @@ pub fn obey(global: &Global, args: Args) -> Answer {
 fn bridge(global: &Global, args: &Args) -> Answer {
     let cwd = global.cwd()?;
     let resolved = match (&args.named, &args.plan) {
-        (None, Some(argument)) => places::resolve(Some(argument), &cwd),
-        (named, _) => places::resolve_named(named.as_deref(), &cwd),
+        (None, Some(argument)) => plan_registry::resolve(Some(argument), &cwd),
+        (named, _) => plan_registry::resolve_named(named.as_deref(), &cwd),
     };
     let place = match resolved {
         Err(Error::PlanFile(error @ PlanFileError::NoFolder { .. })) => {
@@ -69,7 +69,7 @@ fn bridge(global: &Global, args: &Args) -> Answer {
     let (plan, progress) = (place.path.display().to_string(), place.progress.display().to_string());
     if global.json {
         let answer = json!({
-            "plan": places::id(&place), "name": place.name, "path": plan, "progress": progress,
+            "plan": plan_registry::id(&place), "name": place.name, "path": plan, "progress": progress,
             "workspace": place.workspace, "why": place.why.to_string(),
         });
         terminal::print(&format!("{answer}\n"))?;

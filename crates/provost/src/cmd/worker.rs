@@ -1,11 +1,11 @@
 use std::time::Duration;
 
 use provost_core::fleet::labels::Label;
+use provost_engine::human_check::Who;
 use provost_engine::overview::Overview;
-use provost_engine::people::Who;
 
+use crate::open_plan::Global;
 use crate::outcome::Answer;
-use crate::place::Global;
 
 /// Take part in the work of a cluster: look at plans, run agents and checks, until told to leave
 ///
@@ -83,15 +83,16 @@ fn work(global: &Global, settings: provost_engine::harness::Settings, args: Args
     use provost_dbos::worker::{self, Options};
     use serde_json::json;
 
-    use provost_engine::carry;
+    use provost_engine::remote_tree;
 
     use crate::outcome::Outcome;
     use crate::terminal;
 
     let mut settings = settings;
-    let remote = args.remote.map_or_else(|| carry::address(&settings.state), |address| Ok(Some(address)))?;
+    let remote =
+        args.remote.map_or_else(|| remote_tree::address(&settings.state), |address| Ok(Some(address)))?;
     if remote.is_some() {
-        carry::keep_all_keys(&mut settings.environment);
+        remote_tree::keep_all_keys(&mut settings.environment);
     }
     let options = Options {
         remote,

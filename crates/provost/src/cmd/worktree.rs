@@ -2,8 +2,8 @@ use provost_engine::worktrees;
 use provost_engine::worktrees::{Fate, Found};
 use serde_json::{Value, json};
 
+use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
 use crate::{table, terminal};
 
 /// List worktrees, or take away those in which nothing would be lost

@@ -13,8 +13,8 @@ use provost_core::rules::quorum::Tally;
 use provost_core::state::run::{Run, Stage};
 use provost_engine::Error;
 use provost_engine::harness::{Access, Harness};
+use provost_engine::human_check::Who;
 use provost_engine::overview::Overview;
-use provost_engine::people::Who;
 
 use crate::failure::Failure;
 

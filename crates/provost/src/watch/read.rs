@@ -12,7 +12,7 @@ use provost_core::model::plan::StepNumber;
 use provost_core::model::usage::Resource;
 use provost_core::state::run::Run;
 use provost_engine::overview::{Overview, Seen};
-use provost_engine::places::Here;
+use provost_engine::plan_registry::Here;
 
 use super::known::{Gate, Known, PlanRow, Sheet};
 use super::text;

@@ -420,9 +420,9 @@ const KNOWN_LONG_FUNCTIONS: [&str; 20] = [
     "crates/provost-dbos/src/worker.rs work",
     "crates/provost-engine/src/commit.rs make",
     "crates/provost-engine/src/draft.rs rounds",
-    "crates/provost-engine/src/hands/attempt.rs attempt",
-    "crates/provost-engine/src/hands/check.rs check_order",
-    "crates/provost-engine/src/harness/driving.rs drive_shown",
+    "crates/provost-engine/src/executor/attempt.rs attempt",
+    "crates/provost-engine/src/executor/check.rs check_order",
+    "crates/provost-engine/src/harness/run_plan.rs drive_shown",
     "crates/provost-host/src/agent.rs carry_out",
     "crates/provost-host/src/sandbox/check.rs wrap",
     "crates/provost-server/src/mcp/tools.rs all",
@@ -452,4 +452,76 @@ fn files_and_functions_fit_on_a_few_screens() {
     let known = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
     assert_eq!(long_files, known(&KNOWN_LONG_FILES), "files over {LINES_OF_A_FILE} lines");
     assert_eq!(long_functions, known(&KNOWN_LONG_FUNCTIONS), "functions over {LINES_OF_A_FUNCTION} lines");
+}
+
+/// A change that ARCHITECTURE.md explains: its example in the source, and the files it touches.
+struct Recipe {
+    title: String,
+    examples: Vec<String>,
+    files: Vec<String>,
+}
+
+/// The list "How to add …": `- **a change** (example: `X`): words, `file`, `file``.
+fn recipes() -> Vec<Recipe> {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let (_, after) = text.split_once("\n## How to add").expect("the section");
+    let section = after.split("\n## ").next().unwrap_or_default();
+    let in_code =
+        |text: &str| -> Vec<String> { text.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
+    let entries = section.lines().filter_map(|line| line.strip_prefix("- **"));
+    entries
+        .map(|line| {
+            let (title, rest) = line.split_once("**").expect("a title");
+            let (examples, rest) = match rest.strip_prefix(" (example: ") {
+                Some(rest) => rest.split_once(')').expect("the end of the examples"),
+                None => ("", rest),
+            };
+            Recipe { title: title.to_owned(), examples: in_code(examples), files: in_code(rest) }
+        })
+        .collect()
+}
+
+/// Shipped files of `crates`, Rust and SQL, that have a word in them.
+fn files_with(word: &str) -> Vec<String> {
+    let shipped: BTreeSet<PathBuf> = sources().into_iter().map(|source| source.path).collect();
+    let mut found = Vec::new();
+    let mut folders = vec![root().join("crates")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder").flatten() {
+            let path = entry.path();
+            let inside = path.strip_prefix(root()).expect("in the repository").to_owned();
+            let is_shipped = path.extension().is_some_and(|end| end == "sql") || shipped.contains(&inside);
+            if path.is_dir() {
+                folders.push(path);
+            } else if is_shipped && std::fs::read_to_string(&path).is_ok_and(|text| has_word(&text, word)) {
+                found.push(inside.strip_prefix("crates").unwrap_or(&inside).display().to_string());
+            }
+        }
+    }
+    found
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |each: Option<char>| each.is_some_and(|each| each.is_alphanumeric() || each == '_');
+    text.match_indices(word).any(|(at, _)| {
+        !is_part(text[..at].chars().last()) && !is_part(text[at + word.len()..].chars().next())
+    })
+}
+
+#[test]
+fn the_architecture_names_every_file_of_a_change() {
+    let recipes = recipes();
+    assert_eq!(recipes.len(), 8, "the changes that ARCHITECTURE.md explains");
+    for recipe in recipes {
+        for file in &recipe.files {
+            let is_there = ["", "crates"].iter().any(|folder| root().join(folder).join(file).exists());
+            assert!(is_there, "{}: {file} is not there", recipe.title);
+        }
+        for example in &recipe.examples {
+            let found = files_with(example);
+            assert!(!found.is_empty(), "{}: nothing has the example {example}", recipe.title);
+            let missing: Vec<&String> = found.iter().filter(|file| !recipe.files.contains(file)).collect();
+            assert!(missing.is_empty(), "{}: {example} is also in {missing:?}", recipe.title);
+        }
+    }
 }

@@ -5,14 +5,14 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::Key;
-use crate::cap;
 use crate::provider::Failure;
+use crate::truncate;
 
 /// Most bytes of a message that are shown.
 const MESSAGE: usize = 600;
 
 pub(super) fn read(error: &genai::Error, key: &Key) -> Failure {
-    let said = |text: &str| key.hide(&cap::middle(text.trim(), MESSAGE, "cut"));
+    let said = |text: &str| key.hide(&truncate::middle(text.trim(), MESSAGE, "cut"));
     match error {
         genai::Error::HttpError { status, body, headers, .. } => {
             let retry_after = header(headers, "retry-after-ms")

@@ -4,8 +4,8 @@ use provost_core::state::run::Stage;
 use provost_core::text::render;
 use provost_engine::harness::Access;
 use provost_engine::harness::base_look::OnBase;
+use provost_engine::human_check::Who;
 use provost_engine::overview::{Overview, Seen};
-use provost_engine::people::Who;
 
 use crate::diagnose;
 use crate::failure::Failure;

@@ -1,0 +1,247 @@
+//! The worker context for ticks and items: its name, its log, and how it opens plans.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use provost_core::fleet::labels::Label;
+use provost_core::fleet::work_item::Item;
+use provost_core::model::chain::PlanId;
+use provost_engine::harness::{Harness, Settings};
+use provost_engine::reaper::Keeper;
+use provost_engine::remote_tree::Carrying;
+use provost_engine::{drive, plan_registry, reaper, remote_tree};
+use provost_store::Postgres;
+use sqlx::PgPool;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::Error;
+use crate::error::Attempted as _;
+use crate::wakeup::Bell;
+
+pub(crate) struct Crew {
+    pub id: String,
+    pub settings: Settings,
+    pub log: Arc<Postgres>,
+    pub pool: PgPool,
+    pub labels: Vec<Label>,
+    /// Address of the remote and identifier of this machine, if trees travel.
+    pub carries: Option<(String, String)>,
+    pub permits: Semaphore,
+    /// Items running here, by id.
+    pub busy: Mutex<BTreeMap<String, Busy>>,
+    /// The reaper, which kills the agents if this process is killed.
+    pub keeper: Option<Keeper>,
+    /// Counts the threads that work for a tick or an item.
+    pub threads: Arc<()>,
+    pub told: Box<dyn Fn(&str) + Send + Sync>,
+    /// It schedules plans, and may continue with one.
+    pub looks: bool,
+    /// Queues it listens to; `None` for all.
+    pub listens: Option<Vec<String>>,
+    /// Set when it takes nothing new.
+    pub drain: Arc<AtomicBool>,
+    pub bell: Bell,
+    /// Runtime that is never paused.
+    pub runtime: Handle,
+    /// Queue rows that were started here and have not ended.
+    pub rows: Mutex<BTreeSet<String>>,
+}
+
+/// A queue row that was started here. Dropping it means that its result must be written.
+pub(crate) struct Row {
+    crew: Arc<Crew>,
+    id: String,
+    _held: Arc<()>,
+}
+
+impl Drop for Row {
+    fn drop(&mut self) {
+        self.crew.rows().remove(&self.id);
+        self.crew.bell.ring();
+    }
+}
+
+pub(crate) struct Busy {
+    /// Stops the agent.
+    pub stop: Arc<AtomicBool>,
+    /// This worker has taken it, by its lease.
+    pub taken: bool,
+    /// It was not this worker's at the last heartbeat; it may just be over.
+    pub missed: bool,
+}
+
+impl Crew {
+    /// Opens the plan on the shared log: from the log if trees travel, otherwise from its file.
+    pub fn harness(
+        &self,
+        plan: &PlanId,
+        stop: Arc<AtomicBool>,
+        runtime: &Handle,
+    ) -> Result<Harness, provost_engine::Error> {
+        let Some((address, machine)) = &self.carries else { return self.at_home(plan, stop) };
+        let remote = remote_tree::remote(address)?;
+        let settings = Settings { stop: stop.clone(), ..self.settings.clone() };
+        let open = || {
+            let carrying = Carrying::new(remote.clone(), machine.clone(), self.teller(plan, runtime));
+            remote_tree::open(settings.clone(), self.log.clone(), plan, carrying)
+        };
+        match open() {
+            // This machine may have the base that was not sent yet.
+            Err(error @ provost_engine::Error::NotCarried { .. }) => {
+                let sent = self.at_home(plan, stop).and_then(|harness| {
+                    remote_tree::send_base(&harness, &drive::read(&*self.log, plan)?, &remote)
+                });
+                sent.map_or(Err(error), |()| open())
+            }
+            opened => opened,
+        }
+    }
+
+    /// Returns a callback that records why a plan waits, from a thread that may block.
+    fn teller(&self, plan: &PlanId, runtime: &Handle) -> remote_tree::Told {
+        let (pool, id, plan, runtime) = (self.pool.clone(), self.id.clone(), plan.0.clone(), runtime.clone());
+        Arc::new(move |what| drop(runtime.block_on(note_trouble(&pool, &id, &plan, what))))
+    }
+
+    fn at_home(&self, plan: &PlanId, stop: Arc<AtomicBool>) -> Result<Harness, provost_engine::Error> {
+        let not_there = || provost_engine::Error::NotThere { plan: plan.clone() };
+        let find = || plan_registry::find(&self.settings.state, plan).filter(plan_registry::Place::is_there);
+        let look_around = || {
+            // Another machine may have registered it; here it is at the same path.
+            let _ = plan_registry::keep_all(&self.settings.state, &self.settings.cwd);
+            find()
+        };
+        let place = find().or_else(look_around).ok_or_else(not_there)?;
+        let settings = Settings {
+            cwd: place.workspace.clone(),
+            plan: Some(place.path.display().to_string()),
+            stop,
+            ..self.settings.clone()
+        };
+        let harness = Harness::open_on(settings, self.log.clone())?;
+        if harness.id() == plan { Ok(harness) } else { Err(not_there()) }
+    }
+
+    pub fn listens_to(&self, queue: &str) -> bool {
+        self.listens.as_ref().is_none_or(|queues| queues.iter().any(|known| known == queue))
+    }
+
+    pub fn leaves(&self) -> bool {
+        self.drain.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether no job slot is free.
+    pub fn is_full(&self) -> bool {
+        self.permits.available_permits() == 0
+    }
+
+    pub fn begin_row(self: &Arc<Self>, id: String) -> Row {
+        self.rows().insert(id.clone());
+        Row { crew: self.clone(), id, _held: self.threads.clone() }
+    }
+
+    pub fn begun_rows(&self) -> Vec<String> {
+        self.rows().iter().cloned().collect()
+    }
+
+    fn rows(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn busy(&self) -> MutexGuard<'_, BTreeMap<String, Busy>> {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops the agents of items that another worker has taken over.
+    pub fn keep_only(&self, ours: &[String]) {
+        for (id, busy) in self.busy().iter_mut().filter(|(_, busy)| busy.taken) {
+            if ours.contains(id) {
+                busy.missed = false;
+            } else if std::mem::replace(&mut busy.missed, true) && !busy.stop.swap(true, Ordering::Relaxed) {
+                (self.told)(&format!("{id} was taken over by another; what runs of it is ended"));
+            }
+        }
+    }
+
+    /// Stops everything that runs here, because the database was silent so long that others may soon take
+    /// over.
+    pub fn let_go(&self) {
+        let all: Vec<String> = self.busy().keys().cloned().collect();
+        self.end(&all, "nothing was heard of the database for most of a lease");
+    }
+
+    /// Stops these items, if this worker has taken them.
+    pub fn end(&self, items: &[String], why: &str) {
+        for (id, busy) in self.busy().iter().filter(|(id, busy)| busy.taken && items.contains(id)) {
+            if !busy.stop.swap(true, Ordering::Relaxed) {
+                (self.told)(&format!("{why}; what runs of {id} is ended"));
+            }
+        }
+    }
+
+    /// Tells the reaper to kill the item's agent if this process is killed.
+    pub fn keep(&self, plan: &PlanId, item: Item) {
+        self.tell_keeper(plan, item, Keeper::taken);
+    }
+
+    pub fn keep_no_more(&self, plan: &PlanId, item: Item) {
+        self.tell_keeper(plan, item, Keeper::over);
+    }
+
+    fn tell_keeper(&self, plan: &PlanId, item: Item, tell: impl Fn(&Keeper, &str)) {
+        if let (Some(keeper), Some(attempt)) = (&self.keeper, reaper::attempt(plan, item)) {
+            tell(keeper, &attempt);
+        }
+    }
+
+    /// Records why a plan makes no progress, for people.
+    pub async fn trouble(&self, plan: &str, what: &str) -> Result<(), Error> {
+        (self.told)(&format!("{plan}: {what}"));
+        note_trouble(&self.pool, &self.id, plan, what).await
+    }
+
+    /// Schedules a tick of the plan after this time.
+    pub async fn wake_in(&self, plan: &str, time: Duration) -> Result<(), Error> {
+        sqlx::query(
+            "SELECT provost_cluster.wake($1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $2)",
+        )
+        .bind(plan)
+        .bind(i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
+        .execute(&self.pool)
+        .await
+        .attempted("look at a plan again")?;
+        Ok(())
+    }
+
+    /// Runs blocking work on its own thread; `None` if it panicked.
+    pub async fn apart<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Crew, &Handle) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (done, wait) = oneshot::channel();
+        let (crew, runtime, held) = (self.clone(), Handle::current(), self.threads.clone());
+        let started = std::thread::Builder::new().name("provost-item".to_owned()).spawn(move || {
+            let _ = done.send(work(&crew, &runtime));
+            drop(held);
+        });
+        started.ok()?;
+        wait.await.ok()
+    }
+}
+
+async fn note_trouble(pool: &PgPool, worker: &str, plan: &str, what: &str) -> Result<(), Error> {
+    sqlx::query(
+        "INSERT INTO provost_cluster.trouble (plan, worker, what) VALUES ($1, $2, $3) ON CONFLICT (plan) \
+         DO UPDATE SET at = clock_timestamp(), worker = excluded.worker, what = excluded.what",
+    )
+    .bind(plan)
+    .bind(worker)
+    .bind(what)
+    .execute(pool)
+    .await
+    .attempted("note why a plan does not get on")?;
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! Shows what the work of a step changed, file by file: the difference between the tree its attempt started
+//! with and the one it left.
+//!
+//! Both are trees that provost kept; later changes of the workspace do not matter.
+//!
+//! **Invariant:** secrets are removed, as from everything that is shown.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use provost_core::model::plan::StepNumber;
+use provost_core::model::verdict::Tree;
+use provost_core::rules::command::Refusal;
+use provost_core::state::run::{StepRun, StepState};
+use provost_host::exec::environment;
+use provost_host::tree::Base;
+use similar::TextDiff;
+
+use crate::harness::Harness;
+use crate::{Error, commit, remote_tree};
+
+/// Maximum size of a file that is shown.
+const FILE_BYTES: u64 = 256 * 1024;
+/// Time limit for comparing two texts.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// A file before and after. A side is `None` if the file does not exist there, is no text, or is too long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    pub path: String,
+    pub old: Option<String>,
+    pub new: Option<String>,
+    /// Why it is not shown.
+    pub unshown: Option<&'static str>,
+    pub kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Added,
+    Changed,
+    Deleted,
+}
+
+impl Kind {
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Added => "added",
+            Kind::Changed => "changed",
+            Kind::Deleted => "deleted",
+        }
+    }
+}
+
+impl Changed {
+    /// Returns the diff in the format of `diff -u`, or why it cannot be shown.
+    pub fn unified(&self) -> String {
+        if let Some(why) = self.unshown {
+            return format!("{} {}: {why}\n", self.kind.word(), self.path);
+        }
+        let side = |letter: &str, is_there: bool| match is_there {
+            true => format!("{letter}/{}", self.path),
+            false => "/dev/null".to_owned(),
+        };
+        let (old, new) = (self.old.as_deref().unwrap_or_default(), self.new.as_deref().unwrap_or_default());
+        let (from, to) = (side("a", self.kind != Kind::Added), side("b", self.kind != Kind::Deleted));
+        let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(old, new);
+        let text = diff.unified_diff().header(&from, &to).to_string();
+        match text.is_empty() {
+            true => format!("--- {from}\n+++ {to}\n"),
+            false => text,
+        }
+    }
+
+    /// Returns the numbers of added and removed lines.
+    pub fn count(&self) -> (usize, usize) {
+        let text = self.unified();
+        let lines = text.lines().skip(2);
+        let begins = |letter: char| lines.clone().filter(|line| line.starts_with(letter)).count();
+        if self.unshown.is_some() { (0, 0) } else { (begins('+'), begins('-')) }
+    }
+}
+
+/// Changes of a step, and changes that others had made before it started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    pub files: Vec<Changed>,
+    /// Files of the tree that others changed.
+    pub others: Vec<String>,
+    /// Files that were not taken over, and why.
+    pub refused: Vec<String>,
+}
+
+/// Returns the files that a step changed.
+pub fn of_step(harness: &Harness, number: StepNumber) -> Result<Vec<Changed>, Error> {
+    look(harness, number).map(|work| work.files)
+}
+
+/// Returns what a step changed: for a passed step, in the tree its contract held on; for any other, what its
+/// last attempt left.
+pub fn look(harness: &Harness, number: StepNumber) -> Result<Work, Error> {
+    let run = harness.run()?;
+    let step = run.step(number).ok_or(Refusal::NoSuchStep { step: number })?;
+    let Some((before, after)) = trees(step, run.confirmed_by_person(number)) else {
+        return Err(match step.attempts {
+            0 => Refusal::NotTried { step: number }.into(),
+            _ => Refusal::NoTree.into(),
+        });
+    };
+    let trees = environment::trees_of(&harness.place().workspace, harness.state())?;
+    // The tree that the first step started with is rebuilt here if no machine has sent it.
+    if let (true, Some(commit)) = (run.work.is_some(), run.binding.base.as_deref()) {
+        commit::trees(harness, &run, commit)?;
+    }
+    let kept =
+        |id: &str| remote_tree::kept(harness, &run, &trees, id)?.ok_or_else(|| Error::from(Refusal::NoTree));
+    let (before, after) = (kept(before)?, kept(after)?);
+    let paths = trees.differing_paths(&before, &after).map_err(environment::Error::from)?;
+    let seen = judged(step);
+    let others = match (seen, &step.start) {
+        (Some(tree), _) if !tree.others.is_empty() => tree.others.clone(),
+        (_, Some(start)) => start.others.clone(),
+        _ => Vec::new(),
+    };
+    Ok(Work {
+        files: paths.iter().map(|path| clean(harness, changed(path, &before, &after))).collect(),
+        others,
+        refused: seen.map(|tree| tree.refused.clone()).unwrap_or_default(),
+    })
+}
+
+/// Returns the trees before and after.
+pub(crate) fn trees(step: &StepRun, by_person: bool) -> Option<(&str, &str)> {
+    let seen = judged(step).map(|tree| (tree.start.as_deref().unwrap_or(&tree.base), tree.id.as_str()));
+    let left = step.start.as_ref().and_then(|start| Some((start.tree.as_str(), step.left.as_deref()?)));
+    // A person confirms what the attempt left; a verdict of such a step belongs to a precondition.
+    match step.state {
+        StepState::Passed if !by_person => seen.or(left),
+        _ => left.or(seen),
+    }
+}
+
+fn judged(step: &StepRun) -> Option<&Tree> {
+    step.verdict.as_ref().and_then(|verdict| verdict.tree.as_deref())
+}
+
+fn clean(harness: &Harness, changed: Changed) -> Changed {
+    let clean = |text: Option<String>| text.map(|text| harness.redactor().text(&text).into_owned());
+    Changed { old: clean(changed.old), new: clean(changed.new), ..changed }
+}
+
+fn changed(path: &Path, before: &Base, after: &Base) -> Changed {
+    let (old, new) = (text(before, path), text(after, path));
+    let unshown = old.as_ref().err().or(new.as_ref().err()).copied();
+    let kind = match (before.has(path), after.has(path)) {
+        (false, _) => Kind::Added,
+        (true, false) => Kind::Deleted,
+        (true, true) => Kind::Changed,
+    };
+    let shown =
+        |text: Result<Option<String>, &'static str>| text.ok().flatten().filter(|_| unshown.is_none());
+    let path = path.to_string_lossy().into_owned();
+    Changed { path, old: shown(old), new: shown(new), unshown, kind }
+}
+
+fn text(base: &Base, path: &Path) -> Result<Option<String>, &'static str> {
+    if !base.has(path) {
+        return Ok(None);
+    }
+    let place = base.file(path);
+    let found = fs::symlink_metadata(&place).map_err(|_| "it cannot be read")?;
+    match () {
+        () if !found.is_file() => Err("it is no file"),
+        () if found.len() > FILE_BYTES => Err("it is too long to be shown"),
+        () => {
+            let bytes = fs::read(&place).map_err(|_| "it cannot be read")?;
+            String::from_utf8(bytes).map(Some).map_err(|_| "it is no text")
+        }
+    }
+}

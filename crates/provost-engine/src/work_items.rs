@@ -1,0 +1,288 @@
+//! A plan that several processes work on. One of them decides what is next and offers it ([`Harness::turn`]);
+//! the process that takes an item performs it and reports the outcome ([`Harness::carry_out_item`]).
+//!
+//! Rules, executor and log are those of a run on one machine; only the callers differ. Every turn and every
+//! item holds the plan's lease and writes with its fence, so a process that was declared dead and returns
+//! cannot write.
+//!
+//! **Invariant:** an offer and its events are written in one transaction; so are the end of an item and the
+//! next wake-up of the plan.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use provost_core::fleet::work_item::Item;
+use provost_core::model::chain::{Head, Sealed};
+use provost_core::model::event::Event;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::rules::command::{HarnessCommand, Refusal};
+use provost_core::rules::decide;
+use provost_core::rules::recover::recipe::Recipes;
+use provost_core::rules::schedule::{Action, InHand};
+use provost_core::state::run::{Run, Stage};
+use provost_host::config::Demand;
+use provost_host::exec::environment::{self, Estate};
+use provost_host::sandbox;
+use provost_host::sandbox::Attestation;
+use provost_store::{Effect, Error as StoreError, Fence, Holder};
+
+use crate::drive::{Drive, Next, Rest};
+use crate::harness::Harness;
+use crate::subplan::Carrier;
+use crate::worker::Worker;
+use crate::world::{Said, World};
+use crate::{Error, drive, plan_context};
+
+/// Validity of a self-test.
+const GOOD_FOR: Duration = Duration::from_secs(300);
+/// Items of a plan that run at a time; one, because the plan has one workspace.
+const JOBS: usize = 1;
+
+/// Returns the effects to write with a decision: the offered items, and the time of the next tick.
+pub type Offer<'a> = dyn FnMut(&Run, &[Item], Option<Timestamp>) -> Vec<Effect> + 'a;
+
+/// Returns the items of a plan that were offered and are not done; `None` if this is unknown.
+pub type Known<'a> = dyn Fn() -> Option<Vec<Item>> + 'a;
+
+/// Result of a scheduling pass over a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// The due items were offered.
+    Offered,
+    /// Nothing is due, or a process works on it and will report.
+    Idle,
+    /// A process outside the cluster or one that is not finished holds the plan, or a plan it depends on is
+    /// not done.
+    Busy,
+    /// Another process wrote meanwhile; the plan must be scheduled again.
+    Moved,
+    /// The plan file differs from the approved spec.
+    LawChanged,
+}
+
+/// Result of an item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Carried {
+    Done,
+    /// It was no longer due.
+    PassedOver,
+    /// Another process had taken it.
+    Taken,
+    /// It was done, and the plan file differs from the approved spec.
+    LawChanged,
+}
+
+/// An item to perform: who may take it, and what follows from it.
+pub(crate) struct Share<'a> {
+    item: Item,
+    /// Takes the item for the holder of this lease. Called after the lease is taken and before anything
+    /// starts.
+    claim: &'a dyn Fn(&Fence) -> bool,
+    effects: &'a [Effect],
+    next: Option<&'a dyn Next>,
+    carried: Cell<Carried>,
+}
+
+impl Share<'_> {
+    /// Performs what is due of the item on the current state.
+    pub(crate) fn done_by<W: World>(
+        &self,
+        drive: Drive<'_, W>,
+        run: Run,
+        head: Head,
+    ) -> Result<(Run, Rest), Error> {
+        drive.items(run, head, self.item, self.effects, self.next)
+    }
+
+    /// Returns the events that give an attempt back; it must not run at another level than it was started
+    /// for.
+    pub(crate) fn given_back(&self, run: &Run) -> Result<Vec<Event>, Error> {
+        match self.item {
+            Item::Attempt { step, attempt } | Item::TakeUp { step, attempt } => {
+                Ok(decide::harness(run, HarnessCommand::AttemptInterrupted { step, attempt })?)
+            }
+            Item::Attest | Item::Judge { .. } | Item::JudgeLost { .. } | Item::End => Ok(Vec::new()),
+        }
+    }
+}
+
+impl Harness {
+    /// Schedules the plan and offers the next items. `in_hand` returns the items that were offered and are
+    /// not done. It is called while the lease is held, so that no process can offer or take one meanwhile;
+    /// older knowledge could count an item as lost that another process has just taken.
+    pub fn turn(&self, in_hand: &Known<'_>, offer: &mut Offer<'_>) -> Result<Turn, Error> {
+        let run = self.genuine()?;
+        if !matches!(run.stage, Stage::Approved | Stage::InProgress) {
+            return Ok(Turn::Idle);
+        }
+        match self.ready_to_drive(&run) {
+            // The plan is scheduled again later; the other plan may be done by then.
+            Err(Error::Refused(Refusal::DependsOn { .. })) => return Ok(Turn::Busy),
+            ready => ready?,
+        }
+        let name = format!("plan {}", self.id());
+        let lease = match self.log().lease(&name, &Holder::here(name.clone(), plan_context::now())) {
+            Err(StoreError::LeaseHeld { .. }) => {
+                let is_given = in_hand().is_some_and(|items| items.len() >= JOBS);
+                return Ok(if is_given { Turn::Idle } else { Turn::Busy });
+            }
+            taken => taken?,
+        };
+        let Some(in_hand) = in_hand() else { return Ok(Turn::Busy) };
+        if in_hand.len() >= JOBS {
+            return Ok(Turn::Idle);
+        }
+        let (mut run, mut head) = drive::retell(self.log(), self.id(), &mut |_, _, _| {})?;
+        while let Some(step) = self.plan_goes_on(&run) {
+            let events = decide::harness(&run, HarnessCommand::PlanGoesOn { step })?;
+            let sealed = self.append_with(&mut run, &events, Some(lease.fence()), &[])?;
+            head = sealed.last().map_or(head, |last| Head { seq: last.seq, hash: last.hash });
+        }
+        let mut offered = false;
+        let mut effects = |run: &Run, begun: &[Action], wake: Option<Timestamp>| {
+            let mut items: Vec<Item> = begun.iter().filter_map(|action| Item::of(run, *action)).collect();
+            if run.isolation.is_none() && items.is_empty() {
+                items.push(Item::Attest);
+            }
+            offered |= !items.is_empty();
+            offer(run, &items, wake)
+        };
+        if run.isolation.is_none() {
+            let effects = effects(&run, &[], None);
+            self.append_with(&mut run, &[], Some(lease.fence()), &effects)?;
+            return Ok(Turn::Offered);
+        }
+        let mut known = InHand::default();
+        in_hand.iter().filter_map(|item| item.action()).for_each(|action| known.take(action));
+        let drive = Drive {
+            log: self.log(),
+            plan: self.id(),
+            fence: Some(lease.fence().clone()),
+            world: &Overseer { harness: self },
+            jobs: JOBS,
+            watch: &mut |_: &Run, _: &Sealed, _: &Event| {},
+        };
+        Ok(match drive.announce(run, head, known, &mut effects)? {
+            None => Turn::Moved,
+            Some((_, Rest::LawChanged(_))) => Turn::LawChanged,
+            Some(_) if offered => Turn::Offered,
+            Some(_) => Turn::Idle,
+        })
+    }
+
+    /// Performs one item and makes its outcome durable together with `effects`. Calls `claim` first, and asks
+    /// `next` whether to continue with what follows.
+    pub fn carry_out_item(
+        &self,
+        item: Item,
+        claim: &dyn Fn(&Fence) -> bool,
+        effects: &[Effect],
+        next: Option<&dyn Next>,
+    ) -> Result<Carried, Error> {
+        let share = Share { item, claim, effects, next, carried: Cell::new(Carried::Done) };
+        let (run, rest) = self.drive_for(&Worker::Share(&share), &mut |_, _, _| {})?;
+        if let (Some(carrying), Item::End, Stage::Done) = (&self.carrying, item, run.stage) {
+            carrying.forget(self, &run);
+        }
+        match rest {
+            Rest::LawChanged(_) => Ok(Carried::LawChanged),
+            _ => Ok(share.carried.into_inner()),
+        }
+    }
+
+    /// Returns the run if nothing has to be done: another process took the item, or it is no longer due.
+    pub(crate) fn take_share(&self, share: &Share<'_>, fence: &Fence) -> Result<Option<Run>, Error> {
+        let mut run = self.genuine()?;
+        self.can_see_the_work(&run)?;
+        // Fetch before claiming, so that an item whose trees are unavailable is offered again.
+        let needs_trees = !matches!(share.item, Item::Attest | Item::End);
+        if let Some(carrying) = self.carrying.as_ref().filter(|_| needs_trees) {
+            carrying.bring(self, &run)?;
+        }
+        if !(share.claim)(fence) {
+            share.carried.set(Carried::Taken);
+            return Ok(Some(run));
+        }
+        if share.item == Item::Attest || share.item.due(&run, plan_context::now()).is_some() {
+            return Ok(None);
+        }
+        share.carried.set(Carried::PassedOver);
+        self.append_with(&mut run, &[], Some(fence), share.effects)?;
+        Ok(Some(run))
+    }
+
+    /// Returns the wake-up of the plan, if several machines share the log.
+    pub(crate) fn wakes(&self) -> Vec<Effect> {
+        if self.is_shared() { vec![Effect::Wake(self.id().clone())] } else { Vec::new() }
+    }
+}
+
+type Attested = (Option<sandbox::Offer>, Attestation);
+
+/// Returns the attested isolation, from a new self-test or a recent one. A process that performs many items
+/// of a plan tests itself as often as one that runs the plan as a whole.
+pub(crate) fn attest(demand: Demand, estate: &Estate<'_>, plan: &Path) -> Result<Attested, Error> {
+    static SEEN: Mutex<BTreeMap<PathBuf, (Instant, Demand, Attested)>> = Mutex::new(BTreeMap::new());
+    let seen = || SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((at, wanted, attested)) = seen().get(plan)
+        && at.elapsed() < GOOD_FOR
+        && *wanted == demand
+    {
+        return Ok(attested.clone());
+    }
+    let attested = environment::attest(demand, estate)?;
+    let mut seen = seen();
+    seen.retain(|_, (at, ..)| at.elapsed() < GOOD_FOR);
+    seen.insert(plan.to_owned(), (Instant::now(), demand, attested.clone()));
+    Ok(attested)
+}
+
+/// Removes the folders that checks ran in; called once, when this process performs no more items.
+pub fn leave() {
+    provost_host::check::judge::leave();
+}
+
+/// Sees what is to be done and performs none of it.
+struct Overseer<'a> {
+    harness: &'a Harness,
+}
+
+impl World for Overseer<'_> {
+    type Order = ();
+
+    fn now(&self) -> Timestamp {
+        plan_context::now()
+    }
+
+    fn wait(&self, _until: Timestamp) {}
+
+    fn recipes(&self) -> &Recipes {
+        &self.harness.config().recipes
+    }
+
+    fn law_changes(&self, run: &Run) -> Option<Vec<String>> {
+        self.harness.site().law_changes(run)
+    }
+
+    fn held_up(&self, run: &Run, step: StepNumber) -> Option<String> {
+        Carrier::held_up(self.harness, run.carried_by(step)?)
+    }
+
+    fn interrupted(&self) -> bool {
+        false
+    }
+
+    fn ends(&self) -> bool {
+        false
+    }
+
+    fn order(&self, _run: &Run, _action: Action) {}
+
+    fn perform(&self, _order: ()) -> Vec<Said> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,103 @@
+//! From the command line's words to an open harness: folder, state, plan, environment, interruption.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use provost_core::state::run::Run;
+use provost_engine::harness::{Access, Harness, Settings};
+use provost_engine::{harness, log_locator, remote_tree};
+
+use crate::failure::Failure;
+use crate::hardening;
+
+/// The options every command has.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Global {
+    /// Work in this folder instead of the current one
+    #[arg(short = 'C', long = "dir", global = true, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Keep the log in this folder [default: the user's state folder]
+    #[arg(long, global = true, env = "PROVOST_STATE", value_name = "DIR", hide_env_values = true)]
+    pub state: Option<PathBuf>,
+    /// Print data for programs: one JSON document, or one JSON object a line
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+impl Global {
+    pub fn open(&self, plan: Option<&str>, access: Access) -> Result<Harness, Failure> {
+        Ok(Harness::open(self.settings(plan)?, access)?)
+    }
+
+    /// A harness for a plan that is not there yet.
+    pub fn upcoming(&self, name: &str) -> Result<Harness, Failure> {
+        Ok(Harness::upcoming(self.settings(Some(name))?)?)
+    }
+
+    pub fn settings(&self, plan: Option<&str>) -> Result<Settings, Failure> {
+        Ok(Settings { stop: stop_flag(), ..self.settings_without_signals(plan)? })
+    }
+
+    /// For whoever hears signals otherwise.
+    pub fn settings_without_signals(&self, plan: Option<&str>) -> Result<Settings, Failure> {
+        let mut environment = hardening::environment();
+        let state = match &self.state {
+            Some(folder) => folder.clone(),
+            None => harness::state_folder(&environment)?,
+        };
+        provost_engine::trust::use_state(&state);
+        log_locator::keep_the_keys(&state, &mut environment);
+        remote_tree::keep_the_keys(&state, &mut environment);
+        let program = std::env::current_exe()
+            .map_err(|source| Failure::Io { what: "find this program's own file".to_owned(), source })?;
+        Ok(Settings {
+            cwd: self.cwd()?,
+            state,
+            plan: plan.map(str::to_owned),
+            launcher: vec![program.into(), "scripted-agent".into()],
+            stop: Arc::default(),
+            environment,
+        })
+    }
+
+    /// The folder the command is about.
+    pub fn cwd(&self) -> Result<PathBuf, Failure> {
+        let here = std::env::current_dir()
+            .map_err(|source| Failure::Io { what: "find the current folder".to_owned(), source })?;
+        let folder = match &self.dir {
+            Some(dir) => here.join(dir),
+            None => here,
+        };
+        if folder.is_dir() {
+            Ok(folder)
+        } else {
+            Err(Failure::Usage { message: format!("{} is not a folder", folder.display()), hint: None })
+        }
+    }
+}
+
+/// The first interruption asks the harness to stop and put things in order; the second ends it.
+fn stop_flag() -> Arc<AtomicBool> {
+    static FLAG: std::sync::OnceLock<Arc<AtomicBool>> = std::sync::OnceLock::new();
+    let flag = FLAG.get_or_init(|| {
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, flag.clone());
+            let _ = signal_hook::flag::register(signal, flag.clone());
+        }
+        flag
+    });
+    flag.clone()
+}
+
+/// A file without any step that the log has never seen is some other file.
+pub fn is_a_plan(harness: &Harness, run: &Run) -> Result<(), Failure> {
+    if !run.plan.steps.is_empty() || run.forged_from.is_some() || harness.run()?.exists() {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        format!("{} is no plan: it has no steps", harness.place().path.display()),
+        "`provost verify` says what is wrong with it; `provost new NAME` makes a plan.",
+    ))
+}
