@@ -8,8 +8,8 @@
 //!
 //! ```
 //! use provost_agent::agent::{Agent, Outcome, Settings, Stop};
-//! use provost_agent::holder::PlanHolder;
-//! use provost_agent::ledger::Ledger;
+//! use provost_agent::plan_state::PlanHolder;
+//! use provost_agent::call_log::Ledger;
 //! use provost_agent::provider::scripted::Scripted;
 //! use provost_agent::tool::Catalogue;
 //! use provost_agent::tool::files::Workspace;
@@ -48,7 +48,7 @@
 //! # }
 //! ```
 //!
-//! The modules, in reading order: [`plan`], [`holder`], [`tool`], [`transcript`], [`provider`], [`agent`];
+//! The modules, in reading order: [`plan`], [`plan_state`], [`tool`], [`transcript`], [`provider`], [`agent`];
 //! [`builtin`] is the loop as a process of its own, as the harness starts it.
 
 pub mod plan;
