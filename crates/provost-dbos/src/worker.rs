@@ -54,7 +54,8 @@ pub struct Options {
     pub drain: Arc<AtomicBool>,
 }
 
-/// Works until it is told to leave. `joined` receives its name, `told` messages for people.
+/// Runs the worker until it receives a signal to leave. Calls `joined` with its name, and `told` with each
+/// message for people.
 pub fn run(
     options: Options,
     joined: impl FnOnce(&str),

@@ -5,7 +5,8 @@
 //! after from the log itself, so that nothing is lost when either side was gone.
 //!
 //! **Invariant:** the id of an event is its place in the log, the same for ever.
-//! **Invariant:** whoever is too slow is told, and let go: it comes back with the last id and catches up.
+//! **Invariant:** the server disconnects a client that is too slow; the client comes back with its last id and
+//! catches up.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -108,7 +109,7 @@ pub fn follow(house: &Shared) -> std::io::Result<JoinHandle<()>> {
             if told.is_err() {
                 std::thread::sleep(PAUSE);
             }
-            // Whoever is told looks, and finds it folded.
+            // A client that gets the event reads the plan, so fold the event first.
             let _ = house.overview.waiting();
         }
     })
@@ -181,7 +182,7 @@ pub async fn events(
     // Listened to first: what comes in between is in both, and told once.
     let queue = house.live.queue.subscribe();
     let until = house.live.through();
-    // A place beyond the end is of another log: what comes is told from now on.
+    // A cursor beyond the end belongs to another log: start with the next event.
     let seen = last.or(filter.after).map_or(until, Cursor).min(until);
     let names = filter.names();
     let subscriber =

@@ -158,7 +158,7 @@ codes! {
     Passing = "P049" Warning "a contract that may not hold for long",
 
     AgentNotStartable = "P090" Warning "an agent whose program cannot be started",
-    JudgeUnfit = "P087" Error "nobody fit to judge",
+    JudgeUnfit = "P087" Error "no role can judge",
 
     // Contracts as shell.
     ShellSyntax = "P050" Error "bash does not accept the contract",

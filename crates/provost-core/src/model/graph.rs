@@ -11,8 +11,8 @@ use crate::model::plan::{Needs, Plan, Step, StepNumber};
 /// Assumed duration of a step without a timeout.
 const USUAL: Duration = Duration::from_secs(600);
 
-/// The dependency graph. Node `i` is the step at that index of the plan; node `steps + i` stands for all
-/// steps up to it.
+/// The dependency graph. Node `i` is the step at that index of the plan; node `steps + i` joins all
+/// steps up to that index, so that one edge replaces many.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     steps: usize,

@@ -2,7 +2,7 @@
 //!
 //! Every view takes the mark and the word from here, so that a weaker pass looks weaker everywhere.
 //!
-//! **Invariant:** ✅ stands for [`Pass::Verified`] only.
+//! **Invariant:** the mark ✅ means [`Pass::Verified`], and no other pass has it.
 
 use std::fmt;
 

@@ -18,7 +18,7 @@ pub struct Found {
     /// The mtimes of the imported files.
     pub written: Vec<((i64, i64), Vec<u8>)>,
     pub refused: Capped<Refused>,
-    /// Paths that git ignores; a folder stands for all its content, and ends with a slash.
+    /// Paths that git ignores. A path with a final slash is a folder with all its content.
     pub ignored: Capped<String>,
     pub protected: Vec<String>,
     pub outside: Capped<String>,

@@ -30,7 +30,7 @@ use crate::git;
 /// Limit on the size of a list of rules; the rest is not read.
 const LIST_BYTES: u64 = 4 << 20;
 const NAME: &str = ".gitignore";
-/// Stands for any name when the meaning of a glob is tested.
+/// The file name that provost matches a glob against to learn what the glob covers.
 const ANY: &str = "provost-any-name";
 /// Limit on the alternatives of one glob.
 const ALTERNATIVES: usize = 64;

@@ -235,8 +235,8 @@ fn is_shown(name: &str) -> bool {
 }
 
 impl Mirror<'_> {
-    /// Copies the history of the commit into the mirror. Returns where it is cut off, as lines of git's
-    /// file `shallow`; empty if the history is complete.
+    /// Copies the history of the commit into the mirror. Returns the commits whose parents are missing, as
+    /// lines of git's file `shallow`; empty if the history is complete.
     fn borrow_history(&self) -> Result<String, Error> {
         let marker = self.path().join(format!("history-{}", self.commit()));
         if let Ok(cut_off) = fs::read_to_string(&marker) {

@@ -31,7 +31,7 @@ fn log_follow_is_woken_by_each_event_and_burns_nothing() {
     follower.kill().unwrap();
     follower.wait().unwrap();
     assert!(ticks < 50, "the follower used {ticks} ticks of CPU while it waited");
-    // Twice a second it looks whether it was interrupted; what comes sooner than that is told by an event.
+    // `log --follow` looks for an interrupt twice a second. A faster answer comes from an event.
     assert!(woken <= halves * 3, "woken {woken} times in {:?} while nothing happened", begun.elapsed());
 }
 

@@ -273,7 +273,7 @@ fn in_code(text: &str, offset: usize, found: &mut Vec<OuterPath>) {
     }
 }
 
-/// Handles code in a shell word; the position of the word stands for everything in it.
+/// Reads code inside a shell word. Everything found in it gets the position of the word.
 fn in_code_at(raw: &str, (start, end): (usize, usize), found: &mut Vec<OuterPath>) {
     for (_, _, path) in looked_at_in_code(raw) {
         found.push(OuterPath { path, start, end, looked_at: true });

@@ -315,7 +315,7 @@ fn a_raise_comes_in_by_the_door_for_people_and_not_while_an_agent_works_without_
     assert_eq!(foreign_events::made(&story.run, &raised(TWO, 15_000)), Err(0), "less than is spent");
     assert_eq!(foreign_events::made(&story.run, &raised(THREE, 90_000)), Err(0), "it waits for nothing");
     story.start(THREE);
-    assert_eq!(foreign_events::made(&story.run, &raised(TWO, 90_000)), Err(0), "somebody is at work");
+    assert_eq!(foreign_events::made(&story.run, &raised(TWO, 90_000)), Err(0), "a run is under way");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Results of a plan's checks on the base, before the approval.
 //!
-//! A check that holds there cannot show that the work was done, and the approver is told so. The results are
-//! stored beside the log, for the gate and for the control check of the first steps. They decide nothing.
+//! A check that holds there cannot show that the work was done; the gate shows this to the approver. provost
+//! stores the results beside the log, for the gate and for the control check of the first steps. They decide
+//! nothing.
 
 use std::collections::BTreeMap;
 

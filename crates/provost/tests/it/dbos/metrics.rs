@@ -127,7 +127,7 @@ fn metrics_say_how_the_cluster_is_and_when_its_database_is_away() {
     });
     assert!(is_kept, "the database is asked for every page");
     let all = Some(f64::from(plans));
-    until(&server, &view, "it is told later", |page| page.of("cluster_troubled_plans", "") == all);
+    until(&server, &view, "the metric follows", |page| page.of("cluster_troubled_plans", "") == all);
 
     worker.signal("STOP");
     until(&server, &view, "missed", |page| {
