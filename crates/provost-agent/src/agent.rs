@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use provost_core::model::usage::Usage;
 use tokio::sync::watch;
 
-use crate::call_log::Ledger;
+use crate::call_log::CallLog;
 use crate::context::Context;
 use crate::event::Event;
 use crate::plan::{Plan, Readiness};
@@ -138,7 +138,7 @@ pub struct Agent<'a> {
     pub provider: &'a dyn Provider,
     pub catalogue: Catalogue,
     pub holder: PlanHolder,
-    pub ledger: Ledger,
+    pub ledger: CallLog,
     pub settings: Settings,
 }
 

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use crate::agent::{Agent, Outcome, Run, Settings, Stop};
-use crate::call_log::Ledger;
+use crate::call_log::CallLog;
 use crate::event::Event;
 use crate::plan_state::PlanHolder;
 use crate::provider::api::{Api, Dialect, Key, NotBuilt};
@@ -39,7 +39,7 @@ pub const STOPPED: i32 = 130;
 
 /// The options of the process, without the prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Orders {
+pub struct BuiltinOptions {
     pub model: String,
     /// The word of a [`Dialect`]; optional for a well-known model.
     pub provider: Option<String>,
@@ -79,7 +79,7 @@ fn words() -> String {
 /// Looks up a variable; an empty one counts as unset.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-impl Orders {
+impl BuiltinOptions {
     fn dialect(&self) -> Result<Dialect, NotBegun> {
         match &self.provider {
             Some(word) => {
@@ -144,7 +144,7 @@ fn key_of_command(words: &[String]) -> Result<Key, NotBegun> {
 
 /// Works on the prompt in the folder. Returns the exit code.
 pub fn perform(
-    orders: &Orders,
+    orders: &BuiltinOptions,
     prompt: &str,
     folder: &Path,
     environment: Environment<'_>,
@@ -156,7 +156,7 @@ pub fn perform(
     let provider = Api::new(dialect, orders.model.as_str(), base_url.as_deref(), key.clone())?;
     let workspace = Workspace::new(folder).map_err(NotBegun::Workspace)?;
     let workspace = withheld.into_iter().fold(workspace, Workspace::withhold);
-    let (holder, ledger) = (PlanHolder::default(), Ledger::default());
+    let (holder, ledger) = (PlanHolder::default(), CallLog::default());
     let mut catalogue = Catalogue::standard(&workspace, &ledger).with_plan(&holder, &ledger);
     if let Some(folder) = &orders.topics {
         catalogue = catalogue.with_all(topics::declared(&workspace.root().join(folder)));
@@ -183,7 +183,7 @@ pub fn perform(
     Ok(exit_code(&run.outcome))
 }
 
-fn settings(orders: &Orders, key: Key) -> Settings {
+fn settings(orders: &BuiltinOptions, key: Key) -> Settings {
     let usual = Settings::default();
     let context_tokens = orders.context_tokens.unwrap_or(usual.context_tokens);
     let quarter = u32::try_from(context_tokens / 4).unwrap_or(u32::MAX);
@@ -273,8 +273,8 @@ fn tell(event: &Event) {
 mod tests {
     use super::*;
 
-    fn orders(model: &str) -> Orders {
-        Orders { model: model.to_owned(), ..Orders::default() }
+    fn orders(model: &str) -> BuiltinOptions {
+        BuiltinOptions { model: model.to_owned(), ..BuiltinOptions::default() }
     }
 
     #[test]
@@ -282,20 +282,20 @@ mod tests {
         let set = |names: &'static [&'static str]| {
             move |name: &str| names.contains(&name).then(|| format!("value-of-{name}"))
         };
-        let key = |orders: &Orders, names| {
+        let key = |orders: &BuiltinOptions, names| {
             let dialect = orders.dialect().expect("a dialect");
             let found = orders
                 .key(dialect, &set(names))
                 .map(|(key, _)| key.hide("value-of-OWN_KEY").contains("[key]"));
             found.map_err(|error| error.to_string())
         };
-        let own = Orders { key_env: Some("OWN_KEY".to_owned()), ..orders("claude-x") };
+        let own = BuiltinOptions { key_env: Some("OWN_KEY".to_owned()), ..orders("claude-x") };
         assert_eq!(key(&own, &["OWN_KEY", "ANTHROPIC_API_KEY"]), Ok(true));
         assert_eq!(key(&orders("claude-x"), &["OWN_KEY", "ANTHROPIC_API_KEY"]), Ok(false));
         let missing = key(&own, &["ANTHROPIC_API_KEY"]).expect_err("no key");
         assert!(missing.starts_with("OWN_KEY is not set"), "{missing}");
         assert_eq!(key(&own, &[API_KEY]), Ok(false), "what is said for this process goes before");
-        let local = Orders { provider: Some("chat".to_owned()), ..orders("qwen3") };
+        let local = BuiltinOptions { provider: Some("chat".to_owned()), ..orders("qwen3") };
         assert_eq!(key(&local, &[]), Ok(false), "a server of one's own may want none");
     }
 
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn the_nearest_base_url_counts() {
-        let orders = Orders { base_url: Some("http://configured".to_owned()), ..orders("claude-x") };
+        let orders = BuiltinOptions { base_url: Some("http://configured".to_owned()), ..orders("claude-x") };
         let dialect = Dialect::Anthropic;
         let all = |name: &str| match name {
             "MODEL_BASE_URL" => Some("http://meter".to_owned()),
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(orders.base_url(dialect, &all).as_deref(), Some("http://meter"));
         let usual = |name: &str| (name == "ANTHROPIC_BASE_URL").then(|| "http://usual".to_owned());
         assert_eq!(orders.base_url(dialect, &usual).as_deref(), Some("http://configured"));
-        let orders = Orders { base_url: None, ..orders };
+        let orders = BuiltinOptions { base_url: None, ..orders };
         assert_eq!(orders.base_url(dialect, &usual).as_deref(), Some("http://usual"));
         let bare = |name: &str| (name == "OLLAMA_HOST").then(|| "127.0.0.1:11434".to_owned());
         assert_eq!(orders.base_url(Dialect::Ollama, &bare).as_deref(), Some("http://127.0.0.1:11434"));

@@ -9,7 +9,7 @@ const ONE: usize = 1 << 20;
 const ALL: usize = 16 << 20;
 
 #[derive(Clone, Debug, Default)]
-pub struct Ledger {
+pub struct CallLog {
     calls: Arc<Mutex<Calls>>,
 }
 
@@ -23,7 +23,7 @@ struct Calls {
     size: usize,
 }
 
-impl Ledger {
+impl CallLog {
     /// Returns the number for a new call.
     pub fn begin(&self) -> u64 {
         let mut calls = self.lock();
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_citation_of_what_never_was_is_found() {
-        let ledger = Ledger::default();
+        let ledger = CallLog::default();
         assert_eq!(ledger.check_citations("call:1"), Err(1));
         assert_eq!(ledger.begin(), 1);
         assert_eq!(ledger.check_citations("call:1"), Err(1));
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn evidence_is_held_against_what_the_calls_answered() {
-        let ledger = Ledger::default();
+        let ledger = CallLog::default();
         let answer = |text: &str| {
             let call = ledger.begin();
             ledger.end(call, text);
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_has_a_bound() {
-        let ledger = Ledger::default();
+        let ledger = CallLog::default();
         let large = "x".repeat(2 * ONE);
         for _ in 0..20 {
             ledger.end(ledger.begin(), &large);

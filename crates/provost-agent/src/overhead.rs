@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::Future;
 use crate::agent::{Agent, Outcome, Settings, Stop};
-use crate::call_log::Ledger;
+use crate::call_log::CallLog;
 use crate::plan_state::PlanHolder;
 use crate::provider::{Ask, Failure, Listener, Provider, Reply};
 use crate::tool::Catalogue;
@@ -25,7 +25,7 @@ use crate::transcript::{Call, Message, estimate};
 
 /// The settings of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Order {
+pub struct OverheadSettings {
     pub tasks: u32,
     /// Number of files that each task asks for.
     pub parts: u32,
@@ -56,13 +56,13 @@ pub struct Sum {
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Measured {
-    pub order: Order,
+    pub order: OverheadSettings,
     pub without_plan: Sum,
     pub with_plan: Sum,
 }
 
 /// Runs every task twice, each in an empty folder below `folder`.
-pub fn measure(order: Order, folder: &Path) -> io::Result<Measured> {
+pub fn measure(order: OverheadSettings, folder: &Path) -> io::Result<Measured> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut sums = [Sum::default(); 2];
     for task in 0..order.tasks {
@@ -76,7 +76,13 @@ pub fn measure(order: Order, folder: &Path) -> io::Result<Measured> {
     Ok(Measured { order, without_plan, with_plan })
 }
 
-async fn exercise(order: &Order, task: u32, plans: bool, place: &Path, sum: &mut Sum) -> io::Result<()> {
+async fn exercise(
+    order: &OverheadSettings,
+    task: u32,
+    plans: bool,
+    place: &Path,
+    sum: &mut Sum,
+) -> io::Result<()> {
     let hasty = Hasty {
         parts: order.parts,
         rate: order.stop_rate,
@@ -84,7 +90,7 @@ async fn exercise(order: &Order, task: u32, plans: bool, place: &Path, sum: &mut
         // The same random numbers with and without a plan.
         state: Mutex::new(State { dice: dice(order.seed, task), ..State::default() }),
     };
-    let (holder, ledger) = (PlanHolder::default(), Ledger::default());
+    let (holder, ledger) = (PlanHolder::default(), CallLog::default());
     let workspace = Workspace::new(place)?;
     let standard = Catalogue::standard(&workspace, &ledger);
     let catalogue = if plans { standard.with_plan(&holder, &ledger) } else { standard };

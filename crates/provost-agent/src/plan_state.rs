@@ -8,7 +8,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::call_log::{Doubt, Ledger};
+use crate::call_log::{CallLog, Doubt};
 use crate::event::Event;
 use crate::plan::{Answer, Plan, Postcondition, Status, Step};
 use crate::{Future, truncate};
@@ -159,7 +159,7 @@ impl PlanHolder {
 
     pub async fn update_step(
         &self,
-        ledger: &Ledger,
+        ledger: &CallLog,
         number: u64,
         status: &str,
         evidence: String,
@@ -209,7 +209,7 @@ impl PlanHolder {
 
     pub async fn verify_postcondition(
         &self,
-        ledger: &Ledger,
+        ledger: &CallLog,
         number: u64,
         evidence: String,
         unmet: bool,
@@ -292,7 +292,7 @@ mod tests {
     }
 
     async fn says(holder: &PlanHolder, number: u64, status: &str, evidence: &str) -> String {
-        let ledger = Ledger::default();
+        let ledger = CallLog::default();
         let said = holder.update_step(&ledger, number, status, evidence.to_owned(), String::new()).await;
         said.unwrap_or_else(|refusal| format!("refused: {refusal}"))
     }
@@ -310,7 +310,7 @@ mod tests {
         assert!(says(&holder, 1, "done", "see call:4").await.contains("there is no call:4"));
         assert_eq!(says(&holder, 1, "done", "I saw it").await, "step 1 → done");
         assert_eq!(says(&holder, 2, "blocked", "no key").await, "step 2 → blocked");
-        let ledger = Ledger::default();
+        let ledger = CallLog::default();
         let empty = holder.verify_postcondition(&ledger, 1, String::new(), false).await;
         assert_eq!(empty, Err(Refusal::NoProof));
         let away = holder.verify_postcondition(&ledger, 2, "x".to_owned(), false).await;

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::Future;
-use crate::call_log::Ledger;
+use crate::call_log::CallLog;
 use crate::plan_state::PlanHolder;
 use crate::tool::files::Workspace;
 
@@ -95,7 +95,7 @@ impl Catalogue {
     }
 
     /// Files, search, shell and what reads on in their answers.
-    pub fn standard(workspace: &Workspace, ledger: &Ledger) -> Self {
+    pub fn standard(workspace: &Workspace, ledger: &CallLog) -> Self {
         Self::default()
             .with_all(files::tools(workspace))
             .with_all(search::tools(workspace))
@@ -104,7 +104,7 @@ impl Catalogue {
     }
 
     #[must_use]
-    pub fn with_plan(self, holder: &PlanHolder, ledger: &Ledger) -> Self {
+    pub fn with_plan(self, holder: &PlanHolder, ledger: &CallLog) -> Self {
         self.with_all(plans::tools(holder, ledger))
     }
 

@@ -14,11 +14,11 @@ use std::process::ExitCode;
 
 use provost_core::language::parse;
 use provost_core::model::approved_spec::Binding;
-use provost_core::model::event::{AttemptEnd, Ended, Event, Subject};
+use provost_core::model::event::{AttemptEnd, CheckSubject, EndedAttempt, Event};
 use provost_core::model::graph::Graph;
 use provost_core::model::plan::{Plan, StepNumber};
 use provost_core::model::timestamp::Timestamp;
-use provost_core::model::verdict::{Isolation, Outcome, Verdict};
+use provost_core::model::verdict::{CheckOutcome, Isolation, Verdict};
 use provost_core::rules::command::{HarnessCommand, HumanCommand};
 use provost_core::rules::decide;
 use provost_core::rules::schedule::{self, Action, InHand};
@@ -120,18 +120,18 @@ pub fn simulate(dag: &Dag, jobs: usize) -> Result<Vec<Slot>, Vec<String>> {
 
 fn judged(action: Action) -> Option<StepNumber> {
     match action {
-        Action::Judge { subject: Subject::Contract(step) } => Some(step),
+        Action::Judge { subject: CheckSubject::Contract(step) } => Some(step),
         _ => None,
     }
 }
 
 fn ended(step: StepNumber) -> HarnessCommand {
-    HarnessCommand::AttemptEnded(Ended::new(step, 1, AttemptEnd::Exited { exit_code: 0 }))
+    HarnessCommand::AttemptEnded(EndedAttempt::new(step, 1, AttemptEnd::Exited { exit_code: 0 }))
 }
 
 fn holds(step: StepNumber) -> HarnessCommand {
-    let verdict = Verdict::bare(Isolation::InPlace, Outcome::Held);
-    HarnessCommand::Judged { subject: Subject::Contract(step), verdict }
+    let verdict = Verdict::bare(Isolation::InPlace, CheckOutcome::Held);
+    HarnessCommand::Judged { subject: CheckSubject::Contract(step), verdict }
 }
 
 fn apply(run: &mut Run, events: Vec<Event>) {

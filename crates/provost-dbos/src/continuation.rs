@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use provost_core::fleet::labels::{self, Label};
-use provost_core::fleet::work_item::Item;
+use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
 use provost_core::state::run::Run;
-use provost_engine::drive::Next;
+use provost_engine::drive::Continues;
 use provost_engine::harness::Harness;
 use provost_store::{Effect, Fence};
 use tokio::runtime::Handle;
@@ -41,7 +41,7 @@ pub(crate) struct Stint<'a> {
 /// The running item with its id and its lease.
 pub(crate) struct InHand {
     pub id: String,
-    pub item: Item,
+    pub item: WorkItem,
     pub fence: Option<Fence>,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Stint<'a> {
     }
 
     /// Returns whether this worker may also perform the next item; the database checks the limits.
-    fn may_have(&self, _done: Item, pool: &str, asked: &str) -> bool {
+    fn may_have(&self, _done: WorkItem, pool: &str, asked: &str) -> bool {
         let asked: Vec<Label> = asked.split(',').filter_map(|label| label.parse().ok()).collect();
         self.crew.listens_to(&crate::wire::queue(pool))
             && labels::lacking(&self.crew.labels, &asked).is_none()
@@ -81,14 +81,14 @@ impl<'a> Stint<'a> {
     }
 }
 
-impl Next for Stint<'_> {
+impl Continues for Stint<'_> {
     fn goes_on(&self) -> bool {
         let is_wanted = !self.crew.leaves() && !self.stop.load(Ordering::Relaxed);
         // If trees travel, another machine judges what this one made.
         self.crew.looks && self.crew.carries.is_none() && is_wanted && self.begun.elapsed() < FAIR
     }
 
-    fn offers(&self, run: &Run, done: Item, begun: Item) -> Vec<Effect> {
+    fn offers(&self, run: &Run, done: WorkItem, begun: WorkItem) -> Vec<Effect> {
         let asked = |role: &str| tick::asked(self.harness, role);
         let Effect::Enqueue { pool, plan, key, body, priority } = tick::offer(self.plan, run, begun, &asked)
         else {
@@ -101,7 +101,7 @@ impl Next for Stint<'_> {
         vec![dispatch::finish(self.plan, done), Effect::Enqueue { pool, plan, key, body, priority }]
     }
 
-    fn has(&self, begun: Item) -> bool {
+    fn has(&self, begun: WorkItem) -> bool {
         let mut in_hand = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(fence) = in_hand.fence.clone() else { return false };
         let Some(id) = self.runtime.block_on(ours(self.crew, self.plan, begun, &fence)) else { return false };
@@ -116,11 +116,11 @@ impl Next for Stint<'_> {
         true
     }
 
-    fn ends(&self, item: Item) -> Vec<Effect> {
+    fn ends(&self, item: WorkItem) -> Vec<Effect> {
         vec![dispatch::finish(self.plan, item), Effect::Wake(self.plan.clone())]
     }
 
-    fn is_over(&self, item: Item) -> Vec<Effect> {
+    fn is_over(&self, item: WorkItem) -> Vec<Effect> {
         vec![dispatch::finish(self.plan, item)]
     }
 }
@@ -142,7 +142,7 @@ async fn take(crew: &Crew, id: &str, fence: &Fence) -> bool {
 
 /// Returns the id of an item that this worker has taken. If the database stays unreachable, the item is found
 /// later by its lease.
-async fn ours(crew: &Crew, plan: &PlanId, item: Item, fence: &Fence) -> Option<String> {
+async fn ours(crew: &Crew, plan: &PlanId, item: WorkItem, fence: &Fence) -> Option<String> {
     for _ in 0..PATIENCE {
         let found = sqlx::query_scalar(
             "SELECT id FROM provost_cluster.item WHERE plan = $1 AND name = $2 AND worker = $3 AND epoch = $4",

@@ -1,9 +1,9 @@
 //! Turns the effects of events into statements of the transaction that writes the events.
 
-use provost_core::fleet::work_item::Item;
+use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
 use provost_engine::plan_context;
-use provost_store::postgres::{Dispatch, Param, Statement};
+use provost_store::postgres::{Dispatch, Param, SqlStatement};
 use provost_store::{Effect, Fence};
 
 /// Separator of the parts of one text; no part contains it.
@@ -13,12 +13,12 @@ const APART: char = '\t';
 pub(crate) struct Queues;
 
 impl Dispatch for Queues {
-    fn statements(&self, effect: &Effect) -> Vec<Statement> {
+    fn statements(&self, effect: &Effect) -> Vec<SqlStatement> {
         vec![match effect {
             Effect::Wake(plan) => call("wake($1, NULL)", &[&plan.0]),
             // The time is from the writer's clock. A database whose clock is ahead would otherwise wake the
             // plan repeatedly until the clocks agree.
-            Effect::WakeAt { plan, at, .. } => Statement {
+            Effect::WakeAt { plan, at, .. } => SqlStatement {
                 sql: "SELECT provost_cluster.wake($1, \
                       (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $2)"
                     .to_owned(),
@@ -36,15 +36,15 @@ impl Dispatch for Queues {
     }
 }
 
-fn call(function: &str, params: &[&str]) -> Statement {
-    Statement {
+fn call(function: &str, params: &[&str]) -> SqlStatement {
+    SqlStatement {
         sql: format!("SELECT provost_cluster.{function}"),
         params: params.iter().map(|text| Param::Text(Some((*text).to_owned()))).collect(),
     }
 }
 
 /// Offers an item with its labels; if the body names a worker and a lease, that worker takes it at once.
-fn offer(pool: &str, plan: &PlanId, item: &str, body: &str) -> Statement {
+fn offer(pool: &str, plan: &PlanId, item: &str, body: &str) -> SqlStatement {
     let said: Vec<&str> = body.split(APART).collect();
     match said[..] {
         [labels, worker, lease, epoch] => call(
@@ -75,7 +75,7 @@ pub(crate) fn as_written(fence: &Fence) -> String {
 }
 
 /// Returns the effect that ends an item.
-pub(crate) fn finish(plan: &PlanId, item: Item) -> Effect {
+pub(crate) fn finish(plan: &PlanId, item: WorkItem) -> Effect {
     Effect::Cancel { key: format!("{plan}{APART}{item}") }
 }
 

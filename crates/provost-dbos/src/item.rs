@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use provost_core::fleet::labels::{self, Label};
-use provost_core::fleet::work_item::Item;
+use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
-use provost_core::model::event::Subject;
+use provost_core::model::event::CheckSubject;
 use provost_engine::drive;
-use provost_engine::work_items::Carried;
+use provost_engine::work_items::ItemResult;
 use provost_store::{Effect, Error as StoreError};
 use sqlx::Row as _;
 
@@ -34,7 +34,7 @@ const LATER: Duration = Duration::from_secs(5);
 const ANOTHER: Duration = Duration::from_secs(60);
 
 pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str, Error> {
-    let Ok(item) = piece.item.parse::<Item>() else {
+    let Ok(item) = piece.item.parse::<WorkItem>() else {
         crew.trouble(&piece.plan, &format!("`{}` is nothing this program knows how to do", piece.item))
             .await?;
         give_back(&crew, &piece.id, LATER).await?;
@@ -79,9 +79,9 @@ pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str,
     let taken = crew.busy().remove(&id).is_some_and(|busy| busy.taken);
     let piece = Piece { item: item.to_string(), id, ..piece };
     match done {
-        Some(Ok(Carried::Done)) => Ok("done"),
-        Some(Ok(Carried::PassedOver | Carried::Taken)) => Ok("not wanted any more"),
-        Some(Ok(Carried::LawChanged)) => {
+        Some(Ok(ItemResult::Done)) => Ok("done"),
+        Some(Ok(ItemResult::PassedOver | ItemResult::Taken)) => Ok("not wanted any more"),
+        Some(Ok(ItemResult::LawChanged)) => {
             crew.trouble(&piece.plan, "the plan file is not what was approved").await?;
             Ok("law changed")
         }
@@ -110,8 +110,8 @@ pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str,
     }
 }
 
-fn judges_a_tree(item: Item) -> bool {
-    matches!(item, Item::Judge { subject: Subject::Contract(_) })
+fn judges_a_tree(item: WorkItem) -> bool {
+    matches!(item, WorkItem::Judge { subject: CheckSubject::Contract(_) })
 }
 
 /// Returns whether the tree was made on this machine and another machine could judge it.

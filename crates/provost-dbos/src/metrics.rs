@@ -8,14 +8,14 @@ use serde::Deserialize;
 use sqlx::PgConnection;
 
 use crate::Error;
-use crate::status::{Desk, QUEUES, Queue, rows};
+use crate::status::{ClusterView, QUEUES, Queue, rows};
 
 /// Time limit for the query.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A metric family: samples with their labels.
 #[derive(Clone, Debug)]
-pub struct Family {
+pub struct ClusterMetric {
     pub name: &'static str,
     pub kind: &'static str,
     pub help: &'static str,
@@ -72,10 +72,10 @@ SELECT (SELECT count(*) FROM provost_cluster.trouble) AS troubles,
         AS overdue_s
 FROM provost.lease WHERE holder IS NOT NULL";
 
-impl Desk {
+impl ClusterView {
     /// Returns all metric families. An unreachable database is reported as a metric; empty if no worker has
     /// ever joined.
-    pub fn gauges(&self) -> Vec<Family> {
+    pub fn gauges(&self) -> Vec<ClusterMetric> {
         let asked = self.ask(async |database| {
             tokio::time::timeout(PATIENCE, all(database)).await.unwrap_or_else(|_| Ok(Vec::new()))
         });
@@ -84,7 +84,7 @@ impl Desk {
             Ok(families) if !families.is_empty() => (1.0, families),
             Ok(_) | Err(_) => (0.0, Vec::new()),
         };
-        let up = Family {
+        let up = ClusterMetric {
             name: "cluster_up",
             kind: "gauge",
             help: "Whether the database of the cluster answered.",
@@ -94,7 +94,7 @@ impl Desk {
     }
 }
 
-async fn all(database: &mut PgConnection) -> Result<Vec<Family>, Error> {
+async fn all(database: &mut PgConnection) -> Result<Vec<ClusterMetric>, Error> {
     let queues: Vec<Queue> = rows(database, QUEUES).await?;
     let workers: Vec<Workers> = rows(database, WORKERS).await?;
     let pools: Vec<Pool> = rows(database, POOLS).await?;
@@ -102,11 +102,15 @@ async fn all(database: &mut PgConnection) -> Result<Vec<Family>, Error> {
     Ok([of_queues(&queues), of_workers(&workers), of_pools(&pools), of_the_rest(&rest)].concat())
 }
 
-fn gauge(name: &'static str, help: &'static str, samples: Vec<(Vec<(&'static str, String)>, f64)>) -> Family {
-    Family { name, kind: "gauge", help, samples }
+fn gauge(
+    name: &'static str,
+    help: &'static str,
+    samples: Vec<(Vec<(&'static str, String)>, f64)>,
+) -> ClusterMetric {
+    ClusterMetric { name, kind: "gauge", help, samples }
 }
 
-fn of_queues(queues: &[Queue]) -> Vec<Family> {
+fn of_queues(queues: &[Queue]) -> Vec<ClusterMetric> {
     let by_queue = |value: &dyn Fn(&Queue) -> f64| {
         queues.iter().map(|queue| (vec![("queue", queue.name.clone())], value(queue))).collect()
     };
@@ -135,7 +139,7 @@ fn of_queues(queues: &[Queue]) -> Vec<Family> {
     ]
 }
 
-fn of_workers(workers: &[Workers]) -> Vec<Family> {
+fn of_workers(workers: &[Workers]) -> Vec<ClusterMetric> {
     let Some(workers) = workers.first() else { return Vec::new() };
     let state = |word: &str, count: i64| (vec![("state", word.to_owned())], count as f64);
     let states = vec![
@@ -154,7 +158,7 @@ fn of_workers(workers: &[Workers]) -> Vec<Family> {
     ]
 }
 
-fn of_pools(pools: &[Pool]) -> Vec<Family> {
+fn of_pools(pools: &[Pool]) -> Vec<ClusterMetric> {
     let by_state = |values: &dyn Fn(&Pool) -> (f64, f64)| {
         let sample = |pool: &Pool, state: &str, value| {
             (vec![("pool", pool.pool.clone()), ("state", state.to_owned())], value)
@@ -181,11 +185,11 @@ fn of_pools(pools: &[Pool]) -> Vec<Family> {
     ]
 }
 
-fn of_the_rest(rest: &[Rest]) -> Vec<Family> {
+fn of_the_rest(rest: &[Rest]) -> Vec<ClusterMetric> {
     let Some(rest) = rest.first() else { return Vec::new() };
     let state = |word: &str, count: i64| (vec![("state", word.to_owned())], count as f64);
     let single = |value| vec![(Vec::new(), value)];
-    let refused = Family {
+    let refused = ClusterMetric {
         kind: "counter",
         ..gauge(
             "cluster_refused_reports_total",

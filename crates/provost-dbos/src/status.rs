@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use provost_engine::harness::Settings;
+use provost_engine::harness::EngineSettings;
 use provost_engine::log_locator;
-use provost_store::postgres::Address;
+use provost_store::postgres::DatabaseAddress;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
@@ -17,17 +17,17 @@ use crate::{Error, schema, wire};
 const AWAY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Serialize)]
-pub struct Status {
+pub struct ClusterStatus {
     /// Wire version of the queued work.
     pub wire: String,
     pub workers: Vec<Worker>,
     pub queues: Vec<Queue>,
     /// Offered items that are not done, oldest first.
-    pub items: Vec<Offered>,
+    pub items: Vec<QueuedItem>,
     /// Plans that make no progress, and why.
     pub troubles: Vec<Trouble>,
     /// The newest late reports, newest first.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedItem>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -68,7 +68,7 @@ pub struct Queue {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Offered {
+pub struct QueuedItem {
     pub plan: String,
     pub item: String,
     pub pool: String,
@@ -87,7 +87,7 @@ pub struct Trouble {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Refused {
+pub struct RefusedItem {
     pub plan: String,
     pub item: String,
     pub worker: String,
@@ -145,26 +145,26 @@ pub(crate) async fn rows<T: DeserializeOwned>(
 }
 
 /// Access to the cluster from outside of a worker.
-pub struct Desk {
-    address: Address,
+pub struct ClusterView {
+    address: DatabaseAddress,
     runtime: tokio::runtime::Runtime,
 }
 
-impl Desk {
-    pub fn open(settings: &Settings) -> Result<Self, Error> {
+impl ClusterView {
+    pub fn open(settings: &EngineSettings) -> Result<Self, Error> {
         let address = log_locator::database(&settings.state)?.ok_or(Error::NotShared)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         Ok(Self { address, runtime: runtime.map_err(Error::Runtime)? })
     }
 
-    pub fn status(&self) -> Result<Status, Error> {
+    pub fn status(&self) -> Result<ClusterStatus, Error> {
         self.runtime.block_on(async {
             let mut database = self.connect().await?;
             let wire: String = sqlx::query_scalar("SELECT version FROM provost_cluster.wire")
                 .fetch_one(&mut database)
                 .await
                 .attempted("say what the cluster speaks")?;
-            Ok(Status {
+            Ok(ClusterStatus {
                 workers: rows(&mut database, WORKERS).await?,
                 queues: rows(&mut database, QUEUES).await?,
                 items: rows(&mut database, ITEMS).await?,

@@ -8,13 +8,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use provost_core::fleet::labels;
-use provost_core::fleet::work_item::Item;
+use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::state::run::{Run, Stage};
 use provost_engine::drive;
 use provost_engine::harness::Harness;
-use provost_engine::work_items::Turn;
+use provost_engine::work_items::PassResult;
 use provost_store::Effect;
 
 use crate::Error;
@@ -55,12 +55,12 @@ pub(crate) async fn look(crew: &Arc<Crew>, plan: &str) -> Result<&'static str, E
             }
         };
         match turn {
-            Turn::Moved => {}
+            PassResult::Moved => {}
             // The process whose result caused this tick may be about to release the plan.
-            Turn::Busy => tokio::time::sleep(MOMENT).await,
-            Turn::Offered => return Ok("offered"),
-            Turn::Idle => return Ok("idle"),
-            Turn::LawChanged => {
+            PassResult::Busy => tokio::time::sleep(MOMENT).await,
+            PassResult::Offered => return Ok("offered"),
+            PassResult::Idle => return Ok("idle"),
+            PassResult::LawChanged => {
                 crew.trouble(plan, "the plan file is not what was approved").await?;
                 return Ok("law changed");
             }
@@ -70,15 +70,17 @@ pub(crate) async fn look(crew: &Arc<Crew>, plan: &str) -> Result<&'static str, E
     Ok("busy")
 }
 
-async fn once(crew: &Arc<Crew>, plan: &str) -> Result<Result<Turn, provost_engine::Error>, Error> {
+async fn once(crew: &Arc<Crew>, plan: &str) -> Result<Result<PassResult, provost_engine::Error>, Error> {
     let plan = PlanId(plan.to_owned());
     let looked = crew.apart(move |crew, runtime| {
         // Nothing needs to be fetched for a plan at rest.
         if crew.carries.is_some() && is_at_rest(crew, &plan)? {
-            return Ok(Turn::Idle);
+            return Ok(PassResult::Idle);
         }
         let harness = match crew.harness(&plan, Arc::new(AtomicBool::new(false)), runtime) {
-            Err(provost_engine::Error::NotThere { .. }) if is_at_rest(crew, &plan)? => return Ok(Turn::Idle),
+            Err(provost_engine::Error::NotThere { .. }) if is_at_rest(crew, &plan)? => {
+                return Ok(PassResult::Idle);
+            }
             found => found?,
         };
         let asked = |role: &str| asked(&harness, role);
@@ -86,11 +88,11 @@ async fn once(crew: &Arc<Crew>, plan: &str) -> Result<Result<Turn, provost_engin
         harness.turn(&in_hand, &mut |run, items, wake| offers(&plan, run, items, wake, &asked))
     });
     // A tick that panicked counts as not done.
-    Ok(looked.await.unwrap_or(Ok(Turn::Busy)))
+    Ok(looked.await.unwrap_or(Ok(PassResult::Busy)))
 }
 
 /// Returns the offered items that are not done; `None` while the database is unreachable.
-async fn in_hand(crew: &Crew, plan: &PlanId) -> Option<Vec<Item>> {
+async fn in_hand(crew: &Crew, plan: &PlanId) -> Option<Vec<WorkItem>> {
     let names = sqlx::query_scalar("SELECT name FROM provost_cluster.item WHERE plan = $1")
         .bind(&plan.0)
         .fetch_all(&crew.pool);
@@ -112,7 +114,7 @@ pub(crate) fn asked(harness: &Harness, role: &str) -> Option<String> {
 fn offers(
     plan: &PlanId,
     run: &Run,
-    items: &[Item],
+    items: &[WorkItem],
     wake: Option<Timestamp>,
     asked: &dyn Fn(&str) -> Option<String>,
 ) -> Vec<Effect> {
@@ -120,9 +122,14 @@ fn offers(
     items.iter().map(|item| offer(plan, run, *item, asked)).chain(wake).collect()
 }
 
-pub(crate) fn offer(plan: &PlanId, run: &Run, item: Item, asked: &dyn Fn(&str) -> Option<String>) -> Effect {
+pub(crate) fn offer(
+    plan: &PlanId,
+    run: &Run,
+    item: WorkItem,
+    asked: &dyn Fn(&str) -> Option<String>,
+) -> Effect {
     let role = item.role(run);
-    let others = if item == Item::End { END } else { JUDGE };
+    let others = if item == WorkItem::End { END } else { JUDGE };
     Effect::Enqueue {
         pool: role.unwrap_or(others).to_owned(),
         plan: plan.clone(),

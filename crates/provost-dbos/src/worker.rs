@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use provost_core::fleet::labels::Label;
 use provost_core::model::timestamp::Timestamp;
-use provost_engine::harness::Settings;
+use provost_engine::harness::EngineSettings;
 use provost_engine::reaper::Keeper;
 use provost_engine::{log_locator, remote_tree, work_items};
 use provost_store::{Holder, Postgres};
@@ -31,9 +31,9 @@ use crate::{Error, queues, reaper, schema, tick, wakeup, wire};
 /// Interval at which the request to leave is checked.
 const EAR: Duration = Duration::from_millis(50);
 
-pub struct Options {
+pub struct WorkerOptions {
     /// Settings of the harness of each plan; plans are searched in its folder.
-    pub settings: Settings,
+    pub settings: EngineSettings,
     /// Roles it works for; `None` for all.
     pub roles: Option<Vec<String>>,
     pub jobs: usize,
@@ -57,7 +57,7 @@ pub struct Options {
 /// Runs the worker until it receives a signal to leave. Calls `joined` with its name, and `told` with each
 /// message for people.
 pub fn run(
-    options: Options,
+    options: WorkerOptions,
     joined: impl FnOnce(&str),
     told: impl Fn(&str) + Send + Sync + 'static,
 ) -> Result<(), Error> {
@@ -71,7 +71,7 @@ pub fn run(
 }
 
 async fn work(
-    options: &Options,
+    options: &WorkerOptions,
     database: &PgConnectOptions,
     log: Arc<Postgres>,
     joined: impl FnOnce(&str),
@@ -143,20 +143,20 @@ async fn work(
 }
 
 /// Returns the remote and the identifier of this machine.
-fn carries(options: &Options) -> Result<Option<(String, String)>, Error> {
+fn carries(options: &WorkerOptions) -> Result<Option<(String, String)>, Error> {
     let Some(address) = &options.remote else { return Ok(None) };
     remote_tree::remote(address)?;
     Ok(Some((address.clone(), remote_tree::machine(&options.settings.state)?)))
 }
 
 /// Returns the label by which others know that this machine judges their trees.
-fn judges(options: &Options, carries: Option<(String, String)>) -> Option<String> {
+fn judges(options: &WorkerOptions, carries: Option<(String, String)>) -> Option<String> {
     let is_idle = options.looks_only || options.checks_never;
     carries.filter(|_| !is_idle).map(|(_, machine)| format!("trees={machine}"))
 }
 
 /// Starts the reaper; `None` if it is not needed or cannot be started.
-fn keeper(options: &Options, told: &dyn Fn(&str)) -> Option<Keeper> {
+fn keeper(options: &WorkerOptions, told: &dyn Fn(&str)) -> Option<Keeper> {
     let program = options.settings.launcher.first().filter(|_| !options.looks_only)?;
     let started = Keeper::start(program);
     if let Err(error) = &started {
@@ -166,7 +166,7 @@ fn keeper(options: &Options, told: &dyn Fn(&str)) -> Option<Keeper> {
 }
 
 /// Returns the pools it listens to; `None` for all.
-fn pools(options: &Options) -> Option<Vec<String>> {
+fn pools(options: &WorkerOptions) -> Option<Vec<String>> {
     let mut pools = if options.looks_only { Vec::new() } else { options.roles.clone()? };
     if !options.looks_only && !options.checks_never {
         pools.push(JUDGE.to_owned());

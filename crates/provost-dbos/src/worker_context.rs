@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use provost_core::fleet::labels::Label;
-use provost_core::fleet::work_item::Item;
+use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
-use provost_engine::harness::{Harness, Settings};
+use provost_engine::harness::{EngineSettings, Harness};
 use provost_engine::reaper::Keeper;
 use provost_engine::remote_tree::Carrying;
 use provost_engine::{drive, plan_registry, reaper, remote_tree};
@@ -23,7 +23,7 @@ use crate::wakeup::Bell;
 
 pub(crate) struct Crew {
     pub id: String,
-    pub settings: Settings,
+    pub settings: EngineSettings,
     pub log: Arc<Postgres>,
     pub pool: PgPool,
     pub labels: Vec<Label>,
@@ -83,7 +83,7 @@ impl Crew {
     ) -> Result<Harness, provost_engine::Error> {
         let Some((address, machine)) = &self.carries else { return self.at_home(plan, stop) };
         let remote = remote_tree::remote(address)?;
-        let settings = Settings { stop: stop.clone(), ..self.settings.clone() };
+        let settings = EngineSettings { stop: stop.clone(), ..self.settings.clone() };
         let open = || {
             let carrying = Carrying::new(remote.clone(), machine.clone(), self.teller(plan, runtime));
             remote_tree::open(settings.clone(), self.log.clone(), plan, carrying)
@@ -101,21 +101,22 @@ impl Crew {
     }
 
     /// Returns a callback that records why a plan waits, from a thread that may block.
-    fn teller(&self, plan: &PlanId, runtime: &Handle) -> remote_tree::Told {
+    fn teller(&self, plan: &PlanId, runtime: &Handle) -> remote_tree::WaitListener {
         let (pool, id, plan, runtime) = (self.pool.clone(), self.id.clone(), plan.0.clone(), runtime.clone());
         Arc::new(move |what| drop(runtime.block_on(note_trouble(&pool, &id, &plan, what))))
     }
 
     fn at_home(&self, plan: &PlanId, stop: Arc<AtomicBool>) -> Result<Harness, provost_engine::Error> {
         let not_there = || provost_engine::Error::NotThere { plan: plan.clone() };
-        let find = || plan_registry::find(&self.settings.state, plan).filter(plan_registry::Place::is_there);
+        let find =
+            || plan_registry::find(&self.settings.state, plan).filter(plan_registry::PlanLocation::is_there);
         let look_around = || {
             // Another machine may have registered it; here it is at the same path.
             let _ = plan_registry::keep_all(&self.settings.state, &self.settings.cwd);
             find()
         };
         let place = find().or_else(look_around).ok_or_else(not_there)?;
-        let settings = Settings {
+        let settings = EngineSettings {
             cwd: place.workspace.clone(),
             plan: Some(place.path.display().to_string()),
             stop,
@@ -183,15 +184,15 @@ impl Crew {
     }
 
     /// Tells the reaper to kill the item's agent if this process is killed.
-    pub fn keep(&self, plan: &PlanId, item: Item) {
+    pub fn keep(&self, plan: &PlanId, item: WorkItem) {
         self.tell_keeper(plan, item, Keeper::taken);
     }
 
-    pub fn keep_no_more(&self, plan: &PlanId, item: Item) {
+    pub fn keep_no_more(&self, plan: &PlanId, item: WorkItem) {
         self.tell_keeper(plan, item, Keeper::over);
     }
 
-    fn tell_keeper(&self, plan: &PlanId, item: Item, tell: impl Fn(&Keeper, &str)) {
+    fn tell_keeper(&self, plan: &PlanId, item: WorkItem, tell: impl Fn(&Keeper, &str)) {
         if let (Some(keeper), Some(attempt)) = (&self.keeper, reaper::attempt(plan, item)) {
             tell(keeper, &attempt);
         }

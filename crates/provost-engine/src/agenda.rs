@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use provost_core::fleet::agenda::{Agenda, Entry};
+use provost_core::fleet::agenda::{Agenda, AgendaEntry};
 use provost_core::language::diagnostic::{Diagnostic, Severity};
 use provost_core::language::parse;
 use provost_core::model::chain::PlanId;
@@ -16,10 +16,10 @@ use provost_host::plans::plan_file::{self, PlanPlace};
 use provost_host::plans::plan_lease;
 use provost_store::{Holder, Log, Query};
 
-use crate::harness::Settings;
+use crate::harness::EngineSettings;
 use crate::{Error, drive, harness, plan_context, plan_registry};
 
-pub use provost_host::plans::plan_file::{ConflictCopy, Listing};
+pub use provost_host::plans::plan_file::{ConflictCopy, PlanListing};
 
 /// One plan of the list.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ pub struct Listed {
     /// File of a claim on it, if its folder is shared.
     pub lease_file: PathBuf,
     /// Claim on it, from any machine.
-    pub lease: Option<Lease>,
+    pub lease: Option<SharedFolderClaim>,
     /// Worktrees that were made for it.
     pub worktrees: Vec<PathBuf>,
 }
@@ -71,7 +71,7 @@ impl Listed {
 
 /// A claim on a plan of a shared folder.
 #[derive(Clone, Debug)]
-pub struct Lease {
+pub struct SharedFolderClaim {
     pub pid: u32,
     pub host: String,
     pub since: Timestamp,
@@ -96,16 +96,16 @@ pub struct Last {
 }
 
 /// All plans here, and their dependencies on each other.
-pub struct Plans {
+pub struct RepositoryPlans {
     pub listed: Vec<Listed>,
     pub agenda: Agenda,
     /// Content of this worktree's marker, if it names no plan.
     pub dangling: Option<String>,
     /// Other files in the plan folders.
-    pub listing: Listing,
+    pub listing: PlanListing,
 }
 
-pub fn read(settings: &Settings) -> Result<Plans, Error> {
+pub fn read(settings: &EngineSettings) -> Result<RepositoryPlans, Error> {
     let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
     let log = harness::open_log(&state)?;
     let listing = plan_file::list_in(&settings.cwd, &plan_registry::folder(&settings.cwd)?)?;
@@ -129,12 +129,12 @@ pub fn read(settings: &Settings) -> Result<Plans, Error> {
         listed.push(plan);
     }
     let agenda = Agenda::new(listed.iter().map(entry));
-    Ok(Plans { listed, agenda, dangling, listing })
+    Ok(RepositoryPlans { listed, agenda, dangling, listing })
 }
 
-impl Plans {
+impl RepositoryPlans {
     /// Counts the lines that the work of each plan changes, for the merge order.
-    pub fn measure(&mut self, settings: &Settings) {
+    pub fn measure(&mut self, settings: &EngineSettings) {
         let files: Vec<&Path> = self.listed.iter().map(|plan| plan.path.as_path()).collect();
         let sizes = crate::worktrees::sizes(settings, &files);
         for (plan, size) in self.listed.iter_mut().zip(sizes) {
@@ -144,8 +144,8 @@ impl Plans {
     }
 }
 
-fn entry(plan: &Listed) -> Entry {
-    Entry {
+fn entry(plan: &Listed) -> AgendaEntry {
+    AgendaEntry {
         name: plan.name.clone(),
         stage: plan.stage,
         depends_on: plan.depends_on.clone(),
@@ -214,9 +214,9 @@ fn asks_a_person(run: &Run) -> bool {
         && schedule::wakes(run, now).is_none()
 }
 
-fn lease(path: &Path) -> Option<Lease> {
+fn lease(path: &Path) -> Option<SharedFolderClaim> {
     let claim = plan_lease::look(path).filter(|claim| !claim.is_given_back())?;
-    Some(Lease {
+    Some(SharedFolderClaim {
         is_stale: claim.is_expired(plan_context::now().0) || claim.is_dead(),
         pid: claim.pid,
         host: claim.host,

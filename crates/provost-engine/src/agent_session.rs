@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use provost_core::model::chain::{Head, PlanId, Sealed};
-use provost_core::model::event::{AttemptEnd, Ended, Event, Post};
+use provost_core::model::event::{AttemptEnd, EndedAttempt, Event, TopicPost};
 use provost_core::model::plan::StepNumber;
 use provost_core::rules::command::{AgentCommand, HarnessCommand, Refusal};
 use provost_core::state::run::{Run, Stage, StepState};
@@ -25,21 +25,21 @@ use provost_host::config::SessionGate;
 use provost_host::plans::plan_file;
 use provost_host::{config, process};
 
-use crate::harness::{Access, Harness, Settings};
-use crate::sessions::{Session, Sessions};
+use crate::harness::{Access, EngineSettings, Harness};
+use crate::sessions::{ClientSession, Sessions};
 use crate::worker::{Words, Worker};
-use crate::world::Said;
+use crate::world::TaskOutcome;
 use crate::{Error, drive, plan_context, plan_registry};
 
-pub use create::{Created, Gate};
-pub use refused::Refused;
+pub use create::{Created, SessionDecision};
+pub use refused::SessionRefusal;
 
-type Answer<T> = Result<T, Refused>;
+type Answer<T> = Result<T, SessionRefusal>;
 /// Called with every event of a check as it becomes durable.
-pub type Told<'a> = &'a mut dyn FnMut(&Run, &Sealed, &Event);
+pub type EventListener<'a> = &'a mut dyn FnMut(&Run, &Sealed, &Event);
 
-pub struct Desk {
-    settings: Settings,
+pub struct AgentSessions {
+    settings: EngineSettings,
     sessions: Sessions,
     /// Gate setting when the client started provost; an agent may change the configuration later.
     gate: SessionGate,
@@ -67,9 +67,9 @@ pub struct Shown {
     pub path: PathBuf,
 }
 
-impl Desk {
+impl AgentSessions {
     /// Opens the requests of sessions. `settings.plan` is the plan of all sessions, if given.
-    pub fn open(settings: Settings) -> Result<Self, Error> {
+    pub fn open(settings: EngineSettings) -> Result<Self, Error> {
         let gate = config::find(&settings.cwd)?.mcp.gate;
         Ok(Self {
             sessions: Sessions::new(&settings.state),
@@ -82,7 +82,7 @@ impl Desk {
     }
 
     /// Registers a server of this session.
-    pub fn arrive(&self, session: &Session) -> Answer<()> {
+    pub fn arrive(&self, session: &ClientSession) -> Answer<()> {
         self.sessions.arrive(session)?;
         // A named plan is bound at once, because hooks of the client ask for it too.
         if self.named.is_some() && self.attempt.is_none() {
@@ -93,11 +93,11 @@ impl Desk {
 
     /// Unregisters the server of this session, which ends because its client asked for it, not because it was
     /// killed.
-    pub fn depart(&self, session: &Session) {
+    pub fn depart(&self, session: &ClientSession) {
         self.sessions.depart(session);
     }
 
-    fn bound(&self, session: &Session, path: PathBuf) -> Answer<PathBuf> {
+    fn bound(&self, session: &ClientSession, path: PathBuf) -> Answer<PathBuf> {
         if self.sessions.plan_of(session).is_none_or(|bound| bound.plan != path) {
             self.sessions.bind(session, &path)?;
         }
@@ -114,7 +114,7 @@ impl Desk {
     }
 
     /// Returns the plan of the session with its current state.
-    pub fn show(&self, session: &Session) -> Answer<Shown> {
+    pub fn show(&self, session: &ClientSession) -> Answer<Shown> {
         let path = self.path(session)?;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let harness = match kept.as_ref().filter(|kept| kept.path == path) {
@@ -130,30 +130,30 @@ impl Desk {
         // A log that did not exist when it was opened for reading is opened again next time.
         *kept = (head.seq > 0).then(|| Kept { path: path.clone(), harness, head, run: run.clone() });
         if !run.exists() {
-            return Err(Refused::NotRecorded { name });
+            return Err(SessionRefusal::NotRecorded { name });
         }
         Ok(Shown { run, name, path })
     }
 
     /// Binds the session to a plan whose own session is over.
-    pub fn take_up(&self, session: &Session, name: &str) -> Answer<Shown> {
+    pub fn take_up(&self, session: &ClientSession, name: &str) -> Answer<Shown> {
         // Only by name: a path could lead anywhere.
         if self.attempt.is_some() || self.named.is_some() || name.contains('/') {
-            return Err(Refused::NotToTakeUp { name: name.to_owned() });
+            return Err(SessionRefusal::NotToTakeUp { name: name.to_owned() });
         }
         let place = plan_registry::resolve(Some(name), &self.settings.cwd)?;
         if self.sessions.is_taken(session, &place.path) {
-            return Err(Refused::Taken { name: place.name });
+            return Err(SessionRefusal::Taken { name: place.name });
         }
         if !self.at(&place.path, Access::Read)?.run()?.exists() {
-            return Err(Refused::NotRecorded { name: place.name });
+            return Err(SessionRefusal::NotRecorded { name: place.name });
         }
         self.sessions.bind(session, &place.path)?;
         self.show(session)
     }
 
     /// Starts a step for the session.
-    pub fn begin(&self, session: &Session, step: u32, told: Told<'_>) -> Answer<Run> {
+    pub fn begin(&self, session: &ClientSession, step: u32, told: EventListener<'_>) -> Answer<Run> {
         let harness = self.to_write(session)?;
         let run = harness.run()?;
         let step = self.workable(&harness, &run, step)?;
@@ -165,22 +165,29 @@ impl Desk {
     }
 
     /// Gives back a step that the session no longer works on.
-    pub fn put_back(&self, session: &Session, step: u32) -> Answer<Run> {
+    pub fn put_back(&self, session: &ClientSession, step: u32) -> Answer<Run> {
         let harness = self.to_write(session)?;
         let run = harness.run()?;
         let step = known(&run, step)?;
         let Some(StepState::Running { attempt }) = run.step(step).map(|step| step.state.clone()) else {
             return Ok(run);
         };
-        let back =
-            move |_: &Run| Ok(vec![Said::Harness(HarnessCommand::AttemptInterrupted { step, attempt })]);
+        let back = move |_: &Run| {
+            Ok(vec![TaskOutcome::Harness(HarnessCommand::AttemptInterrupted { step, attempt })])
+        };
         Ok(harness.note(&back)?)
     }
 
     /// Claims a step for the session and runs its check, which decides.
-    pub fn claim(&self, session: &Session, step: u32, evidence: &str, told: Told<'_>) -> Answer<Run> {
+    pub fn claim(
+        &self,
+        session: &ClientSession,
+        step: u32,
+        evidence: &str,
+        told: EventListener<'_>,
+    ) -> Answer<Run> {
         if evidence.trim().is_empty() {
-            return Err(Refused::NoEvidence);
+            return Err(SessionRefusal::NoEvidence);
         }
         if let Some(tag) = &self.attempt {
             let evidence = evidence.to_owned();
@@ -189,14 +196,14 @@ impl Desk {
         let harness = self.to_write(session)?;
         let run = harness.run()?;
         if let Some(number) = already(&run, step) {
-            return Err(Refused::Over { step: number, how: run.state_word(number) });
+            return Err(SessionRefusal::Over { step: number, how: run.state_word(number) });
         }
         let step = self.workable(&harness, &run, step)?;
         let evidence = harness.redactor().text(evidence.trim()).into_owned();
         let since = begun(&harness, step)?;
         let posts = self.posts(harness.id(), &run, step);
         let words = move |run: &Run| {
-            let claim = Said::Agent(AgentCommand::Claim { step, evidence: evidence.clone() });
+            let claim = TaskOutcome::Agent(AgentCommand::Claim { step, evidence: evidence.clone() });
             let ended = ended(run, step, since, posts.clone());
             Ok(start(run, step)?.into_iter().chain(ended).chain([claim]).collect())
         };
@@ -208,9 +215,9 @@ impl Desk {
     }
 
     /// Reports that the session cannot continue with a step; provost asks a person.
-    pub fn block(&self, session: &Session, step: u32, reason: &str) -> Answer<Run> {
+    pub fn block(&self, session: &ClientSession, step: u32, reason: &str) -> Answer<Run> {
         if reason.trim().is_empty() {
-            return Err(Refused::NoReason);
+            return Err(SessionRefusal::NoReason);
         }
         if let Some(tag) = &self.attempt {
             let reason = reason.to_owned();
@@ -220,14 +227,14 @@ impl Desk {
         let step = self.workable(&harness, &harness.run()?, step)?;
         let reason = harness.redactor().text(reason.trim()).into_owned();
         let words = move |run: &Run| {
-            let block = Said::Agent(AgentCommand::Block { step, reason: reason.clone() });
+            let block = TaskOutcome::Agent(AgentCommand::Block { step, reason: reason.clone() });
             Ok(start(run, step)?.into_iter().chain([block]).collect())
         };
         Ok(harness.note(&words)?)
     }
 
     /// Runs every check of the plan again, and the postconditions, if all steps are settled.
-    pub fn verify(&self, session: &Session, told: Told<'_>) -> Answer<Run> {
+    pub fn verify(&self, session: &ClientSession, told: EventListener<'_>) -> Answer<Run> {
         let harness = self.to_write(session)?;
         let run = harness.run()?;
         self.may_work(&harness, &run)?;
@@ -236,13 +243,13 @@ impl Desk {
         }
         if !run.all_settled() {
             let open = run.steps().filter(|(step, _)| !is_over(&run, step.number));
-            return Err(Refused::StepsOpen { steps: open.map(|(step, _)| step.number).collect() });
+            return Err(SessionRefusal::StepsOpen { steps: open.map(|(step, _)| step.number).collect() });
         }
         self.judged(&harness, &|_| Ok(Vec::new()), told)
     }
 
     /// Returns the last `most` events of the plan from the log, oldest first.
-    pub fn log(&self, session: &Session, most: usize) -> Answer<Vec<Sealed>> {
+    pub fn log(&self, session: &ClientSession, most: usize) -> Answer<Vec<Sealed>> {
         let harness = self.at(&self.path(session)?, Access::Read)?;
         let query = provost_store::Query {
             newest_first: true,
@@ -258,13 +265,13 @@ impl Desk {
         Ok(events)
     }
 
-    fn judged(&self, harness: &Harness, words: &Words<'_>, told: Told<'_>) -> Answer<Run> {
+    fn judged(&self, harness: &Harness, words: &Words<'_>, told: EventListener<'_>) -> Answer<Run> {
         match harness.drive_for(&Worker::Session { words }, told) {
             Ok((run, _)) => Ok(run),
             // The check before the work may have escalated the step to a person.
             Err(Error::Refused(Refusal::NotOpen { step })) => {
                 Err(match harness.run()?.step(step).map(|step| step.state.clone()) {
-                    Some(StepState::Blocked { reason }) => Refused::Blocked { step, reason },
+                    Some(StepState::Blocked { reason }) => SessionRefusal::Blocked { step, reason },
                     _ => Refusal::NotOpen { step }.into(),
                 })
             }
@@ -273,7 +280,7 @@ impl Desk {
     }
 
     /// Returns the file of the session's plan: the named one, the one it made, or the one of this worktree.
-    fn path(&self, session: &Session) -> Answer<PathBuf> {
+    fn path(&self, session: &ClientSession) -> Answer<PathBuf> {
         if let Some(tag) = &self.attempt {
             return self.of_attempt(tag);
         }
@@ -289,22 +296,24 @@ impl Desk {
             let place = plan_registry::resolve(None, &self.settings.cwd)?;
             return self.bound(session, place.path);
         }
-        Err(Refused::NoPlan)
+        Err(SessionRefusal::NoPlan)
     }
 
     fn of_attempt(&self, tag: &str) -> Answer<PathBuf> {
         let plan = PlanId(tag.split('/').next().unwrap_or_default().to_owned());
-        plan_registry::find(&self.settings.state, &plan).map(|place| place.path).ok_or(Refused::InsideAttempt)
+        plan_registry::find(&self.settings.state, &plan)
+            .map(|place| place.path)
+            .ok_or(SessionRefusal::InsideAttempt)
     }
 
     fn at(&self, path: &Path, access: Access) -> Answer<Harness> {
-        let settings = Settings { plan: Some(path.display().to_string()), ..self.settings.clone() };
+        let settings = EngineSettings { plan: Some(path.display().to_string()), ..self.settings.clone() };
         Ok(Harness::open(settings, access)?)
     }
 
-    fn to_write(&self, session: &Session) -> Answer<Harness> {
+    fn to_write(&self, session: &ClientSession) -> Answer<Harness> {
         if self.attempt.is_some() {
-            return Err(Refused::InsideAttempt);
+            return Err(SessionRefusal::InsideAttempt);
         }
         self.at(&self.path(session)?, Access::Write)
     }
@@ -313,11 +322,11 @@ impl Desk {
     /// run judges.
     fn pass_on(&self, tag: &str, command: AgentCommand) -> Answer<Run> {
         let path = self.of_attempt(tag)?;
-        let harness = self.at(&path, Access::Write).map_err(|_| Refused::InsideAttempt)?;
+        let harness = self.at(&path, Access::Write).map_err(|_| SessionRefusal::InsideAttempt)?;
         match harness.agent(command) {
             Ok(run) => Ok(run),
             Err(Error::Refused(refusal)) => Err(refusal.into()),
-            Err(_) => Err(Refused::InsideAttempt),
+            Err(_) => Err(SessionRefusal::InsideAttempt),
         }
     }
 
@@ -334,20 +343,20 @@ impl Desk {
             Some(StepState::Ended { .. }) if !run.confirmed_by_person(number) => return Ok(number),
             Some(StepState::Pending) => {}
             Some(StepState::Blocked { reason }) => {
-                return Err(Refused::Blocked { step: number, reason: reason.clone() });
+                return Err(SessionRefusal::Blocked { step: number, reason: reason.clone() });
             }
-            _ => return Err(Refused::Over { step: number, how: run.state_word(number) }),
+            _ => return Err(SessionRefusal::Over { step: number, how: run.state_word(number) }),
         }
         if let Some(other) = run.under_way().find(|other| is_running(run, *other)) {
-            return Err(Refused::OneAtATime { step: other });
+            return Err(SessionRefusal::OneAtATime { step: other });
         }
         if let Some((blocked, _)) =
             run.steps().find(|(_, step)| matches!(step.state, StepState::Blocked { .. }))
         {
-            return Err(Refused::AnotherBlocked { step: blocked.number });
+            return Err(SessionRefusal::AnotherBlocked { step: blocked.number });
         }
         if !run.ready().any(|ready| ready == number) {
-            return Err(Refused::NotItsTurn { step: number, next: run.ready().next() });
+            return Err(SessionRefusal::NotItsTurn { step: number, next: run.ready().next() });
         }
         Ok(number)
     }
@@ -357,13 +366,13 @@ impl Desk {
         match run.stage {
             Stage::Approved | Stage::InProgress => {}
             Stage::Done => return Ok(()),
-            Stage::Failed => return Err(Refused::Failed),
+            Stage::Failed => return Err(SessionRefusal::Failed),
             Stage::Draft | Stage::Verified => {
-                return Err(Refused::AtTheGate { name: harness.place().name.clone() });
+                return Err(SessionRefusal::AtTheGate { name: harness.place().name.clone() });
             }
         }
         match harness.site().law_changes(run) {
-            Some(changes) => Err(Refused::LawChanged { name: harness.place().name.clone(), changes }),
+            Some(changes) => Err(SessionRefusal::LawChanged { name: harness.place().name.clone(), changes }),
             None => Ok(()),
         }
     }
@@ -383,12 +392,16 @@ fn already(run: &Run, step: u32) -> Option<StepNumber> {
 
 fn known(run: &Run, step: u32) -> Answer<StepNumber> {
     let count = run.plan.steps.len() as u32;
-    if (1..=count).contains(&step) { Ok(StepNumber(step)) } else { Err(Refused::NoSuchStep { step, count }) }
+    if (1..=count).contains(&step) {
+        Ok(StepNumber(step))
+    } else {
+        Err(SessionRefusal::NoSuchStep { step, count })
+    }
 }
 
-fn start(run: &Run, step: StepNumber) -> Result<Vec<Said>, Refusal> {
+fn start(run: &Run, step: StepNumber) -> Result<Vec<TaskOutcome>, Refusal> {
     let is_pending = run.step(step).is_some_and(|step| step.state == StepState::Pending);
-    Ok(if is_pending { vec![Said::Harness(HarnessCommand::Start { step })] } else { Vec::new() })
+    Ok(if is_pending { vec![TaskOutcome::Harness(HarnessCommand::Start { step })] } else { Vec::new() })
 }
 
 /// Returns the end of the attempt that the session claims. A step that is checked again has ended before.
@@ -396,8 +409,8 @@ fn ended(
     run: &Run,
     step: StepNumber,
     since: Option<provost_core::model::timestamp::Timestamp>,
-    published: Vec<Post>,
-) -> Option<Said> {
+    published: Vec<TopicPost>,
+) -> Option<TaskOutcome> {
     let (state, attempts) = run.step(step).map(|step| (step.state.clone(), step.attempts))?;
     let attempt = match state {
         StepState::Running { attempt } => attempt,
@@ -405,10 +418,10 @@ fn ended(
         _ => return None,
     };
     let duration_ms = since.map_or(0, |since| plan_context::now().0.saturating_sub(since.0));
-    Some(Said::Harness(HarnessCommand::AttemptEnded(Ended {
+    Some(TaskOutcome::Harness(HarnessCommand::AttemptEnded(EndedAttempt {
         duration_ms,
         published,
-        ..Ended::new(step, attempt, AttemptEnd::Exited { exit_code: 0 })
+        ..EndedAttempt::new(step, attempt, AttemptEnd::Exited { exit_code: 0 })
     })))
 }
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use provost_core::model::chain::{Auditor, Break, Head, PlanId};
-use provost_core::model::event::{Choice, Event, RunOutcome, Subject};
+use provost_core::model::event::{CheckSubject, Choice, Event, RunOutcome};
 use provost_core::model::plan::StepNumber;
 use provost_core::state::run::Run;
 use provost_store::{Log, Query};
@@ -90,7 +90,7 @@ impl Grounds {
     fn event(&mut self, seq: u64, event: &Event) {
         self.passed += u32::from(matches!(event, Event::StepPassed { .. }));
         match event {
-            Event::Judged { subject: Subject::Contract(step), verdict, .. } => {
+            Event::Judged { subject: CheckSubject::Contract(step), verdict, .. } => {
                 self.held.retain(|held| held != step);
                 if verdict.held() {
                     self.held.push(*step);

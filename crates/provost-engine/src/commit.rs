@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use provost_core::model::proof::{Statement, Subject};
+use provost_core::model::proof::{ProofStatement, ProofSubject};
 use provost_core::rules::command::Refusal;
 use provost_core::state::run::{Run, Stage, StepState};
-use provost_host::exec::environment::{self, Approval, Estate, Wanted as Means};
+use provost_host::exec::environment::{self, ApprovedFiles, CheckSettings as Means, RunPaths};
 use provost_host::git;
-pub use provost_host::tree::Refused;
-use provost_host::tree::{Authored, Base, Committed, Error as TreeError, Limits, Trees, With};
+pub use provost_host::tree::ExcludedPath;
+use provost_host::tree::{Authored, Base, Committed, Error as TreeError, ImportLimits, Trees, With};
 use serde_json::json;
 
 use crate::harness::Harness;
@@ -20,7 +20,7 @@ pub const NOTES: &str = "refs/notes/provost";
 
 /// Options of a commit.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct CommitOptions {
     /// Without `refs/heads/`.
     pub branch: String,
     pub message: Option<String>,
@@ -38,14 +38,14 @@ pub struct Wanted {
 
 /// Result of a commit.
 #[derive(Clone, Debug)]
-pub struct Made {
+pub struct CommitResult {
     pub commit: String,
     /// The tree by its git id, and by its id in the log.
     pub git_tree: String,
     pub tree: String,
     pub parent: String,
     /// Differences between the judged tree and the commit, and why.
-    pub left_out: Vec<Refused>,
+    pub left_out: Vec<ExcludedPath>,
     /// The branch already had exactly this; nothing was committed.
     pub already: bool,
     /// Author of the commit, and whether git's own settings name it.
@@ -77,7 +77,7 @@ pub(crate) fn kept(harness: &Harness, run: &Run) -> Result<Kept, Error> {
 /// Returns provost's trees of a plan, and the approved base of this commit.
 pub(crate) fn trees(harness: &Harness, run: &Run, commit: &str) -> Result<(Trees, Base), Error> {
     let read_only = harness.own_files();
-    let estate = Estate {
+    let estate = RunPaths {
         workspace: &harness.place().workspace,
         state: harness.state(),
         read_only: &read_only,
@@ -85,14 +85,14 @@ pub(crate) fn trees(harness: &Harness, run: &Run, commit: &str) -> Result<(Trees
         launcher: &[],
     };
     let (verify, caches) = (&harness.config().verify, remote_tree::caches(harness, run));
-    let approval = Approval {
+    let approval = ApprovedFiles {
         revision: &run.revision.0,
         commit: Some(commit),
         files: &run.binding.files,
         included: &run.binding.included,
         touches: &[],
         caches,
-        limits: Limits { as_git: run.work.is_some(), ..Limits::default() },
+        limits: ImportLimits { as_git: run.work.is_some(), ..ImportLimits::default() },
         wanted: Means { provision: &verify.provision, build_caches: false, stop: None },
     };
     Ok(environment::trees(&estate, &approval)?)
@@ -105,7 +105,7 @@ pub(crate) fn kept_tree(harness: &Harness, run: &Run, trees: &Trees, id: &str) -
 }
 
 /// Commits the tree that all contracts held on, on top of the approved base.
-pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Made, Error> {
+pub fn make(harness: &Harness, wanted: &CommitOptions) -> Result<CommitResult, Error> {
     let run = harness.run()?;
     if run.stage != Stage::Done {
         return Err(
@@ -142,7 +142,7 @@ pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Made, Error> {
     // A branch may be created or moved forward from the base, so that no work on it is lost.
     let workspace = &harness.place().workspace;
     let there = git::find(workspace, &name);
-    let mut made = Made {
+    let mut made = CommitResult {
         commit,
         git_tree,
         tree,
@@ -159,7 +159,7 @@ pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Made, Error> {
             let (branch, at) = (wanted.branch.clone(), there.chars().take(12).collect());
             return Err(Refusal::BranchElsewhere { branch, at }.into());
         }
-        return Ok(Made { commit: there.clone(), already: true, ..made });
+        return Ok(CommitResult { commit: there.clone(), already: true, ..made });
     }
     let on_it = |place: &PathBuf| git::branch(place).is_some_and(|branch| branch == name);
     let checkouts: Vec<PathBuf> = match &there {
@@ -269,10 +269,10 @@ pub(crate) fn usual_message(harness: &Harness, run: &Run, tree: &str) -> String 
 }
 
 /// Returns the statement: the commit, the judged tree, and the position in the log.
-fn statement(harness: &Harness, run: &Run, made: &Made) -> Statement {
+fn statement(harness: &Harness, run: &Run, made: &CommitResult) -> ProofStatement {
     let head = harness.log().head(harness.id()).ok();
-    let subjects = vec![Subject::commit(&made.commit), Subject::new("tree", made.tree.clone())];
-    Statement::new(
+    let subjects = vec![ProofSubject::commit(&made.commit), ProofSubject::new("tree", made.tree.clone())];
+    ProofStatement::new(
         subjects,
         json!({
             "plan": harness.id(),

@@ -7,20 +7,20 @@ use provost_core::model::event::AttemptEnd;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::usage::{Amount, Usage};
 use provost_core::model::verdict::Excerpt;
-use provost_host::agent::{Attempt, Work};
+use provost_host::agent::{AttemptInput, AttemptReport};
 use provost_host::egress::prices;
 use provost_host::exec::access::Grant;
-use provost_host::exec::environment::{Desk, Ground};
+use provost_host::exec::environment::{ConsultPaths, ExecEnv};
 use provost_host::{Interrupted, drivers};
 
-use crate::metering::Metering;
-use crate::plan_context::Site;
+use crate::metering::RunMetering;
+use crate::plan_context::PlanContext;
 use crate::sandbox_forwarder;
 
 /// Maximum length of the last line that is shown.
 const LAST_WORDS: usize = 200;
 
-pub struct Question<'a> {
+pub struct ConsultRequest<'a> {
     pub role: &'a str,
     pub prompt: &'a str,
     /// Number of this request, from 1.
@@ -39,11 +39,11 @@ pub struct Question<'a> {
 /// Returns the agent's answer without secrets, or why it cannot be asked, in words for the person who
 /// configures it.
 pub fn ask(
-    site: &Site,
-    ground: &Ground,
-    metering: &Metering,
-    question: &Question<'_>,
-) -> Result<Result<Attempt, String>, Interrupted> {
+    site: &PlanContext,
+    ground: &ExecEnv,
+    metering: &RunMetering,
+    question: &ConsultRequest<'_>,
+) -> Result<Result<AttemptReport, String>, Interrupted> {
     let agent = drivers::agent(&site.config, question.role, &site.launcher);
     let opened = agent.and_then(|agent| {
         // The conversation is not resumed, so its folder is not kept.
@@ -69,7 +69,7 @@ pub fn ask(
     };
     let metered = account.as_ref().map(|account| account.environment(&site.agents_environment));
     let prompt = site.redactor.text(question.prompt);
-    let work = Work {
+    let work = AttemptInput {
         prompt: &prompt,
         workspace: question.sees,
         step: question.step,
@@ -86,7 +86,7 @@ pub fn ask(
         outbox: None,
         heard: None,
     };
-    let desk = Desk { sees: question.sees, answers: question.answers };
+    let desk = ConsultPaths { sees: question.sees, answers: question.answers };
     let mut said = ground.ask(&*agent, &work, desk, &grant)?;
     if let Some(account) = account {
         metering.close(account, &mut said);
@@ -102,7 +102,7 @@ pub fn ask(
 }
 
 /// Describes for people how the agent ended, with the last line it printed.
-pub fn end_of(said: &Attempt) -> String {
+pub fn end_of(said: &AttemptReport) -> String {
     let end = match &said.end {
         AttemptEnd::Exited { exit_code } => format!("it exited with {exit_code}"),
         AttemptEnd::Signalled { signal } => format!("it was ended by signal {signal}"),

@@ -4,18 +4,18 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use provost_core::model::verdict::Isolation;
-use provost_host::exec::environment::{self, Estate};
-pub use provost_host::sandbox::Probe;
-use provost_host::sandbox::{Line, State};
+use provost_host::exec::environment::{self, RunPaths};
+pub use provost_host::sandbox::SelfTestProbe;
+use provost_host::sandbox::{FeatureLine, State};
 use provost_host::{git, notify, process};
 
-use crate::harness::Settings;
+use crate::harness::EngineSettings;
 use crate::{Error, confined};
 
 pub struct Findings {
     /// The strongest attested level.
     pub level: Isolation,
-    pub offers: Vec<Offered>,
+    pub offers: Vec<MachineFeature>,
     /// The levels with a sandbox, strongest first.
     pub levels: Vec<Attested>,
 }
@@ -23,17 +23,17 @@ pub struct Findings {
 /// A level, and the results of the attempts to escape its sandbox.
 pub struct Attested {
     pub level: Isolation,
-    pub probes: Vec<Probe>,
+    pub probes: Vec<SelfTestProbe>,
 }
 
-impl From<(Isolation, Vec<Probe>)> for Attested {
-    fn from((level, probes): (Isolation, Vec<Probe>)) -> Self {
+impl From<(Isolation, Vec<SelfTestProbe>)> for Attested {
+    fn from((level, probes): (Isolation, Vec<SelfTestProbe>)) -> Self {
         Self { level, probes }
     }
 }
 
 /// One feature that the machine has or lacks.
-pub struct Offered {
+pub struct MachineFeature {
     pub name: &'static str,
     pub here: bool,
     /// Description of what was found, or of why it is missing.
@@ -42,8 +42,8 @@ pub struct Offered {
     pub hint: Option<String>,
 }
 
-impl From<Line> for Offered {
-    fn from(line: Line) -> Self {
+impl From<FeatureLine> for MachineFeature {
+    fn from(line: FeatureLine) -> Self {
         let (here, words) = match line.state {
             State::Here(words) => (true, words),
             State::Missing(words) => (false, words),
@@ -53,10 +53,10 @@ impl From<Line> for Offered {
 }
 
 /// Returns what `desktop = true` under `[notify]` would use.
-fn desktop(environment: &[(OsString, OsString)]) -> Offered {
+fn desktop(environment: &[(OsString, OsString)]) -> MachineFeature {
     let found = notify::desktop(environment);
     let hint = "Install notify-send (Debian: libnotify-bin), or use a command or a webhook: docs/inbox.md";
-    Offered {
+    MachineFeature {
         name: "desktop notifications",
         here: found.is_some(),
         words: match &found {
@@ -67,7 +67,7 @@ fn desktop(environment: &[(OsString, OsString)]) -> Offered {
     }
 }
 
-pub fn examine(settings: &Settings) -> Result<Findings, Error> {
+pub fn examine(settings: &EngineSettings) -> Result<Findings, Error> {
     let workspace = git::top(&settings.cwd).unwrap_or_else(|| settings.cwd.clone());
     let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
     std::fs::create_dir_all(&state).map_err(|source| Error::Io {
@@ -79,7 +79,7 @@ pub fn examine(settings: &Settings) -> Result<Findings, Error> {
     let _ = process::become_subreaper();
     let launcher = confined::launcher(&settings.launcher);
     let estate =
-        Estate { workspace: &workspace, state: &state, read_only: &[], secret: None, launcher: &launcher };
+        RunPaths { workspace: &workspace, state: &state, read_only: &[], secret: None, launcher: &launcher };
     let (offer, seen) = environment::levels(&estate);
     let strongest = seen.iter().find(|(_, probes)| probes.iter().all(|probe| probe.held));
     Ok(Findings {
@@ -87,7 +87,7 @@ pub fn examine(settings: &Settings) -> Result<Findings, Error> {
         offers: offer
             .lines()
             .into_iter()
-            .map(Offered::from)
+            .map(MachineFeature::from)
             .chain([desktop(&settings.environment)])
             .collect(),
         levels: seen.into_iter().map(Attested::from).collect(),

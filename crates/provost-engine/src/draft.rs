@@ -5,22 +5,22 @@
 
 use std::path::{Path, PathBuf};
 
-use provost_core::language::template::{self, Problem, Template};
+use provost_core::language::template::{self, Template, TemplateProblem};
 use provost_core::model::event::AttemptEnd;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::usage::{Amount, Usage};
 use provost_core::rules::command::HarnessCommand;
-use provost_core::text::planner::{self, Request, Returned};
-use provost_core::text::prompt::Context;
-use provost_host::agent::Attempt;
-use provost_host::exec::environment::{self, Estate, Ground};
+use provost_core::text::planner::{self, PlannerRequest, Returned};
+use provost_core::text::prompt::PromptContext;
+use provost_host::agent::AttemptReport;
+use provost_host::exec::environment::{self, ExecEnv, RunPaths};
 use provost_host::plans::plan_file;
 use provost_host::{files, process};
 use provost_store::Holder;
 
-use crate::consult::Question;
+use crate::consult::ConsultRequest;
 use crate::harness::Harness;
-use crate::metering::Metering;
+use crate::metering::RunMetering;
 use crate::reading::Reading;
 use crate::{Error, confined, consult, plan_context};
 
@@ -76,7 +76,7 @@ impl Harness {
         // An agent works here, so commands for people must see a lease.
         let _lease = self.lease(&self.workspace_lease(), &holder, self.config().run.lease_timeout)?;
         let launcher = confined::launcher(&self.site().launcher);
-        let estate = Estate {
+        let estate = RunPaths {
             workspace: &self.place().workspace,
             state: self.state(),
             read_only: &[],
@@ -84,7 +84,7 @@ impl Harness {
             launcher: &launcher,
         };
         let (offer, seen) = environment::attest(self.config().verify.isolation, &estate)?;
-        let ground = Ground::to_read(offer, seen.level, &estate);
+        let ground = ExecEnv::to_read(offer, seen.level, &estate);
         let desk = ground.desk().map_err(failed("make a folder in", self.state()))?;
         self.rounds(goal, &ground, desk.path(), watch)
     }
@@ -92,13 +92,13 @@ impl Harness {
     fn rounds(
         &self,
         goal: &Goal,
-        ground: &Ground,
+        ground: &ExecEnv,
         desk: &Path,
         watch: &mut dyn FnMut(&Round),
     ) -> Result<Drafting, Error> {
         let planning = &self.config().plan;
         let of = goal.rounds.unwrap_or(planning.rounds).max(1);
-        let context: Vec<Context> =
+        let context: Vec<PromptContext> =
             goal.context.iter().map(|(name, path)| context(&self.place().workspace, name, path)).collect();
         // The roles of the planner and the judge are not for work.
         let judge = self.config().judge.role.as_ref();
@@ -107,15 +107,16 @@ impl Harness {
         let roles: Vec<String> = workers.cloned().collect();
         let answer = desk.join(ANSWER);
         let file = answer.to_string_lossy().into_owned();
-        let request = Request { goal: &goal.goal, context: &context, roles: &roles, file: Some(&file) };
-        let metering = Metering::default();
+        let request =
+            PlannerRequest { goal: &goal.goal, context: &context, roles: &roles, file: Some(&file) };
+        let metering = RunMetering::default();
         let mut usage = Vec::new();
         let mut last: Option<Reading> = None;
         let mut reasons: Vec<String> = Vec::new();
         for number in 1..=of {
             let text = last.as_ref().map(|reading| reading.text.as_str());
             let returned = (number > 1).then(|| Returned { text, reasons: reasons.clone() });
-            let question = Question {
+            let question = ConsultRequest {
                 role: &planning.role,
                 prompt: &planner::ask(&request, returned.as_ref()),
                 round: number,
@@ -189,9 +190,9 @@ impl Harness {
     }
 }
 
-fn context(workspace: &Path, name: &str, path: &Path) -> Context {
+fn context(workspace: &Path, name: &str, path: &Path) -> PromptContext {
     let content = files::beginning(workspace, path, CONTEXT_BYTES).map_err(|error| error.to_string());
-    Context { name: format!("file:{name}"), content }
+    PromptContext { name: format!("file:{name}"), content }
 }
 
 /// Returns the file that the planner wrote, if it is not empty.
@@ -201,7 +202,7 @@ fn written(path: &Path, harness: &Harness) -> Option<String> {
     Some(harness.redactor().text(&text).into_owned())
 }
 
-fn missing(said: &Attempt) -> String {
+fn missing(said: &AttemptReport) -> String {
     match said.end {
         AttemptEnd::Exited { exit_code: 0 } => {
             "there is no plan in what the planner said: it begins with `---` and `status: draft`".to_owned()
@@ -211,32 +212,32 @@ fn missing(said: &Attempt) -> String {
 }
 
 /// A template with its name and origin.
-pub struct Known {
+pub struct NamedTemplate {
     pub name: String,
     /// `None` for a built-in template.
     pub path: Option<PathBuf>,
-    pub template: Result<Template, Problem>,
+    pub template: Result<Template, TemplateProblem>,
 }
 
 /// Returns every template: the user's own, which override built-in ones of the same name, then the built-in
 /// ones.
-pub fn templates(cwd: &Path) -> Vec<Known> {
+pub fn templates(cwd: &Path) -> Vec<NamedTemplate> {
     let folder = plan_file::templates(cwd);
     let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut own: Vec<PathBuf> =
         entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect();
     own.sort();
-    let mut known: Vec<Known> = own
+    let mut known: Vec<NamedTemplate> = own
         .into_iter()
         .filter_map(|path| {
             let text = files::beginning(cwd, &path, DRAFT_BYTES).ok()?;
             let name = path.file_stem()?.to_string_lossy().into_owned();
-            Some(Known { name, path: Some(path), template: Template::read(&text) })
+            Some(NamedTemplate { name, path: Some(path), template: Template::read(&text) })
         })
         .collect();
     for (name, text) in template::BUILT_IN {
         if !known.iter().any(|other| other.name == name) {
-            known.push(Known { name: name.to_owned(), path: None, template: Template::read(text) });
+            known.push(NamedTemplate { name: name.to_owned(), path: None, template: Template::read(text) });
         }
     }
     known

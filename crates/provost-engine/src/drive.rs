@@ -19,21 +19,21 @@ use std::sync::mpsc;
 use std::thread::Scope;
 
 use provost_core::model::chain::{Auditor, Head, PlanId, Sealed};
-use provost_core::model::event::{AttemptEnd, Ended, Event, Subject};
+use provost_core::model::event::{AttemptEnd, CheckSubject, EndedAttempt, Event};
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::rules::command::HarnessCommand;
-use provost_core::rules::recover::Means;
+use provost_core::rules::recover::RecoveryInput;
 use provost_core::rules::schedule::{self, Action, InHand};
 use provost_core::rules::{decide, foreign_events};
 use provost_core::state::run::Run;
-use provost_store::{Append, Effect, Entry, Fence, Log, Query};
+use provost_store::{Append, Effect, Fence, Log, LogEntry, Query};
 
 use crate::Error;
-use crate::world::{Said, World};
+use crate::world::{TaskOutcome, World};
 
-pub use self::shared::{Effects, Next};
+pub use self::shared::{Continues, Effects};
 
 /// Attempts to record that the log cannot be trusted, if other writers keep appending first.
 const RACES: usize = 16;
@@ -158,7 +158,7 @@ struct Loop<'a, W: World> {
     head: Head,
     in_hand: InHand,
     /// Outcomes of the last tasks until their events are durable; after a conflict they are decided again.
-    results: Vec<Said>,
+    results: Vec<TaskOutcome>,
     /// Events that are decided and applied but not yet durable.
     events: Vec<Event>,
     /// Effects to write in the same transaction as these events.
@@ -253,7 +253,7 @@ impl<'a, W: World> Loop<'a, W> {
                 let attempt = self.run.step(step).map_or(1, |step| step.attempts + 1);
                 let end = AttemptEnd::NotStarted { reason };
                 if self.decide(HarnessCommand::Start { step }) {
-                    self.decide(HarnessCommand::AttemptEnded(Ended::new(step, attempt, end)));
+                    self.decide(HarnessCommand::AttemptEnded(EndedAttempt::new(step, attempt, end)));
                 }
                 false
             }
@@ -277,22 +277,22 @@ impl<'a, W: World> Loop<'a, W> {
     /// scheduler will ask again.
     fn decide(&mut self, command: HarnessCommand) -> bool {
         // Use the time of the scheduling pass; with a later time less of the budget would be left.
-        let means = Means { now: self.looked_at, ..self.means() };
+        let means = RecoveryInput { now: self.looked_at, ..self.means() };
         let decision = decide::harness_with(&self.run, &means, command);
         let is_allowed = decision.is_ok();
         self.take(decision.unwrap_or_default());
         is_allowed
     }
 
-    fn means(&self) -> Means<'a> {
-        Means { recipes: self.drive.world.recipes(), now: self.drive.world.now() }
+    fn means(&self) -> RecoveryInput<'a> {
+        RecoveryInput { recipes: self.drive.world.recipes(), now: self.drive.world.now() }
     }
 
-    fn decide_all(&mut self, said: &[Said]) {
+    fn decide_all(&mut self, said: &[TaskOutcome]) {
         for said in said {
             let decision = match said.clone() {
-                Said::Agent(command) => decide::agent(&self.run, command),
-                Said::Harness(command) => decide::harness_with(&self.run, &self.means(), command),
+                TaskOutcome::Agent(command) => decide::agent(&self.run, command),
+                TaskOutcome::Harness(command) => decide::harness_with(&self.run, &self.means(), command),
             };
             // Refused: a person or a new spec came first, so this outcome is too late.
             if let Ok(events) = decision {
@@ -315,9 +315,10 @@ impl<'a, W: World> Loop<'a, W> {
     /// Returns whether the pending events may wait for more: final verdicts that held are written in batches,
     /// because nothing happens before the last of them is known. Lost ones are checked again.
     fn may_wait(&self, orders: &[(Action, W::Order)]) -> bool {
-        let is_last_look = |action: &Action| matches!(action, Action::Judge { subject: Subject::Final(_) });
+        let is_last_look =
+            |action: &Action| matches!(action, Action::Judge { subject: CheckSubject::Final(_) });
         let holds = |event: &Event| match event {
-            Event::Judged { subject: Subject::Final(_), verdict, .. } => verdict.held(),
+            Event::Judged { subject: CheckSubject::Final(_), verdict, .. } => verdict.held(),
             _ => false,
         };
         let since = self.drive.world.now().0.saturating_sub(self.begun.0);
@@ -354,10 +355,10 @@ impl<'a, W: World> Loop<'a, W> {
     /// Appends the pending events and returns the hash of the event before them.
     fn append(&mut self) -> Result<Hash, provost_store::Error> {
         let run = &self.run;
-        let entries: Vec<Entry<'_>> = self
+        let entries: Vec<LogEntry<'_>> = self
             .events
             .iter()
-            .map(|event| Entry { event, task_name: event.step().and_then(|step| run.title(step)) })
+            .map(|event| LogEntry { event, task_name: event.step().and_then(|step| run.title(step)) })
             .collect();
         let sealed = self.drive.log.append(Append {
             plan: self.drive.plan,
@@ -435,7 +436,7 @@ impl<'a, W: World> Loop<'a, W> {
         let Drive { log, plan, world, .. } = &self.drive;
         let event = Event::TamperDetected { step: None, what: what.clone(), from_seq: Some(from_seq) };
         let event = world.redacted(event);
-        let entries = [Entry { event: &event, task_name: None }];
+        let entries = [LogEntry { event: &event, task_name: None }];
         for _ in 0..RACES {
             let Ok(head) = log.head(plan) else { break };
             let written = log.append(Append {
@@ -467,7 +468,7 @@ impl<'a, W: World> Loop<'a, W> {
         mut orders: Vec<(Action, W::Order)>,
         scope: &'scope Scope<'scope, '_>,
         (sender, receiver): &(mpsc::Sender<Deed>, mpsc::Receiver<Deed>),
-    ) -> Option<(Action, Vec<Said>)>
+    ) -> Option<(Action, Vec<TaskOutcome>)>
     where
         'a: 'scope,
     {
@@ -504,4 +505,4 @@ impl<'a, W: World> Loop<'a, W> {
 }
 
 /// A finished task, or the panic that ended it.
-type Deed = (Action, std::thread::Result<Vec<Said>>);
+type Deed = (Action, std::thread::Result<Vec<TaskOutcome>>);

@@ -30,7 +30,7 @@ pub enum Error {
     NoSuchCheck { name: String },
 
     #[error("{}", uncommitted::refusal(.files))]
-    Uncommitted { files: Vec<uncommitted::Uncommitted>, branch: Option<String> },
+    Uncommitted { files: Vec<uncommitted::UncommittedFile>, branch: Option<String> },
 
     /// The plan is wrong.
     #[error("the plan has errors")]

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use provost_core::model::event::{Event, StartTree, Subject};
+use provost_core::model::event::{CheckSubject, Event, StartTree};
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::model::usage::Amount;
@@ -29,45 +29,45 @@ use provost_core::rules::recover::recipe::Recipes;
 use provost_core::rules::schedule::Action;
 use provost_core::state::run::Run;
 use provost_core::text::render::base::BaseLook;
-use provost_host::exec::environment::Ground;
+use provost_host::exec::environment::ExecEnv;
 use provost_host::process::Survivor;
 
 use self::attempt::AttemptOrder;
 use self::check::CheckOrder;
 use self::remote_tree::Courier;
 use self::step_worktree::told;
-use crate::metering::Metering;
+use crate::metering::RunMetering;
 use crate::plan_context;
-use crate::plan_context::Site;
-use crate::subplan::{Carrier, Errand, Within};
-use crate::tamper_watch::Watch;
+use crate::plan_context::PlanContext;
+use crate::subplan::{ParentContext, SubplanRequest, SubplanRunner};
+use crate::tamper_watch::TamperWatch;
 use crate::worker::Worker;
-use crate::world::{Said, World};
+use crate::world::{TaskOutcome, World};
 
 /// Interval at which signals are polled while a step waits.
 const EAR: Duration = Duration::from_millis(100);
 
-pub struct Hands<'a> {
-    site: &'a Site,
-    ground: Ground,
+pub struct Executor<'a> {
+    site: &'a PlanContext,
+    ground: ExecEnv,
     /// Tamper watch over provost's own files; set if agents are given work.
-    watch: Option<&'a Watch>,
+    watch: Option<&'a TamperWatch>,
     /// Work is given to agents here; if not, an external session does it.
     dispatches: bool,
     /// Steps whose attempt left processes running that could not be killed.
     haunted: Mutex<BTreeMap<StepNumber, Vec<Survivor>>>,
     /// Steps this process has already run; no orphans of a crashed process can remain.
     attended: Mutex<BTreeSet<StepNumber>>,
-    metering: Metering,
+    metering: RunMetering,
     session: Option<Looking>,
     /// Several agents may work at the same time.
     side_by_side: bool,
     /// Last event that the workspace was brought up to, and the paths that were left alone in it.
     at_home: Mutex<(u64, Vec<String>)>,
     /// Runs the sub-plans of steps.
-    carrier: Option<&'a dyn Carrier>,
+    carrier: Option<&'a dyn SubplanRunner>,
     /// Context of the parent plan, if this plan is a sub-plan.
-    within: Option<&'a Within>,
+    within: Option<&'a ParentContext>,
     /// Sends trees to the git remote, if they travel between machines.
     courier: Option<Courier<'a>>,
     /// Verdicts of the checks on the base, from the gate.
@@ -77,7 +77,7 @@ pub struct Hands<'a> {
 /// A session that provost did not start; each check of its work runs once.
 struct Looking {
     client: String,
-    looked: Mutex<Vec<Subject>>,
+    looked: Mutex<Vec<CheckSubject>>,
     /// A check failed or a person is needed: the session must act next.
     is_over: AtomicBool,
 }
@@ -85,7 +85,7 @@ struct Looking {
 impl Looking {
     /// Returns whether this subject was not checked before. A subject that is due again so soon did not hold;
     /// the look then ends.
-    fn is_new(&self, subject: Subject) -> bool {
+    fn is_new(&self, subject: CheckSubject) -> bool {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = !looked.contains(&subject);
         match is_new {
@@ -101,15 +101,15 @@ impl Looking {
 }
 
 /// Input of one task.
-pub enum Order {
+pub enum TaskInput {
     Attempt(Box<AttemptOrder>),
-    Errand(Box<Errand>),
+    Errand(Box<SubplanRequest>),
     Check(Box<CheckOrder>),
     Nothing,
 }
 
-impl<'a> Hands<'a> {
-    pub fn new(site: &'a Site, ground: Ground) -> Self {
+impl<'a> Executor<'a> {
+    pub fn new(site: &'a PlanContext, ground: ExecEnv) -> Self {
         Self {
             site,
             ground,
@@ -117,7 +117,7 @@ impl<'a> Hands<'a> {
             dispatches: true,
             haunted: Mutex::default(),
             attended: Mutex::default(),
-            metering: Metering::default(),
+            metering: RunMetering::default(),
             session: None,
             side_by_side: false,
             at_home: Mutex::default(),
@@ -133,11 +133,11 @@ impl<'a> Hands<'a> {
         Self { base, ..self }
     }
 
-    pub fn delegating(self, carrier: &'a dyn Carrier) -> Self {
+    pub fn delegating(self, carrier: &'a dyn SubplanRunner) -> Self {
         Self { carrier: Some(carrier), ..self }
     }
 
-    pub fn within(self, within: Option<&'a Within>) -> Self {
+    pub fn within(self, within: Option<&'a ParentContext>) -> Self {
         Self { within, ..self }
     }
 
@@ -147,10 +147,10 @@ impl<'a> Hands<'a> {
     }
 
     /// Returns the sub-plan request of a step, if a plan carries it out.
-    fn errand(&self, run: &Run, number: StepNumber) -> Option<Errand> {
+    fn errand(&self, run: &Run, number: StepNumber) -> Option<SubplanRequest> {
         let plan = run.carried_by(number)?.to_owned();
         let wall_ms = run.ledger.held(number).and_then(|held| held.wall_ms);
-        Some(Errand {
+        Some(SubplanRequest {
             step: number,
             attempt: run.step(number).map_or(1, |step| step.attempts),
             plan,
@@ -167,7 +167,7 @@ impl<'a> Hands<'a> {
         Self { session: Some(session), ..self }
     }
 
-    pub fn watched(self, watch: &'a Watch) -> Self {
+    pub fn watched(self, watch: &'a TamperWatch) -> Self {
         // Only at `clean` can provost's files inside the workspace be protected from agents.
         watch.behind_a_fence(self.ground.level == Isolation::Clean);
         Self { watch: Some(watch), ..self }
@@ -197,18 +197,18 @@ impl<'a> Hands<'a> {
     }
 
     /// Runs `work` and reports changes made to provost's own files meanwhile.
-    fn watched_over(&self, step: StepNumber, work: impl FnOnce() -> Vec<Said>) -> Vec<Said> {
+    fn watched_over(&self, step: StepNumber, work: impl FnOnce() -> Vec<TaskOutcome>) -> Vec<TaskOutcome> {
         self.watch.inspect(|watch| watch.enter());
         let mut said = work();
-        let found = self.watch.map(Watch::leave).unwrap_or_default();
+        let found = self.watch.map(TamperWatch::leave).unwrap_or_default();
         let tampered = |what| HarnessCommand::Tampered { step: Some(step), what };
-        said.extend(found.into_iter().map(|what| Said::Harness(tampered(what))));
+        said.extend(found.into_iter().map(|what| TaskOutcome::Harness(tampered(what))));
         said
     }
 }
 
-impl World for Hands<'_> {
-    type Order = Order;
+impl World for Executor<'_> {
+    type Order = TaskInput;
 
     fn now(&self) -> Timestamp {
         plan_context::now()
@@ -259,50 +259,50 @@ impl World for Hands<'_> {
         self.metering.redacted(self.site.redactor.event(event))
     }
 
-    fn order(&self, run: &Run, action: Action) -> Order {
+    fn order(&self, run: &Run, action: Action) -> TaskInput {
         if let Some(session) = &self.session {
             let subject = match action {
-                Action::Dispatch { step } => Some(Subject::Contract(step)),
+                Action::Dispatch { step } => Some(CheckSubject::Contract(step)),
                 Action::Judge { subject } => Some(subject),
                 // The session started it explicitly, and it was not checked yet.
-                Action::JudgeLost { step, .. } => Some(Subject::Contract(step)),
+                Action::JudgeLost { step, .. } => Some(CheckSubject::Contract(step)),
                 // A session cannot perform this.
                 Action::TakeUp { .. } => {
                     session.end();
-                    return Order::Nothing;
+                    return TaskInput::Nothing;
                 }
                 Action::Hold { .. } | Action::OverBudget { .. } | Action::End => None,
             };
             let carried = |step| run.carried_by(step).is_some();
             match subject {
-                Some(Subject::Contract(step)) if carried(step) => {
+                Some(CheckSubject::Contract(step)) if carried(step) => {
                     session.end();
-                    return Order::Nothing;
+                    return TaskInput::Nothing;
                 }
                 Some(subject) if session.is_new(subject) => return self.check_order(run, subject, false),
-                Some(_) => return Order::Nothing,
+                Some(_) => return TaskInput::Nothing,
                 None => {}
             }
         }
         match action {
             Action::Dispatch { step } | Action::TakeUp { step, .. } => self.attempt_order(run, step),
             Action::Judge { subject } => self.check_order(run, subject, false),
-            Action::JudgeLost { step, .. } => self.check_order(run, Subject::Contract(step), true),
-            Action::Hold { .. } | Action::OverBudget { .. } | Action::End => Order::Nothing,
+            Action::JudgeLost { step, .. } => self.check_order(run, CheckSubject::Contract(step), true),
+            Action::Hold { .. } | Action::OverBudget { .. } | Action::End => TaskInput::Nothing,
         }
     }
 
-    fn perform(&self, order: Order) -> Vec<Said> {
+    fn perform(&self, order: TaskInput) -> Vec<TaskOutcome> {
         match order {
-            Order::Attempt(order) => self.watched_over(order.step, || self.attempt(&order)),
-            Order::Errand(errand) => {
+            TaskInput::Attempt(order) => self.watched_over(order.step, || self.attempt(&order)),
+            TaskInput::Errand(errand) => {
                 let carrier = self.carrier;
                 self.watched_over(errand.step, || {
                     carrier.map(|carrier| carrier.carry_out(&errand)).unwrap_or_default()
                 })
             }
-            Order::Check(order) => self.check(&order),
-            Order::Nothing => Vec::new(),
+            TaskInput::Check(order) => self.check(&order),
+            TaskInput::Nothing => Vec::new(),
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::{Error, commit, drive};
 
 /// Options of a fork.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct ForkOptions {
     pub from: StepNumber,
     /// Role of all its steps, if not their own.
     pub target: Option<String>,
@@ -41,7 +41,7 @@ pub struct Forked {
     pub commit: String,
 }
 
-pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Forked, Error> {
+pub fn make(harness: &Harness, wanted: &ForkOptions) -> Result<Forked, Error> {
     let (run, tree) = beginning(harness, wanted.from)?;
     let place = harness.place();
     if let Some(target) =
@@ -105,7 +105,7 @@ fn beginning(
 fn branch_of(
     harness: &Harness,
     run: &provost_core::state::run::Run,
-    wanted: &Wanted,
+    wanted: &ForkOptions,
     parent: &str,
     tree: Option<&str>,
     branch: &str,

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use provost_core::model::approved_spec;
 use provost_core::model::event::Approver;
 use provost_core::model::plan::{Check, Expectation, Plan, Shell};
-use provost_core::model::proof::{Envelope, Key, PublicKey, Statement, Subject};
+use provost_core::model::proof::{Envelope, ProofKey, ProofStatement, ProofSubject, PublicKey};
 use provost_core::rules::policy::{self, Policy};
 use provost_host::config;
 use serde_json::json;
@@ -26,7 +26,7 @@ const POLICY: &str = "policy";
 
 /// Result of asking the policies of the configuration about a plan.
 #[derive(Debug, Default)]
-pub struct Hearing {
+pub struct PolicyResult {
     pub approver: Option<Approver>,
     /// Why each other policy did not approve, one line each.
     pub silent: Vec<String>,
@@ -37,11 +37,11 @@ pub fn hear(
     key: Option<&PublicKey>,
     policies: &[(Policy, String)],
     plan: &Plan,
-) -> Result<Hearing, Error> {
+) -> Result<PolicyResult, Error> {
     let text = read(&list(state))?;
     let digests: Vec<String> =
         key.into_iter().flat_map(|key| text.lines().filter_map(|line| trusted(line, key))).collect();
-    let mut hearing = Hearing::default();
+    let mut hearing = PolicyResult::default();
     for (policy, digest) in policies {
         if let Err(why) = policy::covers(policy, plan) {
             hearing.silent.push(format!("policy {} does not cover this plan: {why}", policy.name));
@@ -97,9 +97,9 @@ pub fn trusts(state: &Path, key: &PublicKey, digest: &str) -> Result<bool, Error
 }
 
 /// Records that a person trusts the text with this digest.
-pub fn trust(state: &Path, key: &Key, digest: &str) -> Result<(), Error> {
+pub fn trust(state: &Path, key: &ProofKey, digest: &str) -> Result<(), Error> {
     let path = list(state);
-    let statement = Statement::new(vec![Subject::new(POLICY, digest)], json!({ POLICY: digest }));
+    let statement = ProofStatement::new(vec![ProofSubject::new(POLICY, digest)], json!({ POLICY: digest }));
     let line = serde_json::to_value(key.seal(&statement)).unwrap_or_default();
     let io = |what| {
         let path = path.clone();

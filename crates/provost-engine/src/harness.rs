@@ -13,7 +13,7 @@ use provost_core::model::approved_spec;
 use provost_core::model::chain::{PlanId, Sealed};
 use provost_core::model::event::{Event, Revision};
 use provost_core::model::hash::Hash;
-use provost_core::model::proof::Statement;
+use provost_core::model::proof::ProofStatement;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::redact;
 use provost_core::redact::Redactor;
@@ -24,14 +24,14 @@ use provost_host::check::judge;
 use provost_host::config;
 use provost_host::config::Config;
 use provost_host::plans::plan_file::{self, PlanPlace};
-use provost_store::{Append, Effect, Entry, Fence, Log};
+use provost_store::{Append, Effect, Fence, Log, LogEntry};
 
 use crate::human_check::Who;
-use crate::plan_context::Site;
+use crate::plan_context::PlanContext;
 use crate::prove::Prover;
 use crate::reading::Reading;
 use crate::remote_tree::Carrying;
-use crate::subplan::Within;
+use crate::subplan::ParentContext;
 use crate::{
     Error, drive, human_check, log_locator, plan_context, plan_registry, projections, reading, uncommitted,
 };
@@ -50,7 +50,7 @@ pub(crate) const LOOKING: &str = "a look for a session of ";
 
 /// Settings of a harness: folders, plan, environment.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct EngineSettings {
     pub cwd: PathBuf,
     pub state: PathBuf,
     /// A path, a name, or `None` for the active plan.
@@ -74,7 +74,7 @@ pub struct Harness {
     log: Arc<dyn Log>,
     /// Several machines share the log.
     shared: bool,
-    site: Site,
+    site: PlanContext,
     state: PathBuf,
     /// Start time of this process, or a little later.
     begun: Timestamp,
@@ -82,7 +82,7 @@ pub struct Harness {
     /// Name of the caller, if it is not this account's.
     name: Option<String>,
     /// Context of the parent plan, if this plan is a sub-plan.
-    pub(crate) within: Option<Within>,
+    pub(crate) within: Option<ParentContext>,
     /// Transport of trees, if they travel between machines.
     pub(crate) carrying: Option<Carrying>,
     /// Callback for the events of sub-plans.
@@ -130,20 +130,20 @@ pub fn open_log(state: &Path) -> Result<Box<dyn Log>, Error> {
 }
 
 impl Harness {
-    pub fn open(settings: Settings, access: Access) -> Result<Self, Error> {
+    pub fn open(settings: EngineSettings, access: Access) -> Result<Self, Error> {
         let place = plan_registry::resolve(settings.plan.as_deref(), &settings.cwd)?;
         Self::at(place, settings, access)
     }
 
     /// Opens a plan that does not exist yet; an existing one is an error.
-    pub fn upcoming(settings: Settings) -> Result<Self, Error> {
+    pub fn upcoming(settings: EngineSettings) -> Result<Self, Error> {
         let name = settings.plan.clone().unwrap_or_default();
         let place = plan_file::upcoming(&name, &settings.cwd, &plan_registry::folder(&settings.cwd)?)?;
         Self::at(place, settings, Access::Write)
     }
 
     /// Opens a plan on an open log that several machines share.
-    pub fn open_on(settings: Settings, log: Arc<dyn Log>) -> Result<Self, Error> {
+    pub fn open_on(settings: EngineSettings, log: Arc<dyn Log>) -> Result<Self, Error> {
         let place = plan_registry::resolve(settings.plan.as_deref(), &settings.cwd)?;
         let config = config::find(&place.workspace)?;
         let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
@@ -158,7 +158,7 @@ impl Harness {
         place: PlanPlace,
         config: Config,
         state: PathBuf,
-        settings: Settings,
+        settings: EngineSettings,
         log: Arc<dyn Log>,
         (id, carrying): (PlanId, Carrying),
     ) -> Self {
@@ -167,7 +167,7 @@ impl Harness {
         Self { carrying: Some(carrying), ..harness }
     }
 
-    pub(crate) fn at(place: PlanPlace, settings: Settings, access: Access) -> Result<Self, Error> {
+    pub(crate) fn at(place: PlanPlace, settings: EngineSettings, access: Access) -> Result<Self, Error> {
         let begun = plan_context::now();
         let config = config::find(&place.workspace)?;
         let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
@@ -188,15 +188,15 @@ impl Harness {
         place: PlanPlace,
         mut config: Config,
         state: PathBuf,
-        settings: Settings,
+        settings: EngineSettings,
         log: Arc<dyn Log>,
         shared: bool,
     ) -> Self {
         let begun = plan_context::now();
         add_tools_of_the_workspace(&mut config, &place.workspace);
         let redactor = redactor(&settings.environment, &config.verify.secrets);
-        let Settings { launcher, environment, stop, .. } = settings;
-        let site = Site::new(place, config, redactor, launcher, environment, stop);
+        let EngineSettings { launcher, environment, stop, .. } = settings;
+        let site = PlanContext::new(place, config, redactor, launcher, environment, stop);
         Self {
             log,
             shared,
@@ -262,7 +262,7 @@ impl Harness {
     }
 
     /// Signs a statement with provost's key and returns the envelope as text.
-    pub fn seal(&self, statement: &Statement) -> Result<String, Error> {
+    pub fn seal(&self, statement: &ProofStatement) -> Result<String, Error> {
         self.prover().seal(statement)
     }
 
@@ -270,7 +270,7 @@ impl Harness {
         &self.who
     }
 
-    pub(crate) fn site(&self) -> &Site {
+    pub(crate) fn site(&self) -> &PlanContext {
         &self.site
     }
 
@@ -483,9 +483,9 @@ impl Harness {
         for event in events {
             run.apply(event);
         }
-        let entries: Vec<Entry<'_>> = events
+        let entries: Vec<LogEntry<'_>> = events
             .iter()
-            .map(|event| Entry { event, task_name: event.step().and_then(|step| run.title(step)) })
+            .map(|event| LogEntry { event, task_name: event.step().and_then(|step| run.title(step)) })
             .collect();
         let (plan, at) = (self.id(), plan_context::now());
         let sealed = self.log.append(Append { plan, expected_seq, at, fence, events: &entries, effects })?;

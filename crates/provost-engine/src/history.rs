@@ -10,17 +10,17 @@ use std::time::Duration;
 use provost_core::model::chain::{PlanId, Sealed};
 use provost_core::model::event::Event;
 use provost_core::model::timestamp::Timestamp;
-use provost_core::text::summary::{Hearing, Summary};
+use provost_core::text::summary::{PlansSummary, SummaryReader};
 use provost_host::plans::plan_file::{self, PlanPlace};
 use provost_store::{Cursor, Log, Query};
 
-use crate::harness::{Access, Settings};
-use crate::otel::Request;
+use crate::harness::{Access, EngineSettings};
+use crate::otel::TraceRequest;
 use crate::{Error, otel, plan_context, plan_registry};
 
 /// Selection of plans.
 #[derive(Clone, Debug)]
-pub enum Wanted {
+pub enum PlanSelection {
     All,
     /// Paths, names or ids; empty for the active plan.
     Plans(Vec<String>),
@@ -33,12 +33,14 @@ pub struct History {
 }
 
 impl History {
-    pub fn open(settings: &Settings, wanted: &Wanted, access: Access) -> Result<Self, Error> {
+    pub fn open(settings: &EngineSettings, wanted: &PlanSelection, access: Access) -> Result<Self, Error> {
         let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
         let arguments: Vec<Option<&str>> = match wanted {
-            Wanted::All => return Ok(Self { log: open_log(&state, access)?, chosen: None }),
-            Wanted::Plans(none) if none.is_empty() => vec![None],
-            Wanted::Plans(arguments) => arguments.iter().map(|argument| Some(argument.as_str())).collect(),
+            PlanSelection::All => return Ok(Self { log: open_log(&state, access)?, chosen: None }),
+            PlanSelection::Plans(none) if none.is_empty() => vec![None],
+            PlanSelection::Plans(arguments) => {
+                arguments.iter().map(|argument| Some(argument.as_str())).collect()
+            }
         };
         let places: Vec<_> = arguments.iter().map(|argument| resolved(*argument, &settings.cwd)).collect();
         // Before anything is created.
@@ -82,14 +84,14 @@ impl History {
     }
 
     /// Summarises the plans from `since` on and before `until`, or until now.
-    pub fn summary(&self, since: Option<Timestamp>, until: Option<Timestamp>) -> Result<Summary, Error> {
-        let mut summary = Summary::default();
+    pub fn summary(&self, since: Option<Timestamp>, until: Option<Timestamp>) -> Result<PlansSummary, Error> {
+        let mut summary = PlansSummary::default();
         let now = plan_context::now();
         let end = until.map_or(now, |until| until.min(now));
         for plan in self.plans()? {
             let mut hearing = None;
             self.events(&Query { until, ..Query::plan(&plan) }, &mut |sealed, event| {
-                hearing.get_or_insert_with(|| Hearing::since(since)).hear(sealed.at, event);
+                hearing.get_or_insert_with(|| SummaryReader::since(since)).hear(sealed.at, event);
                 Ok(())
             })?;
             if let Some(hearing) = hearing {
@@ -100,7 +102,7 @@ impl History {
     }
 
     /// Exports the plans as traces, in order and in requests of a bounded size. Returns the number of spans.
-    pub fn trace(&self, send: &mut dyn FnMut(&Request<'_>) -> Result<(), Error>) -> Result<u64, Error> {
+    pub fn trace(&self, send: &mut dyn FnMut(&TraceRequest<'_>) -> Result<(), Error>) -> Result<u64, Error> {
         let mut spans = 0;
         for plan in self.plans()? {
             let mut export = otel::Export::new(&plan);

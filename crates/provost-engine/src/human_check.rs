@@ -21,9 +21,9 @@ use provost_host::process;
 use provost_host::process::{Caller, Lineage};
 use provost_store::{Error as StoreError, Log, Query};
 
-use crate::harness::Settings;
+use crate::harness::EngineSettings;
 use crate::plan_registry::Here;
-use crate::sessions::{Client, Sessions};
+use crate::sessions::{ClientProcess, Sessions};
 use crate::{Error, harness, plan_context};
 
 /// Caller of a command.
@@ -59,10 +59,10 @@ impl Who {
     }
 
     /// Returns the calling process, if it can be seen.
-    pub fn client(&self) -> Option<Client> {
+    pub fn client(&self) -> Option<ClientProcess> {
         let Who::Caller(caller) = self else { return None };
         let (pid, started) = caller.lineages().first()?.processes().next()?;
-        Some(Client { pid, started })
+        Some(ClientProcess { pid, started })
     }
 
     /// Returns the attempt or the agent's client that the caller runs inside of, if any.
@@ -72,13 +72,13 @@ impl Who {
             Who::Caller(caller) => {
                 let lineages = caller.lineages();
                 let clients = lineages.iter().flat_map(|lineage| lineage.processes());
-                let clients = clients.map(|(pid, started)| Client { pid, started });
+                let clients = clients.map(|(pid, started)| ClientProcess { pid, started });
                 (lineages.iter().find_map(Lineage::attempt), sessions.client_among(clients))
             }
         };
         match tag {
             Some(tag) => Some(format!("from inside attempt {tag}")),
-            None => client.map(|Client { pid, .. }| {
+            None => client.map(|ClientProcess { pid, .. }| {
                 let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
                 format!(
                     "from inside the client of an agent: process {pid} ({}) started `provost mcp`",
@@ -127,7 +127,7 @@ pub fn account() -> String {
 
 /// Records that a person trusts a file that appeared or changed during an attempt. Returns whether there was
 /// anything to trust.
-pub fn trust(settings: &Settings, path: &Path) -> Result<bool, Error> {
+pub fn trust(settings: &EngineSettings, path: &Path) -> Result<bool, Error> {
     let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
     let here = Here::of(&settings.cwd);
     let lease = format!("workspace {}", here.workspace().display());

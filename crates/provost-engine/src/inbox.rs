@@ -13,15 +13,15 @@ use provost_core::model::chain::PlanId;
 use provost_core::model::event::{Choice, Event, Revision};
 use provost_core::model::timestamp::Timestamp;
 use provost_core::rules::command::{HarnessCommand, Refusal};
-use provost_core::rules::inbox::{self, Heading, Item, Kind, Waiting};
+use provost_core::rules::inbox::{self, DecisionKind, InboxItem, PlanLabel, WaitingItem};
 use provost_core::rules::schedule::{self, InHand};
 use provost_core::state::run::{Run, Stage};
-use provost_host::plans::plan_file::Reason;
+use provost_host::plans::plan_file::PlanChoice;
 use provost_store::{Log, Query};
 
-use crate::harness::{Access, Harness, Settings};
+use crate::harness::{Access, EngineSettings, Harness};
 use crate::notifier::Notices;
-use crate::plan_registry::{Here, Place};
+use crate::plan_registry::{Here, PlanLocation};
 use crate::sessions::Sessions;
 use crate::step_changes::Changed;
 use crate::{Error, drive, harness, human_check, outside, plan_context, plan_registry, step_changes};
@@ -33,9 +33,9 @@ const EAR: Duration = Duration::from_millis(300);
 
 /// Items that wait in several plans.
 #[derive(Default)]
-pub struct Listing {
+pub struct InboxListing {
     /// Newest last.
-    pub items: Vec<Item>,
+    pub items: Vec<InboxItem>,
     /// Plans that cannot be read, and why.
     pub troubles: Vec<String>,
     /// Changes that agents left outside of `touches`, a few lines per plan.
@@ -43,11 +43,11 @@ pub struct Listing {
 }
 
 /// Lists everything that waits in the current repository, or in the whole state folder if `everywhere`.
-pub fn list(settings: &Settings, everywhere: bool) -> Result<Listing, Error> {
+pub fn list(settings: &EngineSettings, everywhere: bool) -> Result<InboxListing, Error> {
     let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
     let log = harness::open_log(&state)?;
     let here = Here::of(&settings.cwd);
-    let mut listing = Listing::default();
+    let mut listing = InboxListing::default();
     for plan in log.plans()? {
         let place = plan_registry::find(&state, &plan);
         let active = here.active.as_ref() == Some(&plan);
@@ -70,7 +70,7 @@ pub fn list(settings: &Settings, everywhere: bool) -> Result<Listing, Error> {
                     _ => line,
                 }));
                 let mut found = items(&*log, &heading, &run)?;
-                for item in found.iter_mut().filter(|item| item.kind == Kind::Confirmation) {
+                for item in found.iter_mut().filter(|item| item.kind == DecisionKind::Confirmation) {
                     // A plan that cannot be opened here is listed all the same.
                     if let Ok(harness) = open(settings.clone(), item, Access::Read) {
                         show_work(&harness, item);
@@ -86,14 +86,14 @@ pub fn list(settings: &Settings, everywhere: bool) -> Result<Listing, Error> {
 }
 
 /// Opens the plan of an item, wherever it is.
-pub fn open(settings: Settings, item: &Item, access: Access) -> Result<Harness, Error> {
+pub fn open(settings: EngineSettings, item: &InboxItem, access: Access) -> Result<Harness, Error> {
     let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
     let here = Here::of(&settings.cwd);
     let settings = match plan_registry::find(&state, &item.plan) {
         Some(place) if here.active.as_ref() != Some(&item.plan) => {
-            Settings { cwd: place.workspace, plan: Some(place.path.display().to_string()), ..settings }
+            EngineSettings { cwd: place.workspace, plan: Some(place.path.display().to_string()), ..settings }
         }
-        _ => Settings { plan: None, ..settings },
+        _ => EngineSettings { plan: None, ..settings },
     };
     let harness = Harness::open(settings, access)?;
     if *harness.id() != item.plan {
@@ -102,8 +102,8 @@ pub fn open(settings: Settings, item: &Item, access: Access) -> Result<Harness, 
     Ok(harness)
 }
 
-pub(crate) fn heading(plan: &PlanId, place: Option<&Place>, here: &Here) -> Heading {
-    Heading {
+pub(crate) fn heading(plan: &PlanId, place: Option<&PlanLocation>, here: &Here) -> PlanLabel {
+    PlanLabel {
         plan: plan.clone(),
         name: place.map_or_else(|| plan.0.clone(), |place| place.name.clone()),
         argument: place.and_then(|place| here.argument(plan, place)),
@@ -111,11 +111,11 @@ pub(crate) fn heading(plan: &PlanId, place: Option<&Place>, here: &Here) -> Head
 }
 
 /// Returns what waits in one plan.
-pub fn items(log: &dyn Log, heading: &Heading, run: &Run) -> Result<Vec<Item>, Error> {
+pub fn items(log: &dyn Log, heading: &PlanLabel, run: &Run) -> Result<Vec<InboxItem>, Error> {
     let mut items = Vec::new();
     for waiting in inbox::waiting(run) {
         let events = history(log, &heading.plan, &waiting)?;
-        items.extend(Item::new(heading, run, &waiting, &events));
+        items.extend(InboxItem::new(heading, run, &waiting, &events));
     }
     Ok(items)
 }
@@ -124,8 +124,8 @@ pub fn items(log: &dyn Log, heading: &Heading, run: &Run) -> Result<Vec<Item>, E
 const DIFF_BYTES: usize = 64 * 1024;
 
 /// Adds the changed files and their diff to an item that asks a person to confirm the work.
-pub fn show_work(harness: &Harness, item: &mut Item) {
-    let Some(step) = item.step.filter(|_| item.kind == Kind::Confirmation) else { return };
+pub fn show_work(harness: &Harness, item: &mut InboxItem) {
+    let Some(step) = item.step.filter(|_| item.kind == DecisionKind::Confirmation) else { return };
     match step_changes::look(harness, step) {
         Ok(work) => {
             item.context.changed = work.files.iter().map(named_change).collect();
@@ -159,7 +159,11 @@ fn named_change(file: &Changed) -> String {
 }
 
 /// Returns the events about the item since the last retry answer, oldest first.
-fn history(log: &dyn Log, plan: &PlanId, waiting: &Waiting) -> Result<Vec<(u64, Timestamp, Event)>, Error> {
+fn history(
+    log: &dyn Log,
+    plan: &PlanId,
+    waiting: &WaitingItem,
+) -> Result<Vec<(u64, Timestamp, Event)>, Error> {
     let query = Query {
         step: waiting.step,
         names: waiting.events().iter().map(|name| (*name).to_owned()).collect(),
@@ -196,13 +200,13 @@ pub enum Woken {
 
 impl Harness {
     /// Returns what waits in this plan.
-    pub fn items(&self, run: &Run) -> Result<Vec<Item>, Error> {
+    pub fn items(&self, run: &Run) -> Result<Vec<InboxItem>, Error> {
         let argument = match self.place().why {
-            Reason::Unnamed | Reason::Marker(_) => None,
-            Reason::Name => Some(self.place().name.clone()),
-            Reason::Path => Some(shown(&self.place().path)),
+            PlanChoice::Unnamed | PlanChoice::Marker(_) => None,
+            PlanChoice::Name => Some(self.place().name.clone()),
+            PlanChoice::Path => Some(shown(&self.place().path)),
         };
-        let heading = Heading { plan: self.id().clone(), name: self.place().slug.clone(), argument };
+        let heading = PlanLabel { plan: self.id().clone(), name: self.place().slug.clone(), argument };
         let mut items = items(self.log(), &heading, run)?;
         items.iter_mut().for_each(|item| show_work(self, item));
         Ok(items)
@@ -210,11 +214,11 @@ impl Harness {
 
     /// Records items that have waited too long, once per reminder. Returns them with the number of the
     /// reminder.
-    pub fn remind(&self, items: &[Item]) -> Result<Vec<(Item, u64)>, Error> {
+    pub fn remind(&self, items: &[InboxItem]) -> Result<Vec<(InboxItem, u64)>, Error> {
         let Some(patience) = self.config().gate.remind_after else { return Ok(Vec::new()) };
         let now = plan_context::now();
         let due = items.iter().filter_map(|item| Some((item.clone(), item.reminder(now, patience)?)));
-        let due: Vec<(Item, u64)> = due.collect();
+        let due: Vec<(InboxItem, u64)> = due.collect();
         for (item, reminder) in &due {
             let reason = item.overdue(*reminder);
             if !self.is_reminded(item, &reason)? {
@@ -224,7 +228,7 @@ impl Harness {
         Ok(due)
     }
 
-    fn is_reminded(&self, item: &Item, reason: &str) -> Result<bool, Error> {
+    fn is_reminded(&self, item: &InboxItem, reason: &str) -> Result<bool, Error> {
         let names = vec!["RECOVERY_ESCALATION".to_owned()];
         let query = Query { names, after_seq: Some(item.id.seq), ..Query::plan(self.id()) };
         let mut found = false;

@@ -24,7 +24,7 @@ const SHOWN: usize = 8 * 1024;
 /// Minimum time between two writes.
 const BREATH: Duration = Duration::from_millis(150);
 
-pub struct Live {
+pub struct LiveOutput {
     path: PathBuf,
     heard: Mutex<Heard>,
     woken: Condvar,
@@ -38,7 +38,7 @@ struct Heard {
 }
 
 /// Marks the attempt as over when it is dropped.
-pub struct Over<'l>(&'l Live);
+pub struct Over<'l>(&'l LiveOutput);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
@@ -47,7 +47,7 @@ impl Drop for Over<'_> {
     }
 }
 
-impl Live {
+impl LiveOutput {
     pub fn new(state: &Path, plan: &PlanId, step: StepNumber) -> Self {
         let path = file(state, plan, step);
         // Left by an attempt whose provost process was killed.
@@ -135,7 +135,7 @@ mod tests {
     fn the_end_of_the_output_is_there_while_it_lasts_and_without_secrets() {
         let state = tempfile::tempdir().expect("a folder");
         let (plan, step) = (PlanId("p".to_owned()), StepNumber(2));
-        let live = Live::new(state.path(), &plan, step);
+        let live = LiveOutput::new(state.path(), &plan, step);
         let seen = || output(state.path(), &plan, step);
         std::thread::scope(|scope| {
             scope.spawn(|| live.attend(|text| text.replace("hush\nhush", "[gone]")));
@@ -166,7 +166,7 @@ mod tests {
         fs::create_dir(state.path().join("live")).expect("a folder");
         fs::write(file(state.path(), &plan, step), "old").expect("a file");
         assert_eq!(output(state.path(), &plan, step).as_deref(), Some("old"));
-        let _live = Live::new(state.path(), &plan, step);
+        let _live = LiveOutput::new(state.path(), &plan, step);
         assert_eq!(output(state.path(), &plan, step), None);
     }
 }

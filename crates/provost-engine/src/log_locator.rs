@@ -26,7 +26,7 @@ const KEYS: [&str; 2] = ["PGPASSWORD", "PGPASSFILE"];
 
 /// Direction in which a log is moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum MoveDirection {
     /// From the state folder to the database, which is the log from then on.
     To(String),
     /// From the database to the state folder, which is the log from then on.
@@ -95,11 +95,11 @@ fn same(here: &str, wanted: &str) -> bool {
 
 #[cfg(not(feature = "postgres"))]
 pub fn migrate(
-    _settings: &crate::harness::Settings,
-    way: &Way,
+    _settings: &crate::harness::EngineSettings,
+    way: &MoveDirection,
     _told: &mut dyn FnMut(u64),
 ) -> Result<provost_store::Moved, Error> {
-    let (Way::To(url) | Way::From(url)) = way;
+    let (MoveDirection::To(url) | MoveDirection::From(url)) = way;
     Err(Error::NoPostgres { url: url.clone() })
 }
 

@@ -7,24 +7,24 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use provost_core::model::event::Event;
 use provost_core::model::usage::{Amount, Usage};
 use provost_core::redact::Redactor;
-use provost_host::agent::Attempt;
-use provost_host::egress::meter::{Account, Limit, Price, Service, Way};
+use provost_host::agent::AttemptReport;
+use provost_host::egress::meter::{Account, Limit, NetworkSettings, PriceLookup, Service};
 use provost_host::egress::prices;
 
-use crate::plan_context::Site;
+use crate::plan_context::PlanContext;
 
 /// State shared by all attempts of a run.
 #[derive(Default)]
-pub struct Metering {
-    way: OnceLock<Arc<Way>>,
+pub struct RunMetering {
+    way: OnceLock<Arc<NetworkSettings>>,
     /// Keys from commands or from variables that do not look secret, and tokens of attempts.
     secrets: Mutex<Vec<Redactor>>,
 }
 
-impl Metering {
+impl RunMetering {
     /// Opens an account, or returns why it cannot, in words for the person who configures it. `None` if the
     /// role has no meter.
-    pub fn open(&self, site: &Site, role: &str, limit: Amount) -> Result<Option<Account>, String> {
+    pub fn open(&self, site: &PlanContext, role: &str, limit: Amount) -> Result<Option<Account>, String> {
         let metering = site.config.agents.get(role).and_then(|found| found.meter.as_ref());
         let Some(metering) = metering else { return Ok(None) };
         let told = |why: String| format!("[agents.{role}] is metered: {why}");
@@ -37,7 +37,7 @@ impl Metering {
             limit: Limit { tokens: limit.tokens, micro_usd: limit.micro_usd },
             price: price(site),
         };
-        let way = self.way.get_or_init(|| Arc::new(Way::of(&site.environment)));
+        let way = self.way.get_or_init(|| Arc::new(NetworkSettings::of(&site.environment)));
         let account = Account::open(service, way.clone());
         let account = account.map_err(|error| told(format!("its meter cannot be opened: {error}")))?;
         let known =
@@ -47,7 +47,7 @@ impl Metering {
     }
 
     /// Closes the account of a finished attempt and replaces its usage by what the meter counted.
-    pub fn close(&self, account: Account, attempt: &mut Attempt) {
+    pub fn close(&self, account: Account, attempt: &mut AttemptReport) {
         let bill = account.close();
         let told = std::mem::replace(&mut attempt.usage, bill.usage);
         attempt.notes.extend(bill.notes);
@@ -72,7 +72,7 @@ impl Metering {
 }
 
 /// Returns the price function: prices of the configuration first, then the built-in list.
-fn price(site: &Site) -> Price {
+fn price(site: &PlanContext) -> PriceLookup {
     let own = site.config.prices.clone();
     Arc::new(move |model: &str, usage: &Usage| prices::priced(&own, Some(model), usage.clone()).micro_usd)
 }

@@ -9,24 +9,24 @@ use std::time::{Duration, Instant};
 use provost_core::model::event::AttemptEnd;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::usage::{Amount, Usage};
-use provost_core::model::verdict::{Excerpt, Isolation, Judgement, Outcome, Verdict};
-use provost_core::text::judgement::{self, Changes};
+use provost_core::model::verdict::{CheckOutcome, Excerpt, Isolation, ModelJudgement, Verdict};
+use provost_core::text::judgement::{self, ChangedFiles};
 use provost_host::Interrupted;
-use provost_host::exec::environment::{Case, Ground};
+use provost_host::exec::environment::{CheckSpec, ExecEnv};
 
-use crate::consult::Question;
-use crate::metering::Metering;
-use crate::plan_context::Site;
+use crate::consult::ConsultRequest;
+use crate::metering::RunMetering;
+use crate::plan_context::PlanContext;
 use crate::{consult, reading};
 
 /// Maximum number of requests until an answer counts.
 const ROUNDS: u32 = 3;
 
 /// Request for a judgement: the rubric, the step and the limits.
-pub struct Bench<'a> {
-    pub site: &'a Site,
-    pub ground: &'a Ground,
-    pub metering: &'a Metering,
+pub struct JudgeRequest<'a> {
+    pub site: &'a PlanContext,
+    pub ground: &'a ExecEnv,
+    pub metering: &'a RunMetering,
     pub step: StepNumber,
     /// Role that did the work.
     pub worker: &'a str,
@@ -37,8 +37,8 @@ pub struct Bench<'a> {
     pub limit: Amount,
 }
 
-impl Bench<'_> {
-    pub fn judge(&self, case: &Case<'_>) -> Result<Verdict, Interrupted> {
+impl JudgeRequest<'_> {
+    pub fn judge(&self, case: &CheckSpec<'_>) -> Result<Verdict, Interrupted> {
         let config = &self.site.config;
         let level = self.ground.level;
         let Some(role) = config.judge.role.as_deref() else {
@@ -69,7 +69,7 @@ impl Bench<'_> {
     fn rounds(
         &self,
         role: &str,
-        changes: &Changes,
+        changes: &ChangedFiles,
         folder: &std::path::Path,
     ) -> Result<Verdict, Interrupted> {
         let mut used: Option<Usage> = None;
@@ -81,7 +81,7 @@ impl Bench<'_> {
     fn asked(
         &self,
         role: &str,
-        changes: &Changes,
+        changes: &ChangedFiles,
         folder: &std::path::Path,
         used: &mut Option<Usage>,
     ) -> Result<Verdict, Interrupted> {
@@ -90,7 +90,7 @@ impl Bench<'_> {
         for round in 1..=ROUNDS {
             let prompt = judgement::ask(self.rubric, changes, again.as_deref());
             let tag = format!("{}/judge/{round}", self.tag);
-            let question = Question {
+            let question = ConsultRequest {
                 role,
                 prompt: &prompt,
                 round,
@@ -124,7 +124,7 @@ impl Bench<'_> {
                     let named =
                         self.site.config.agents.get(role).and_then(|role| role.asks().map(str::to_owned));
                     let model = said.usage.model.or(named);
-                    let judgement = Judgement {
+                    let judgement = ModelJudgement {
                         role: role.to_owned(),
                         model,
                         reasons: answer.reasons,
@@ -143,8 +143,8 @@ impl Bench<'_> {
     }
 }
 
-fn verdict(level: Isolation, holds: bool, judgement: Judgement) -> Verdict {
-    let outcome = if holds { Outcome::Held } else { Outcome::Broke { exit_code: 1 } };
+fn verdict(level: Isolation, holds: bool, judgement: ModelJudgement) -> Verdict {
+    let outcome = if holds { CheckOutcome::Held } else { CheckOutcome::Broke { exit_code: 1 } };
     // The next attempt reads the output of a check: here, the reasons.
     let stdout = Excerpt::whole(judgement.reasons.join("\n"));
     let unmet = if holds { Vec::new() } else { vec![judgement.by()] };

@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use provost_core::model::event::Event;
 use provost_core::model::verdict::Isolation;
-use provost_core::rules::inbox::{self, Item};
+use provost_core::rules::inbox::{self, InboxItem};
 use provost_core::state::run::Run;
 use provost_host::config::Notify;
 use provost_host::notify;
-use provost_host::notify::{Courier, Memory, Message};
+use provost_host::notify::{Courier, Notification, SentNotifications};
 use provost_store::Query;
 use serde_json::json;
 
@@ -47,7 +47,7 @@ impl Harness {
             silent = Some(words.to_owned());
         }
         let site = self.site();
-        let memory = Arc::new(Memory::open(self.state(), &self.id().0));
+        let memory = Arc::new(SentNotifications::open(self.state(), &self.id().0));
         let ways = notify::ways(&wanted, &site.environment, &site.place.workspace);
         let start = |way| Courier::start(way, site.environment.clone(), memory.clone());
         Ok(Notices { harness: self, couriers: ways.into_iter().map(start).collect(), silent })
@@ -119,7 +119,7 @@ impl Notices<'_> {
         }
     }
 
-    fn tell(&self, item: &Item, reminder: Option<u64>) {
+    fn tell(&self, item: &InboxItem, reminder: Option<u64>) {
         // A plan that was only verified has not been presented to a person yet.
         if !item.asked || self.couriers.is_empty() {
             return;
@@ -139,7 +139,7 @@ impl Notices<'_> {
     }
 }
 
-fn message(item: &Item, reminder: Option<u64>) -> Message {
+fn message(item: &InboxItem, reminder: Option<u64>) -> Notification {
     let id = match reminder {
         None => item.id.to_string(),
         Some(number) => format!("{}/reminder-{number}", item.id),
@@ -154,5 +154,5 @@ fn message(item: &Item, reminder: Option<u64>) -> Message {
     let mut body = serde_json::to_value(item).unwrap_or_default();
     body["overdue"] = json!(reminder);
     body["text"] = json!(format!("{title}: {line}"));
-    Message { id, title, line, body: body.to_string() }
+    Notification { id, title, line, body: body.to_string() }
 }

@@ -22,8 +22,8 @@ use provost_core::model::event::Event;
 
 use crate::Error;
 use spans::Tracer;
-pub use wire::Request;
-use wire::{Resource, ResourceSpans, Scope, ScopeSpans, Span};
+pub use wire::TraceRequest;
+use wire::{InstrumentationScope, OtelResource, OtelSpan, ResourceSpans, ScopeSpans};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -33,7 +33,7 @@ const SPANS_MAX: usize = 512;
 /// Export of one run: the open spans and those not sent yet.
 pub struct Export {
     tracer: Tracer,
-    closed: Vec<Span>,
+    closed: Vec<OtelSpan>,
     sent: u64,
 }
 
@@ -46,20 +46,20 @@ impl Export {
         &mut self,
         sealed: &Sealed,
         event: &Event,
-        send: &mut dyn FnMut(&Request<'_>) -> Result<(), Error>,
+        send: &mut dyn FnMut(&TraceRequest<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.tracer.hear(sealed, event, &mut self.closed);
         if self.closed.len() >= SPANS_MAX { self.flush(send) } else { Ok(()) }
     }
 
     /// Closes the open spans at the time of the last event. Returns the number of spans.
-    pub fn end(mut self, send: &mut dyn FnMut(&Request<'_>) -> Result<(), Error>) -> Result<u64, Error> {
+    pub fn end(mut self, send: &mut dyn FnMut(&TraceRequest<'_>) -> Result<(), Error>) -> Result<u64, Error> {
         self.tracer.end(&mut self.closed);
         self.flush(send)?;
         Ok(self.sent)
     }
 
-    fn flush(&mut self, send: &mut dyn FnMut(&Request<'_>) -> Result<(), Error>) -> Result<(), Error> {
+    fn flush(&mut self, send: &mut dyn FnMut(&TraceRequest<'_>) -> Result<(), Error>) -> Result<(), Error> {
         for spans in self.closed.chunks(SPANS_MAX) {
             send(&request(spans))?;
         }
@@ -69,7 +69,7 @@ impl Export {
     }
 }
 
-fn request(spans: &[Span]) -> Request<'_> {
+fn request(spans: &[OtelSpan]) -> TraceRequest<'_> {
     let attributes = notes::attributes([
         ("service.name", "provost".into()),
         ("service.version", VERSION.into()),
@@ -77,11 +77,12 @@ fn request(spans: &[Span]) -> Request<'_> {
         ("telemetry.sdk.language", "rust".into()),
         ("telemetry.sdk.version", VERSION.into()),
     ]);
-    let scope_spans = [ScopeSpans { scope: Scope { name: "provost", version: VERSION }, spans }];
-    Request { resource_spans: [ResourceSpans { resource: Resource { attributes }, scope_spans }] }
+    let scope_spans =
+        [ScopeSpans { scope: InstrumentationScope { name: "provost", version: VERSION }, spans }];
+    TraceRequest { resource_spans: [ResourceSpans { resource: OtelResource { attributes }, scope_spans }] }
 }
 
-impl Request<'_> {
+impl TraceRequest<'_> {
     /// Returns one line of JSON, as a collector accepts it by HTTP and writes it to files.
     pub fn line(&self) -> String {
         match serde_json::to_string(self) {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use provost_core::model::event::{Outside, OutsideChange, OutsideKind};
+use provost_core::model::event::{OutsideChange, OutsideKind, OutsidePath};
 use provost_core::model::plan::StepNumber;
 use provost_core::state::run::Run;
 use provost_host::exec::outside_changes;
@@ -56,7 +56,7 @@ pub fn left(workspace: &Path, run: &Run) -> Vec<String> {
 }
 
 /// Returns whether the change still exists as the attempt left it.
-fn still_stands(workspace: &Path, change: &Outside) -> bool {
+fn still_stands(workspace: &Path, change: &OutsidePath) -> bool {
     // A quoted name cannot be looked up.
     let is_quoted = change.path.contains('\\');
     match (change.kind, change.change) {

@@ -20,37 +20,37 @@ use provost_core::model::chain::{Auditor, PlanId, Sealed};
 use provost_core::model::event::Event;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
-use provost_core::rules::inbox::{Item, Kind, waiting as what_waits};
+use provost_core::rules::inbox::{DecisionKind, InboxItem, waiting as what_waits};
 use provost_core::state::run::Run;
 use provost_store::{Cursor, Log, Query};
 
-use crate::harness::{Access, Harness, Settings};
+use crate::harness::{Access, EngineSettings, Harness};
 use crate::human_check::Who;
-use crate::plan_registry::{Here, Place};
+use crate::plan_registry::{Here, PlanLocation};
 use crate::sessions::Sessions;
 use crate::{Error, drive, inbox, live, plan_context, plan_registry};
 
-pub use attempts::{Attempt, Judged};
-pub use law::Changes;
+pub use attempts::{AttemptRecord, Judged};
+pub use law::SpecChanges;
 pub use lives::Life;
 
 /// One plan.
 #[derive(Clone)]
-pub struct Seen {
+pub struct PlanSnapshot {
     pub id: PlanId,
     pub run: Arc<Run>,
     /// Times of its first and its last event.
     pub begun: Timestamp,
     pub moved: Timestamp,
     /// Location of its file, if registered.
-    pub place: Option<Place>,
+    pub place: Option<PlanLocation>,
     /// Why the rest of it is unknown.
     pub trouble: Option<String>,
     /// Number of its items that wait for a person.
     pub waiting: usize,
 }
 
-impl Seen {
+impl PlanSnapshot {
     /// Returns its name for people.
     pub fn name(&self) -> &str {
         self.place.as_ref().map_or(&self.id.0, |place| &place.name)
@@ -58,7 +58,7 @@ impl Seen {
 }
 
 pub struct Overview {
-    settings: Settings,
+    settings: EngineSettings,
     log: Box<dyn Log>,
     /// Start time of this process, or a little later.
     begun: Timestamp,
@@ -80,7 +80,7 @@ struct Fold {
     auditor: Auditor,
     begun: Timestamp,
     moved: Timestamp,
-    place: Option<Place>,
+    place: Option<PlanLocation>,
     trouble: Option<String>,
     waiting: usize,
     /// Another process forged events in its log; the trusted part must be read again.
@@ -88,14 +88,14 @@ struct Fold {
 }
 
 impl Overview {
-    pub fn open(settings: Settings) -> Result<Self, Error> {
+    pub fn open(settings: EngineSettings) -> Result<Self, Error> {
         let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
         let log = crate::log_locator::open(&state, crate::harness::Access::Write)?;
-        let settings = Settings { state, plan: None, ..settings };
+        let settings = EngineSettings { state, plan: None, ..settings };
         Ok(Self { settings, log, begun: plan_context::now(), known: Mutex::default() })
     }
 
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &EngineSettings {
         &self.settings
     }
 
@@ -104,12 +104,12 @@ impl Overview {
     }
 
     /// Returns every plan, ordered by id.
-    pub fn plans(&self) -> Result<Vec<Seen>, Error> {
+    pub fn plans(&self) -> Result<Vec<PlanSnapshot>, Error> {
         let known = self.caught_up()?;
         Ok(known.plans.iter().map(|(id, fold)| fold.seen(id)).collect())
     }
 
-    pub fn plan(&self, id: &PlanId) -> Result<Option<Seen>, Error> {
+    pub fn plan(&self, id: &PlanId) -> Result<Option<PlanSnapshot>, Error> {
         let known = self.caught_up()?;
         Ok(known.plans.get(id).map(|fold| fold.seen(id)))
     }
@@ -120,7 +120,7 @@ impl Overview {
     }
 
     /// Returns everything that waits for a person, newest last.
-    pub fn inbox(&self) -> Result<Vec<Item>, Error> {
+    pub fn inbox(&self) -> Result<Vec<InboxItem>, Error> {
         let here = Here::of(&self.settings.cwd);
         let mut items = Vec::new();
         for seen in self.plans()? {
@@ -133,14 +133,14 @@ impl Overview {
     }
 
     /// Returns what waits in one plan.
-    pub fn items(&self, seen: &Seen) -> Result<Vec<Item>, Error> {
+    pub fn items(&self, seen: &PlanSnapshot) -> Result<Vec<InboxItem>, Error> {
         self.items_of(seen, &Here::of(&self.settings.cwd))
     }
 
-    fn items_of(&self, seen: &Seen, here: &Here) -> Result<Vec<Item>, Error> {
+    fn items_of(&self, seen: &PlanSnapshot, here: &Here) -> Result<Vec<InboxItem>, Error> {
         let heading = inbox::heading(&seen.id, seen.place.as_ref(), here);
         let mut items = inbox::items(&*self.log, &heading, &seen.run)?;
-        for item in items.iter_mut().filter(|item| item.kind == Kind::Confirmation) {
+        for item in items.iter_mut().filter(|item| item.kind == DecisionKind::Confirmation) {
             if let Ok(harness) = self.harness(seen, Access::Read, Who::Here) {
                 inbox::show_work(&harness, item);
             }
@@ -149,7 +149,7 @@ impl Overview {
     }
 
     /// Returns the attempts of the plan's steps, oldest first.
-    pub fn attempts(&self, id: &PlanId) -> Result<Vec<Attempt>, Error> {
+    pub fn attempts(&self, id: &PlanId) -> Result<Vec<AttemptRecord>, Error> {
         attempts::of(&*self.log, id)
     }
 
@@ -159,23 +159,29 @@ impl Overview {
     }
 
     /// Returns what was tried under each of its revisions, oldest first.
-    pub fn lives(&self, seen: &Seen) -> Result<Vec<Life>, Error> {
+    pub fn lives(&self, seen: &PlanSnapshot) -> Result<Vec<Life>, Error> {
         lives::of(&*self.log, seen)
     }
 
     /// Returns what changed in the spec from its last approval up to `run`; `None` if it was never approved.
-    pub fn changes_since_approval(&self, id: &PlanId, run: &Run) -> Result<Option<Changes>, Error> {
+    pub fn changes_since_approval(&self, id: &PlanId, run: &Run) -> Result<Option<SpecChanges>, Error> {
         law::changes(&*self.log, id, run)
     }
 
     /// Opens a plan for the caller.
-    pub fn harness(&self, seen: &Seen, access: Access, who: Who) -> Result<Harness, Error> {
+    pub fn harness(&self, seen: &PlanSnapshot, access: Access, who: Who) -> Result<Harness, Error> {
         let place = seen.place.as_ref().ok_or_else(|| Error::NotThere { plan: seen.id.clone() })?;
         self.harness_at(&seen.id, place, access, who)
     }
 
-    fn harness_at(&self, id: &PlanId, place: &Place, access: Access, who: Who) -> Result<Harness, Error> {
-        let settings = Settings {
+    fn harness_at(
+        &self,
+        id: &PlanId,
+        place: &PlanLocation,
+        access: Access,
+        who: Who,
+    ) -> Result<Harness, Error> {
+        let settings = EngineSettings {
             cwd: place.workspace.clone(),
             plan: Some(place.path.display().to_string()),
             ..self.settings.clone()
@@ -225,7 +231,7 @@ impl Overview {
                 Err(_) => String::new(),
             };
             // Record it in the plan that runs there, if that is known.
-            let of_run = |(other, there): &&(PlanId, Place)| {
+            let of_run = |(other, there): &&(PlanId, PlanLocation)| {
                 there.workspace == place.workspace && holder.ends_with(&other.0)
             };
             let (plan, place) =
@@ -290,7 +296,7 @@ fn lease(workspace: &Path) -> String {
 }
 
 impl Fold {
-    fn new(begun: Timestamp, place: Option<Place>) -> Self {
+    fn new(begun: Timestamp, place: Option<PlanLocation>) -> Self {
         Self {
             run: Arc::default(),
             auditor: Auditor::default(),
@@ -318,8 +324,8 @@ impl Fold {
         }
     }
 
-    fn seen(&self, id: &PlanId) -> Seen {
-        Seen {
+    fn seen(&self, id: &PlanId) -> PlanSnapshot {
+        PlanSnapshot {
             id: id.clone(),
             run: self.run.clone(),
             begun: self.begun,

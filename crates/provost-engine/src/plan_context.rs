@@ -16,11 +16,11 @@ use provost_core::rules::recover::recipe::Recipes;
 use provost_core::state::run::Run;
 use provost_host::config;
 use provost_host::config::Config;
-use provost_host::plans::plan_file::{self, PlanPlace, Stamp};
+use provost_host::plans::plan_file::{self, PlanFileStamp, PlanPlace};
 
 use crate::Error;
 
-pub struct Site {
+pub struct PlanContext {
     pub place: PlanPlace,
     pub id: PlanId,
     pub config: Config,
@@ -33,10 +33,10 @@ pub struct Site {
     pub agents_environment: Vec<(OsString, OsString)>,
     pub stop: Arc<AtomicBool>,
     /// Stamp of the plan file when it was last read, with the digest of its spec.
-    lawful: Mutex<Option<(Stamp, Hash)>>,
+    lawful: Mutex<Option<(PlanFileStamp, Hash)>>,
 }
 
-impl Site {
+impl PlanContext {
     pub fn new(
         place: PlanPlace,
         config: Config,
@@ -53,13 +53,13 @@ impl Site {
     }
 
     /// Remembers that the plan file has this spec; it is not read again until its stamp changes.
-    pub fn now_lawful(&self, stamp: Stamp, law: Option<Hash>) {
+    pub fn now_lawful(&self, stamp: PlanFileStamp, law: Option<Hash>) {
         let mut lawful = self.lawful.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *lawful = law.map(|law| (stamp, law));
     }
 
     /// Returns whether the plan file is unchanged since it was found to have the wanted spec.
-    pub fn is_lawful(&self, stamp: Stamp, wanted: Option<Hash>) -> bool {
+    pub fn is_lawful(&self, stamp: PlanFileStamp, wanted: Option<Hash>) -> bool {
         let lawful = *self.lawful.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         lawful.is_some_and(|(known, law)| known == stamp && wanted == Some(law))
     }

@@ -5,15 +5,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use provost_core::fleet::agenda::Problem;
+use provost_core::fleet::agenda::DependencyProblem;
 use provost_core::state::run::Stage;
 use provost_host::git;
 use provost_host::plans::plan_file::{self, ConflictCopy};
 use provost_host::plans::plan_lease;
 
-use crate::agenda::{Listed, Plans};
-use crate::harness::{Access, Harness, Settings};
-use crate::worktrees::{Fate, Found};
+use crate::agenda::{Listed, RepositoryPlans};
+use crate::harness::{Access, EngineSettings, Harness};
+use crate::worktrees::{Fate, ListedWorktree};
 use crate::{Error, agenda, plan_context, worktrees};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub enum Mend {
     /// Releases a claim that is no longer renewed.
     Release { path: PathBuf },
     /// Removes a worktree in which nothing would be lost.
-    Prune(Box<Found>),
+    Prune(Box<ListedWorktree>),
 }
 
 impl std::fmt::Display for Mend {
@@ -72,7 +72,7 @@ impl std::fmt::Display for Mend {
 }
 
 /// Returns the names of all plans, and all problems, worst first.
-pub fn findings(settings: &Settings) -> (Vec<String>, Vec<Finding>) {
+pub fn findings(settings: &EngineSettings) -> (Vec<String>, Vec<Finding>) {
     let looked = agenda::read(settings).and_then(|plans| Ok((of_all(settings, &plans)?, plans)));
     match looked {
         Ok((found, plans)) => (plans.listed.into_iter().map(|plan| plan.name).collect(), found),
@@ -85,7 +85,7 @@ pub fn findings(settings: &Settings) -> (Vec<String>, Vec<Finding>) {
     }
 }
 
-fn of_all(settings: &Settings, plans: &Plans) -> Result<Vec<Finding>, Error> {
+fn of_all(settings: &EngineSettings, plans: &RepositoryPlans) -> Result<Vec<Finding>, Error> {
     let mut found = Vec::new();
     found.extend(plans.dangling.as_ref().map(|words| marker(settings, plans, words)));
     found.extend(plans.listing.copies.iter().map(copy));
@@ -107,7 +107,7 @@ fn warn(code: &'static str, what: String, hint: impl Into<String>, path: &Path) 
 
 /// Reports a broken marker. Commands refuse it with an error; here it is a warning, because the rest still
 /// works.
-fn marker(settings: &Settings, plans: &Plans, words: &str) -> Finding {
+fn marker(settings: &EngineSettings, plans: &RepositoryPlans, words: &str) -> Finding {
     let workspace = &plans.listing.workspace;
     let path = plan_file::marker(workspace);
     let real = workspace.canonicalize().unwrap_or_else(|_| workspace.clone());
@@ -149,7 +149,7 @@ fn unnameable(path: &Path) -> Finding {
     warn("unnameable-plan", what, "Names are like `fix-auth`: a-z, 0-9, `.`, `_`, `-`. Rename it.", path)
 }
 
-fn of_plan(settings: &Settings, plan: &Listed) -> Vec<Finding> {
+fn of_plan(settings: &EngineSettings, plan: &Listed) -> Vec<Finding> {
     let mut found = Vec::new();
     if let Some(trouble) = &plan.trouble {
         let hint = format!("`provost audit {}` and `provost which {0}` say more.", plan.name);
@@ -172,8 +172,8 @@ fn of_plan(settings: &Settings, plan: &Listed) -> Vec<Finding> {
 }
 
 /// Reports a log that does not verify; this stops everything else.
-fn unsound(settings: &Settings, plan: &Listed) -> Option<Finding> {
-    let settings = Settings { plan: Some(plan.path.display().to_string()), ..settings.clone() };
+fn unsound(settings: &EngineSettings, plan: &Listed) -> Option<Finding> {
+    let settings = EngineSettings { plan: Some(plan.path.display().to_string()), ..settings.clone() };
     let audit = Harness::open(settings, Access::Read).and_then(|harness| harness.audit());
     let what = match audit {
         Ok(audit) if audit.finds_nothing() => return None,
@@ -208,17 +208,17 @@ fn lease(plan: &Listed) -> Option<Finding> {
     })
 }
 
-fn problem(problem: Problem) -> Finding {
+fn problem(problem: DependencyProblem) -> Finding {
     let (level, code) = match problem {
-        Problem::Cycle { .. } => (Level::Fail, "plan-cycle"),
-        Problem::Unknown { .. } => (Level::Warn, "unknown-plan"),
+        DependencyProblem::Cycle { .. } => (Level::Fail, "plan-cycle"),
+        DependencyProblem::Unknown { .. } => (Level::Warn, "unknown-plan"),
     };
     let hint = "Correct `depends_on` in the plan.".to_owned();
     Finding { code, level, what: problem.to_string(), hint, path: None, mend: None }
 }
 
 /// Reports progress files whose plan is gone.
-fn lonely_progress(plans: &Plans) -> Vec<Finding> {
+fn lonely_progress(plans: &RepositoryPlans) -> Vec<Finding> {
     let entries = plans.listing.folder.read_dir().into_iter().flatten().flatten();
     let lonely = entries.filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
@@ -234,7 +234,7 @@ fn lonely_progress(plans: &Plans) -> Vec<Finding> {
     lonely.collect()
 }
 
-fn of_worktrees(settings: &Settings) -> Result<Vec<Finding>, Error> {
+fn of_worktrees(settings: &EngineSettings) -> Result<Vec<Finding>, Error> {
     let mut found = Vec::new();
     for (worktree, fate) in worktrees::fates(settings)? {
         let Some(note) = &worktree.note else { continue };
@@ -260,7 +260,7 @@ fn of_worktrees(settings: &Settings) -> Result<Vec<Finding>, Error> {
 }
 
 /// Performs a repair after a last check.
-pub fn mend(settings: &Settings, mend: &Mend) -> Result<(), Error> {
+pub fn mend(settings: &EngineSettings, mend: &Mend) -> Result<(), Error> {
     let failed = |what: &'static str, path: &Path| {
         let path = path.to_owned();
         move |source| Error::Io { what, path, source }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct PlanLocation {
     /// Name of the plan for people.
     pub name: String,
     pub path: PathBuf,
@@ -25,7 +25,7 @@ pub struct Place {
     pub repository: Option<PathBuf>,
 }
 
-impl Place {
+impl PlanLocation {
     fn of(place: &PlanPlace) -> Self {
         Self {
             name: place.slug.clone(),
@@ -42,7 +42,7 @@ impl Place {
 
 /// Registers the path of a plan. Without this the plan is found only by its name or path.
 pub fn keep(state: &Path, plan: &PlanId, place: &PlanPlace) {
-    let (path, now) = (file(state, plan), Place::of(place));
+    let (path, now) = (file(state, plan), PlanLocation::of(place));
     if find(state, plan).as_ref() == Some(&now) {
         return;
     }
@@ -59,12 +59,12 @@ pub fn keep_all(state: &Path, cwd: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-pub fn find(state: &Path, plan: &PlanId) -> Option<Place> {
+pub fn find(state: &Path, plan: &PlanId) -> Option<PlanLocation> {
     serde_json::from_slice(&fs::read(file(state, plan)).ok()?).ok()
 }
 
 /// Returns all registered plans.
-pub fn all(state: &Path) -> Vec<(PlanId, Place)> {
+pub fn all(state: &Path) -> Vec<(PlanId, PlanLocation)> {
     let entries = fs::read_dir(state.join("places")).into_iter().flatten().flatten();
     let plans = entries.filter_map(|entry| Some(PlanId(entry.file_name().into_string().ok()?)));
     plans.filter_map(|plan| find(state, &plan).map(|place| (plan, place))).collect()
@@ -118,13 +118,13 @@ impl Here {
         &self.workspace
     }
 
-    pub fn has(&self, place: &Place) -> bool {
+    pub fn has(&self, place: &PlanLocation) -> bool {
         let same_repository = self.repository.is_some() && self.repository == place.repository;
         same_repository || place.workspace == self.workspace
     }
 
     /// Returns the command line argument that names the plan here; `None` for the active one.
-    pub fn argument(&self, plan: &PlanId, place: &Place) -> Option<String> {
+    pub fn argument(&self, plan: &PlanId, place: &PlanLocation) -> Option<String> {
         if self.active.as_ref() == Some(plan) {
             return None;
         }

@@ -22,8 +22,8 @@ use provost_core::state::run::{Run, Stage, StepRun, StepState};
 use provost_core::text::render;
 use provost_host::plans::{plan_file, progress};
 
-use crate::plan_context::Site;
-use crate::tamper_watch::Watch;
+use crate::plan_context::PlanContext;
+use crate::tamper_watch::TamperWatch;
 
 /// Pause after a rewrite, as a multiple of its duration: a large plan is marked less often.
 const COST_SHARE: u32 = 20;
@@ -42,7 +42,7 @@ pub struct Trailing {
 /// State that the files do not show yet.
 #[derive(Default)]
 struct Waiting {
-    lines: Vec<progress::Line>,
+    lines: Vec<progress::ProgressLine>,
     marks: Option<Due>,
     is_over: bool,
 }
@@ -50,7 +50,7 @@ struct Waiting {
 /// Marks to write at a given time.
 struct Due {
     at: Instant,
-    watch: Arc<Watch>,
+    watch: Arc<TamperWatch>,
     marked: Marked,
 }
 
@@ -84,7 +84,7 @@ impl Trailing {
     }
 
     /// Writes what is due until the run is over.
-    pub fn attend(&self, site: &Site) {
+    pub fn attend(&self, site: &PlanContext) {
         let mut waiting = self.lock();
         while !waiting.is_over {
             let left = waiting.marks.as_ref().map(|due| due.at.saturating_duration_since(Instant::now()));
@@ -111,7 +111,7 @@ impl Trailing {
 
 impl Waiting {
     /// Appends to the progress file. If this fails, keeps the lines and returns the error text.
-    fn tell(&mut self, site: &Site) -> Option<String> {
+    fn tell(&mut self, site: &PlanContext) -> Option<String> {
         if self.lines.is_empty() {
             return None;
         }
@@ -126,8 +126,8 @@ impl Waiting {
 }
 
 pub struct Projector<'a> {
-    site: &'a Site,
-    watch: Arc<Watch>,
+    site: &'a PlanContext,
+    watch: Arc<TamperWatch>,
     trailing: &'a Trailing,
     next_marks: Instant,
     /// Last event in the progress file.
@@ -138,7 +138,7 @@ pub struct Projector<'a> {
 impl<'a> Projector<'a> {
     /// Starts after the last event in the progress file. `head` is the last event of the log and limits this,
     /// because an agent can write the progress file.
-    pub fn new(site: &'a Site, watch: Arc<Watch>, trailing: &'a Trailing, head: u64) -> Self {
+    pub fn new(site: &'a PlanContext, watch: Arc<TamperWatch>, trailing: &'a Trailing, head: u64) -> Self {
         let written = progress::last_seq(&site.place.progress).unwrap_or(0).min(head);
         Self { site, watch, trailing, next_marks: Instant::now(), written, law: None }
     }
@@ -151,7 +151,7 @@ impl<'a> Projector<'a> {
         self.written = sealed.seq;
         let line = render::event(run, event);
         if !line.told_elsewhere {
-            let line = progress::Line { at: sealed.at, seq: sealed.seq, words: line.to_string() };
+            let line = progress::ProgressLine { at: sealed.at, seq: sealed.seq, words: line.to_string() };
             self.trailing.lock().lines.push(line);
         }
     }
@@ -209,7 +209,7 @@ impl<'a> Projector<'a> {
 }
 
 impl Marked {
-    fn write(&self, site: &Site) -> Result<(), String> {
+    fn write(&self, site: &PlanContext) -> Result<(), String> {
         let Lawful { digest, text, plan } = &*self.law;
         write_marks(site, *digest, || {
             approved_spec::mark(text, plan, self.stage.word(), |step| self.steps.get(&step).copied())
@@ -231,13 +231,17 @@ fn veiled_attempt(run: &Run) -> bool {
 ///
 /// A file with the run's spec differs from the text in the log only by status and marks. The marked text is
 /// therefore made from the log, and an unchanged file is not parsed again.
-pub fn marks(site: &Site, run: &Run) -> Result<(), String> {
+pub fn marks(site: &PlanContext, run: &Run) -> Result<(), String> {
     write_marks(site, run.law, || {
         approved_spec::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step))
     })
 }
 
-fn write_marks(site: &Site, digest: Option<Hash>, marked: impl FnOnce() -> String) -> Result<(), String> {
+fn write_marks(
+    site: &PlanContext,
+    digest: Option<Hash>,
+    marked: impl FnOnce() -> String,
+) -> Result<(), String> {
     let found = plan_file::read(&site.place.path).map_err(|error| error.to_string())?;
     if !site.is_lawful(found.stamp, digest) {
         let Ok(text) = std::str::from_utf8(&found.bytes) else { return Ok(()) };

@@ -14,10 +14,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use provost_core::model::chain::{PlanId, Sealed};
-use provost_core::model::event::{Ended, Event, Subject as Judged};
+use provost_core::model::event::{CheckSubject as Judged, EndedAttempt, Event};
 use provost_core::model::pass::Pass;
 use provost_core::model::plan::{Check, StepNumber};
-use provost_core::model::proof::{Doubt, Envelope, Key, PublicKey, Statement, Subject, ssh};
+use provost_core::model::proof::{Doubt, Envelope, ProofKey, ProofStatement, ProofSubject, PublicKey, ssh};
 use provost_core::model::usage::Cost;
 use provost_core::model::verdict::Verdict;
 use provost_core::state::run::{Run, StepState};
@@ -41,7 +41,7 @@ impl Prover {
     }
 
     /// Returns the user's own key, if one is to sign too.
-    fn second(&self) -> Result<Option<Key>, Error> {
+    fn second(&self) -> Result<Option<ProofKey>, Error> {
         let Some(path) = &self.ssh_key else { return Ok(None) };
         let text = fs::read_to_string(path).map_err(|source| Error::Io {
             what: "read the ssh key",
@@ -117,7 +117,7 @@ impl Prover {
     }
 
     /// Starts new proofs; they cover the events that are passed to it, from the first one on.
-    pub fn begin(&self, secret: &Secret) -> Result<Proving, Error> {
+    pub fn begin(&self, secret: &KeySeed) -> Result<Proving, Error> {
         let folder = self.folder.join("proofs");
         let next = self.file.with_extension("next");
         let io = |source| Error::Io { what: "write the proofs", path: next.clone(), source };
@@ -130,13 +130,13 @@ impl Prover {
     }
 
     /// Signs a statement that is kept elsewhere.
-    pub fn seal(&self, statement: &Statement) -> Result<String, Error> {
+    pub fn seal(&self, statement: &ProofStatement) -> Result<String, Error> {
         Ok(line(&sealed(&self.secret()?.key(), self.second()?.as_ref(), statement)))
     }
 
     /// Returns provost's key, made on first use. Refuses a key that does not fit its public half or what it
     /// signed.
-    pub fn secret(&self) -> Result<Secret, Error> {
+    pub fn secret(&self) -> Result<KeySeed, Error> {
         let other = |why| Error::OtherKey { folder: self.folder.clone(), why };
         let is_made = self.public_key().is_some() && self.secret_if_any()?.is_some();
         // Processes that start at the same time must make one key, and none may read half of it.
@@ -146,7 +146,7 @@ impl Prover {
             Some(secret) => secret,
             None if public.is_some() => return Err(other("it is gone, and its public half is there")),
             None if self.a_proof().is_some() => return Err(other("it is gone, and what it signed is there")),
-            None => Secret::make(&self.folder.join("key"))?,
+            None => KeySeed::make(&self.folder.join("key"))?,
         };
         let own = secret.key().public();
         match public {
@@ -169,11 +169,11 @@ impl Prover {
         Ok(folder)
     }
 
-    pub fn secret_if_any(&self) -> Result<Option<Secret>, Error> {
+    pub fn secret_if_any(&self) -> Result<Option<KeySeed>, Error> {
         let path = self.folder.join("key");
         let mut seed = [0; 32];
         match fs::File::open(&path).and_then(|mut file| file.read_exact(&mut seed)) {
-            Ok(()) => Ok(Some(Secret(seed))),
+            Ok(()) => Ok(Some(KeySeed(seed))),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(Error::Io { what: "read the key", path, source }),
         }
@@ -198,9 +198,9 @@ impl Prover {
 
 /// Secret seed of a key. A run keeps the one it started with, even if the file changes.
 #[derive(Clone)]
-pub struct Secret([u8; 32]);
+pub struct KeySeed([u8; 32]);
 
-impl Secret {
+impl KeySeed {
     fn make(path: &Path) -> Result<Self, Error> {
         let io = |source| Error::Io { what: "make the key", path: path.to_owned(), source };
         let mut seed = [0; 32];
@@ -213,8 +213,8 @@ impl Secret {
         Ok(Self(seed))
     }
 
-    pub fn key(&self) -> Key {
-        Key::new(&self.0)
+    pub fn key(&self) -> ProofKey {
+        ProofKey::new(&self.0)
     }
 
     fn public_text(&self) -> String {
@@ -236,7 +236,7 @@ fn private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 /// Returns whether both halves of the key in the folder are unchanged.
-pub fn is_kept(folder: &Path, secret: &Secret) -> bool {
+pub fn is_kept(folder: &Path, secret: &KeySeed) -> bool {
     let same = |name, bytes: &[u8]| {
         let found = fs::File::open(folder.join(name)).and_then(|file| {
             let mut found = Vec::new();
@@ -249,7 +249,7 @@ pub fn is_kept(folder: &Path, secret: &Secret) -> bool {
 
 /// Restores both halves. They replace existing files instead of writing into them, because these may be
 /// links.
-pub fn put_back(folder: &Path, secret: &Secret) -> std::io::Result<()> {
+pub fn put_back(folder: &Path, secret: &KeySeed) -> std::io::Result<()> {
     for (name, bytes) in [("key", &secret.0[..]), ("key.pub", secret.public_text().as_bytes())] {
         let fresh = folder.join(format!("{name}.next"));
         private(&fresh, bytes)?;
@@ -260,8 +260,8 @@ pub fn put_back(folder: &Path, secret: &Secret) -> std::io::Result<()> {
 
 /// Proofs being written: one line for every passed step, and the plan's own at the end.
 pub struct Proving {
-    key: Key,
-    second: Option<Key>,
+    key: ProofKey,
+    second: Option<ProofKey>,
     file: BufWriter<fs::File>,
     next: PathBuf,
     place: PathBuf,
@@ -276,7 +276,7 @@ impl Proving {
         }
     }
 
-    fn write(&mut self, statement: &Statement) {
+    fn write(&mut self, statement: &ProofStatement) {
         if self.failed.is_none() {
             let envelope = sealed(&self.key, self.second.as_ref(), statement);
             self.failed = self.file.write_all(line(&envelope).as_bytes()).err();
@@ -310,11 +310,11 @@ impl Proving {
 }
 
 /// Opens one envelope with only a public key.
-pub fn open(envelope: &str, key: &str) -> Result<Statement, Doubt> {
+pub fn open(envelope: &str, key: &str) -> Result<ProofStatement, Doubt> {
     PublicKey::read(key)?.open(&Envelope::read(envelope)?)
 }
 
-fn sealed(key: &Key, second: Option<&Key>, statement: &Statement) -> Envelope {
+fn sealed(key: &ProofKey, second: Option<&ProofKey>, statement: &ProofStatement) -> Envelope {
     let mut envelope = key.seal(statement);
     if let Some(second) = second {
         second.also_seal(&mut envelope);
@@ -357,7 +357,7 @@ struct Witness {
 }
 
 impl Witness {
-    fn hear(&mut self, run: &Run, sealed: &Sealed, event: &Event) -> Option<Statement> {
+    fn hear(&mut self, run: &Run, sealed: &Sealed, event: &Event) -> Option<ProofStatement> {
         self.head = Some(Sealed { details: String::new(), ..sealed.clone() });
         self.count(event);
         match event {
@@ -381,7 +381,7 @@ impl Witness {
         let Some(number) = event.step() else { return };
         for cost in [self.costs.entry(number).or_default(), &mut self.whole] {
             match event {
-                Event::AttemptEnded(Ended { duration_ms, .. }) => {
+                Event::AttemptEnded(EndedAttempt { duration_ms, .. }) => {
                     cost.attempts += 1;
                     cost.agent_ms += duration_ms;
                 }
@@ -398,7 +398,7 @@ impl Witness {
         number: StepNumber,
         result: &str,
         tree: Option<&str>,
-    ) -> Statement {
+    ) -> ProofStatement {
         let mut predicate = self.about(run, sealed);
         predicate["step"] = json!({ "number": number, "title": run.title(number) });
         predicate["contract"] = contract(run, number);
@@ -408,11 +408,11 @@ impl Witness {
         let times = self.costs.get(&number).copied().unwrap_or_default();
         predicate["cost"] = times.told(run.ledger.cost_of(number));
         predicate["timestamp"] = json!(sealed.at.to_string());
-        Statement::new(subjects(&sealed.hash.to_string(), tree), predicate)
+        ProofStatement::new(subjects(&sealed.hash.to_string(), tree), predicate)
     }
 
     /// Returns the statement about the plan, with the head of its log.
-    fn plan(&self, run: &Run) -> Option<Statement> {
+    fn plan(&self, run: &Run) -> Option<ProofStatement> {
         let head = self.head.as_ref()?;
         let mut predicate = self.about(run, head);
         predicate["stage"] = json!(run.stage.word());
@@ -421,16 +421,16 @@ impl Witness {
         predicate["passes"] = passes(run);
         predicate["postconditions"] = postconditions(run);
         predicate["cost"] = self.whole.told(run.ledger.cost());
-        Some(Statement::new(subjects(&head.hash.to_string(), run.tree.as_deref()), predicate))
+        Some(ProofStatement::new(subjects(&head.hash.to_string(), run.tree.as_deref()), predicate))
     }
 
     /// Returns a statement about the head of the log only.
-    fn stopped(&self) -> Option<Statement> {
+    fn stopped(&self) -> Option<ProofStatement> {
         let head = self.head.as_ref()?;
         let log = json!({ "seq": head.seq, "hash": head.hash.to_string() });
         let predicate =
             json!({ "plan": head.plan, "stage": "stopped", "isolation": self.attested, "log": log });
-        Some(Statement::new(subjects(&head.hash.to_string(), None), predicate))
+        Some(ProofStatement::new(subjects(&head.hash.to_string(), None), predicate))
     }
 
     fn about(&self, run: &Run, at: &Sealed) -> Value {
@@ -487,9 +487,9 @@ fn contract(run: &Run, number: StepNumber) -> Value {
     }
 }
 
-fn subjects(log: &str, tree: Option<&str>) -> Vec<Subject> {
-    let mut subjects = vec![Subject::new("log", log)];
-    subjects.extend(tree.map(|tree| Subject::new("tree", tree)));
+fn subjects(log: &str, tree: Option<&str>) -> Vec<ProofSubject> {
+    let mut subjects = vec![ProofSubject::new("log", log)];
+    subjects.extend(tree.map(|tree| ProofSubject::new("tree", tree)));
     subjects
 }
 

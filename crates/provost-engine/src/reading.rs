@@ -13,14 +13,14 @@ use provost_core::model::approved_spec::{self, Binding, Law};
 use provost_core::model::event::{IncludedFile, Revision};
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::{Check, Plan, Step};
-use provost_core::model::run_policy::Terms;
+use provost_core::model::run_policy::RunPolicy;
 use provost_core::model::verdict::Isolation;
 use provost_core::state::run::Run;
-use provost_host::check::visible_paths::Sight;
+use provost_host::check::visible_paths::VisiblePaths;
 use provost_host::config::{Demand, Driver, Role};
 use provost_host::{config, files, git, process, sandbox, survey};
 
-use crate::plan_context::Site;
+use crate::plan_context::PlanContext;
 use crate::uncommitted;
 
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ impl Reading {
     }
 
     /// Parses a text and binds it to its surroundings.
-    pub fn of(site: &Site, bytes: &[u8]) -> Self {
+    pub fn of(site: &PlanContext, bytes: &[u8]) -> Self {
         let (text, unreadable) = parse::bytes(bytes);
         let text = text.into_owned();
         // Bytes that are not valid text are shown, not parsed.
@@ -70,8 +70,8 @@ impl Reading {
     }
 
     /// Adds the results of the static checks.
-    pub fn verified(mut self, site: &Site) -> Self {
-        let place = survey::Place {
+    pub fn verified(mut self, site: &PlanContext) -> Self {
+        let place = survey::SurveyContext {
             workspace: site.place.workspace.clone(),
             plan_dir: site.place.dir.clone(),
             slug: site.place.slug.clone(),
@@ -82,7 +82,7 @@ impl Reading {
             judge_within: judge_within(site),
             judges_models: judges_models(site),
             not_startable: not_startable(site),
-            sight: Sight::of_checks(&site.place.workspace, &site.config.verify.folders),
+            sight: VisiblePaths::of_checks(&site.place.workspace, &site.config.verify.folders),
             secrets: site.config.verify.secrets.iter().cloned().collect(),
         };
         let facts = survey::answer(&facts::questions(&self.plan), &place);
@@ -98,7 +98,7 @@ impl Reading {
 }
 
 /// Returns the roles of the configuration, and the role of external sessions if the plan was made for one.
-fn targets(site: &Site, plan: &Plan) -> BTreeSet<String> {
+fn targets(site: &PlanContext, plan: &Plan) -> BTreeSet<String> {
     // No driver of this version lets a person do a step; the author learns this before a run.
     let works = |(_, role): &(&String, &Role)| role.driver != Driver::Human;
     let working = site.config.agents.iter().filter(works).map(|(name, _)| name.clone());
@@ -112,12 +112,12 @@ fn targets(site: &Site, plan: &Plan) -> BTreeSet<String> {
 }
 
 /// Returns the revision that the recorded spec would have now, in its current surroundings.
-pub fn revision_now(site: &Site, run: &Run) -> Revision {
+pub fn revision_now(site: &PlanContext, run: &Run) -> Revision {
     let included = uncommitted::still_included(&site.place.workspace, run);
     run.law.map(|law| approved_spec::revision(law, &binding(site, &run.plan, included))).unwrap_or_default()
 }
 
-fn binding(site: &Site, plan: &Plan, included: Vec<IncludedFile>) -> Binding {
+fn binding(site: &PlanContext, plan: &Plan, included: Vec<IncludedFile>) -> Binding {
     Binding {
         base: git::head(&site.place.workspace),
         files: files::digests(&site.place.workspace, &named_files(plan)),
@@ -127,7 +127,7 @@ fn binding(site: &Site, plan: &Plan, included: Vec<IncludedFile>) -> Binding {
 }
 
 /// Returns the run policy: what the configuration says about the roles of this plan.
-pub fn terms(site: &Site, plan: &Plan) -> Terms {
+pub fn terms(site: &PlanContext, plan: &Plan) -> RunPolicy {
     let verify = &site.config.verify;
     let targets = plan.steps.iter().filter_map(|step| step.target.as_ref()).map(|target| &target.value);
     let other = |name: &String| Some((name.clone(), site.config.agents.get(name)?.fallback.clone()?));
@@ -156,11 +156,11 @@ pub fn terms(site: &Site, plan: &Plan) -> Terms {
     let roles = roles.collect();
     let estimate = |name: &String| Some((name.clone(), site.config.agents.get(name)?.estimate));
     let estimates = estimated.filter_map(estimate).filter(|(_, each)| !each.is_empty()).collect();
-    let config::Budget { plan: budget, step: step_budget } = site.config.budget;
+    let config::DefaultBudgets { plan: budget, step: step_budget } = site.config.budget;
     let prices = site.config.prices.iter().map(|(model, price)| (model.clone(), price.to_string())).collect();
     let require_red = verify.require_red;
     // Redacted like in the log, because it is compared with the recorded policy.
-    site.redactor.value(Terms {
+    site.redactor.value(RunPolicy {
         isolation,
         require_red,
         trace: verify.trace,
@@ -184,7 +184,7 @@ pub fn terms(site: &Site, plan: &Plan) -> Terms {
 }
 
 /// Returns the roles whose program an attempt would not find, by the caller's environment.
-fn not_startable(site: &Site) -> BTreeMap<String, String> {
+fn not_startable(site: &PlanContext) -> BTreeMap<String, String> {
     let own: Vec<_>;
     let environment = match site.environment.iter().any(|(name, _)| name == "PATH") {
         true => &site.environment,
@@ -210,7 +210,7 @@ fn not_startable(site: &Site) -> BTreeMap<String, String> {
 
 /// Returns the program of a role. A digest replaces a redacted secret, so that another secret needs a new
 /// approval.
-fn program(site: &Site, name: &str) -> Option<String> {
+fn program(site: &PlanContext, name: &str) -> Option<String> {
     let folder = site.config.path.as_deref().and_then(Path::parent);
     let whole = site.config.agents.get(name)?.program(folder);
     let shown = site.redactor.text(&whole);
@@ -233,7 +233,7 @@ fn secrets(plan: &Plan) -> BTreeMap<String, Vec<u32>> {
 }
 
 /// Returns the roles that use the judge's model, if the configuration names it.
-fn judges_models(site: &Site) -> BTreeSet<String> {
+fn judges_models(site: &PlanContext) -> BTreeSet<String> {
     let Some(judge) = &site.config.judge.role else { return BTreeSet::new() };
     let agents = &site.config.agents;
     let Some(model) = agents.get(judge).and_then(Role::asks) else { return BTreeSet::new() };
@@ -242,7 +242,7 @@ fn judges_models(site: &Site) -> BTreeSet<String> {
 }
 
 /// Returns the part of the judge's program that is inside the workspace, where judged agents can write.
-pub fn judge_within(site: &Site) -> Option<String> {
+pub fn judge_within(site: &PlanContext) -> Option<String> {
     let role = site.config.agents.get(site.config.judge.role.as_ref()?)?;
     let words: Vec<String> = match &role.driver {
         Driver::Command { command } | Driver::Acp { command, .. } => command.clone(),
@@ -259,7 +259,7 @@ pub fn judge_within(site: &Site) -> Option<String> {
 }
 
 /// Returns the judge, if the plan has a contract that a model judges.
-fn judge(site: &Site, plan: &Plan) -> Option<String> {
+fn judge(site: &PlanContext, plan: &Plan) -> Option<String> {
     let role = site.config.judge.role.clone()?;
     let is_judged = |step: &Step| {
         matches!(step.contract.as_ref().map(|contract| &contract.check), Some(Check::Judge { .. }))
@@ -272,7 +272,7 @@ fn judge(site: &Site, plan: &Plan) -> Option<String> {
 }
 
 /// Returns why an agent could read a hidden contract. Checked only if the plan has one.
-fn in_sight(site: &Site, plan: &Plan) -> Option<String> {
+fn in_sight(site: &PlanContext, plan: &Plan) -> Option<String> {
     if !plan.steps.iter().any(Step::is_hidden) {
         return None;
     }

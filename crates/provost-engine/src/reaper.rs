@@ -13,7 +13,7 @@ use std::io::{self, BufRead, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use provost_core::fleet::work_item::Item;
+use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
 use provost_host::process;
 
@@ -61,10 +61,14 @@ impl Drop for Keeper {
 }
 
 /// Returns the tag of the processes of an item's attempt; `None` if the item has no agent.
-pub fn attempt(plan: &PlanId, item: Item) -> Option<String> {
+pub fn attempt(plan: &PlanId, item: WorkItem) -> Option<String> {
     match item {
-        Item::Attempt { step, attempt } => Some(format!("{plan}/{step}/{attempt}")),
-        Item::TakeUp { .. } | Item::Attest | Item::Judge { .. } | Item::JudgeLost { .. } | Item::End => None,
+        WorkItem::Attempt { step, attempt } => Some(format!("{plan}/{step}/{attempt}")),
+        WorkItem::TakeUp { .. }
+        | WorkItem::Attest
+        | WorkItem::Judge { .. }
+        | WorkItem::JudgeLost { .. }
+        | WorkItem::End => None,
     }
 }
 

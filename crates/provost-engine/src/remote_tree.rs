@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use provost_core::model::chain::PlanId;
-use provost_core::model::event::Carried;
+use provost_core::model::event::RemoteTree;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::verdict::Isolation;
 use provost_core::state::run::Run;
@@ -37,14 +37,14 @@ const AGENT: &str = "SSH_AUTH_SOCK";
 static KEYS: Mutex<Vec<(OsString, OsString)>> = Mutex::new(Vec::new());
 
 /// Receives the reason for a wait.
-pub type Told = Arc<dyn Fn(&str) + Send + Sync>;
+pub type WaitListener = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Transport of a plan's trees to and from this machine.
 pub struct Carrying {
     pub(crate) remote: Remote,
     /// Identifier of this machine: all processes that share a state folder.
     pub(crate) machine: String,
-    pub(crate) told: Told,
+    pub(crate) told: WaitListener,
     /// Why trees that the log names are unavailable although the remote answers.
     lost: Mutex<Lost>,
 }
@@ -56,7 +56,7 @@ struct Lost {
 }
 
 impl Carrying {
-    pub fn new(remote: Remote, machine: String, told: Told) -> Self {
+    pub fn new(remote: Remote, machine: String, told: WaitListener) -> Self {
         Self { remote, machine, told, lost: Mutex::default() }
     }
 
@@ -269,7 +269,7 @@ pub(crate) fn kept(harness: &Harness, run: &Run, trees: &Trees, id: &str) -> Res
     if let Some(kept) = trees.kept(id, caches(harness, run)).map_err(failed)? {
         return Ok(Some(kept));
     }
-    let (Some(Carried { .. }), Some(commit)) = (&run.work, run.binding.base.as_deref()) else {
+    let (Some(RemoteTree { .. }), Some(commit)) = (&run.work, run.binding.base.as_deref()) else {
         return Ok(None);
     };
     let none = || Error::CarriedElsewhere { plan: harness.id().clone() };

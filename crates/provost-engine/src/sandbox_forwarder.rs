@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-pub use provost_host::egress::proxy::sandbox_forwarder::Portal;
+pub use provost_host::egress::proxy::sandbox_forwarder::Forwarder;
 
 /// Name of the hidden subcommand.
 pub const COMMAND: &str = "agent-portal";

@@ -35,13 +35,13 @@ const CLIENT: &str = "client-";
 
 /// A process; its start time tells it from a later one with the same pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Client {
+pub struct ClientProcess {
     pub pid: i32,
     /// In clock ticks since boot.
     pub started: u64,
 }
 
-impl Client {
+impl ClientProcess {
     /// Returns the prefix of its file names.
     fn prefix(self) -> String {
         format!("{CLIENT}{}-{}-", self.pid, self.started)
@@ -54,27 +54,27 @@ impl Client {
 
 /// The session that makes a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Session {
+pub struct ClientSession {
     /// Name that the client gives it, if any.
     pub name: Option<String>,
     /// One process may be the client of several workspaces.
     pub workspace: PathBuf,
-    pub by: By,
+    pub by: ClientIdentity,
 }
 
 /// How the client's process is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum ClientIdentity {
     /// provost's parent is the client.
-    Server(Option<Client>),
+    Server(Option<ClientProcess>),
     /// The client is one of these ancestors.
-    Hook(Vec<Client>),
+    Hook(Vec<ClientProcess>),
 }
 
-impl Session {
+impl ClientSession {
     /// Returns the session of an MCP server that a client started: its parent is the client.
     pub fn of_server(environment: &[(OsString, OsString)], cwd: &Path) -> Self {
-        let by = By::Server(parents().into_iter().next());
+        let by = ClientIdentity::Server(parents().into_iter().next());
         Self { name: named(environment), workspace: workspace(cwd), by }
     }
 
@@ -82,20 +82,20 @@ impl Session {
     /// A name in `PROVOST_SESSION` takes precedence.
     pub fn of_hook(environment: &[(OsString, OsString)], said: Option<String>, cwd: &Path) -> Self {
         let name = variable(environment, VARIABLES[0]).or(said);
-        Self { name, workspace: workspace(cwd), by: By::Hook(parents()) }
+        Self { name, workspace: workspace(cwd), by: ClientIdentity::Hook(parents()) }
     }
 
     /// Returns the session of a client that connected over HTTP, with its process if that is on this machine.
-    pub fn over_http(name: &str, cwd: &Path, client: Option<Client>) -> Self {
+    pub fn over_http(name: &str, cwd: &Path, client: Option<ClientProcess>) -> Self {
         let name = Some(name.to_owned()).filter(|name| !name.is_empty());
-        Self { name, workspace: workspace(cwd), by: By::Server(client) }
+        Self { name, workspace: workspace(cwd), by: ClientIdentity::Server(client) }
     }
 
     pub fn named(self, name: &str) -> Self {
         Self { name: Some(name.to_owned()), ..self }
     }
 
-    fn is_named_otherwise(&self, known: &Bound) -> bool {
+    fn is_named_otherwise(&self, known: &SessionRecord) -> bool {
         matches!((&known.name, &self.name), (Some(known), Some(own)) if known != own)
     }
 }
@@ -113,15 +113,15 @@ fn workspace(cwd: &Path) -> PathBuf {
     Here::of(cwd).workspace().to_owned()
 }
 
-fn parents() -> Vec<Client> {
+fn parents() -> Vec<ClientProcess> {
     let Ok(lineage) = Lineage::trace() else { return Vec::new() };
-    lineage.processes().skip(1).map(|(pid, started)| Client { pid, started }).collect()
+    lineage.processes().skip(1).map(|(pid, started)| ClientProcess { pid, started }).collect()
 }
 
 #[derive(Clone, Copy)]
 enum Key<'a> {
     Name(&'a str),
-    Client(Client, &'a Path),
+    Client(ClientProcess, &'a Path),
 }
 
 impl Key<'_> {
@@ -138,19 +138,19 @@ impl Key<'_> {
 
 /// Record of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bound {
+pub struct SessionRecord {
     /// The plan file; empty as long as there is none.
     pub plan: PathBuf,
     pub workspace: PathBuf,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub client: Option<Client>,
+    pub client: Option<ClientProcess>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refusals: Option<Refusals>,
     /// provost's MCP servers that the client has started and that have not ended by themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    servers: Vec<Client>,
+    servers: Vec<ClientProcess>,
 }
 
 /// Number of refused stops since the plan last moved.
@@ -174,15 +174,20 @@ impl Sessions {
     }
 
     /// Registers a server, so that hooks of the same client can find the client's process.
-    pub fn arrive(&self, session: &Session) -> Result<(), Error> {
+    pub fn arrive(&self, session: &ClientSession) -> Result<(), Error> {
         self.sweep();
-        let By::Server(Some(client)) = session.by else { return Ok(()) };
+        let ClientIdentity::Server(Some(client)) = session.by else { return Ok(()) };
         let key = Key::Client(client, &session.workspace);
         let own = Lineage::trace().ok().and_then(|lineage| lineage.processes().next());
-        let own = own.map(|(pid, started)| Client { pid, started });
+        let own = own.map(|(pid, started)| ClientProcess { pid, started });
         let known = self.plan_of(session).or_else(|| self.read(key));
         let (name, workspace) = (session.name.clone(), session.workspace.clone());
-        let mut bound = known.unwrap_or(Bound { name, workspace, client: Some(client), ..Bound::default() });
+        let mut bound = known.unwrap_or(SessionRecord {
+            name,
+            workspace,
+            client: Some(client),
+            ..SessionRecord::default()
+        });
         bound.servers.extend(own);
         self.put(key, &bound)
     }
@@ -190,8 +195,8 @@ impl Sessions {
     /// Unregisters a server whose client has closed its input. If the client worked on no plan and has no
     /// other server, it no longer counts as an agent's: a shell in which a person only tried `provost mcp` is
     /// a person's.
-    pub fn depart(&self, session: &Session) {
-        let By::Server(Some(client)) = session.by else { return };
+    pub fn depart(&self, session: &ClientSession) {
+        let ClientIdentity::Server(Some(client)) = session.by else { return };
         let key = Key::Client(client, &session.workspace);
         let Some(mut bound) = self.read(key) else { return };
         let own = std::process::id().cast_signed();
@@ -204,8 +209,8 @@ impl Sessions {
     }
 
     /// Binds the session to this plan.
-    pub fn bind(&self, session: &Session, plan: &Path) -> Result<(), Error> {
-        self.write(&Bound {
+    pub fn bind(&self, session: &ClientSession, plan: &Path) -> Result<(), Error> {
+        self.write(&SessionRecord {
             plan: plan.to_owned(),
             workspace: session.workspace.clone(),
             name: session.name.clone(),
@@ -215,7 +220,7 @@ impl Sessions {
         })
     }
 
-    fn servers(&self, session: &Session) -> Vec<Client> {
+    fn servers(&self, session: &ClientSession) -> Vec<ClientProcess> {
         let known =
             self.client(session).and_then(|client| self.read(Key::Client(client, &session.workspace)));
         known.map(|bound| bound.servers).unwrap_or_default()
@@ -223,8 +228,8 @@ impl Sessions {
 
     /// Returns the plan of the session. A plan found by name is found by process from now on, and the other
     /// way round.
-    pub fn plan_of(&self, session: &Session) -> Option<Bound> {
-        let has_plan = |bound: &Bound| !bound.plan.as_os_str().is_empty();
+    pub fn plan_of(&self, session: &ClientSession) -> Option<SessionRecord> {
+        let has_plan = |bound: &SessionRecord| !bound.plan.as_os_str().is_empty();
         let client = self.client(session);
         let by_name = || session.name.as_deref().and_then(|name| self.read(Key::Name(name)));
         let by_client = || {
@@ -247,10 +252,10 @@ impl Sessions {
     }
 
     /// Returns the client's process. For a hook it is the ancestor that has an MCP server of provost.
-    fn client(&self, session: &Session) -> Option<Client> {
+    fn client(&self, session: &ClientSession) -> Option<ClientProcess> {
         match &session.by {
-            By::Server(client) => *client,
-            By::Hook(above) => above
+            ClientIdentity::Server(client) => *client,
+            ClientIdentity::Hook(above) => above
                 .iter()
                 .copied()
                 .find(|client| self.folder.join(Key::Client(*client, &session.workspace).file()).exists()),
@@ -259,12 +264,12 @@ impl Sessions {
 
     /// Returns the ancestor of this process that is a client with an MCP server; an agent may then have
     /// started it.
-    pub fn inside_of(&self) -> Option<Client> {
+    pub fn inside_of(&self) -> Option<ClientProcess> {
         self.client_among(parents())
     }
 
     /// Returns the process among these that is a client with an MCP server.
-    pub fn client_among(&self, processes: impl IntoIterator<Item = Client>) -> Option<Client> {
+    pub fn client_among(&self, processes: impl IntoIterator<Item = ClientProcess>) -> Option<ClientProcess> {
         let name = |path: PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
         let known: Vec<String> = self.files().filter_map(name).collect();
         processes.into_iter().find(|client| {
@@ -275,7 +280,7 @@ impl Sessions {
 
     /// Counts a refused stop. Returns how many there were in a row while `mark`, which represents the plan's
     /// progress, was the same.
-    pub fn refuse(&self, session: &Session, plan: &PlanId, mark: &str) -> Result<u32, Error> {
+    pub fn refuse(&self, session: &ClientSession, plan: &PlanId, mark: &str) -> Result<u32, Error> {
         let Some(mut bound) = self.plan_of(session) else { return Ok(1) };
         let before = bound.refusals.take().filter(|known| known.plan == plan.0 && known.mark == mark);
         let times = before.map_or(0, |known| known.times).saturating_add(1);
@@ -285,14 +290,14 @@ impl Sessions {
     }
 
     /// Returns whether another session with a living client works on the plan.
-    pub fn is_taken(&self, session: &Session, plan: &Path) -> bool {
+    pub fn is_taken(&self, session: &ClientSession, plan: &Path) -> bool {
         let own = self.client(session);
         self.files().filter_map(|path| from(&path)).filter(|bound| bound.plan == plan).any(|bound| {
             let is_other = match (&bound.name, &session.name) {
                 (Some(known), Some(asked)) => known != asked,
                 _ => bound.client != own,
             };
-            is_other && bound.client.is_some_and(Client::is_alive)
+            is_other && bound.client.is_some_and(ClientProcess::is_alive)
         })
     }
 
@@ -306,23 +311,23 @@ impl Sessions {
             |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(CLIENT));
         for path in self.files().filter(is_client) {
             let client = from(&path).and_then(|bound| bound.client);
-            if !client.is_some_and(Client::is_alive) {
+            if !client.is_some_and(ClientProcess::is_alive) {
                 let _ = fs::remove_file(path);
             }
         }
     }
 
-    fn read(&self, key: Key<'_>) -> Option<Bound> {
+    fn read(&self, key: Key<'_>) -> Option<SessionRecord> {
         from(&self.folder.join(key.file()))
     }
 
-    fn write(&self, bound: &Bound) -> Result<(), Error> {
+    fn write(&self, bound: &SessionRecord) -> Result<(), Error> {
         let name = bound.name.as_deref().map(Key::Name);
         let client = bound.client.map(|client| Key::Client(client, &bound.workspace));
         name.into_iter().chain(client).try_for_each(|key| self.put(key, bound))
     }
 
-    fn put(&self, key: Key<'_>, bound: &Bound) -> Result<(), Error> {
+    fn put(&self, key: Key<'_>, bound: &SessionRecord) -> Result<(), Error> {
         let io = |source| Error::Io { what: "write in", path: self.folder.clone(), source };
         fs::create_dir_all(&self.folder).map_err(io)?;
         let text = serde_json::to_vec(bound).map_err(|error| io(error.into()))?;
@@ -330,7 +335,7 @@ impl Sessions {
     }
 }
 
-fn from(path: &Path) -> Option<Bound> {
+fn from(path: &Path) -> Option<SessionRecord> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
@@ -338,24 +343,28 @@ fn from(path: &Path) -> Option<Bound> {
 mod tests {
     use super::*;
 
-    fn client(pid: i32) -> Client {
-        Client { pid, started: 7 }
+    fn client(pid: i32) -> ClientProcess {
+        ClientProcess { pid, started: 7 }
     }
 
-    fn server(name: Option<&str>, pid: i32) -> Session {
-        Session { name: name.map(str::to_owned), workspace: "/p".into(), by: By::Server(Some(client(pid))) }
-    }
-
-    /// Returns a hook below a shell that the client started, with the person's shell as a further ancestor.
-    fn hook(name: &str, pid: i32) -> Session {
-        Session {
+    fn server(name: Option<&str>, pid: i32) -> ClientSession {
+        ClientSession {
+            name: name.map(str::to_owned),
             workspace: "/p".into(),
-            name: Some(name.to_owned()),
-            by: By::Hook(vec![client(1000 + pid), client(pid), client(2)]),
+            by: ClientIdentity::Server(Some(client(pid))),
         }
     }
 
-    fn plan(sessions: &Sessions, session: &Session) -> Option<String> {
+    /// Returns a hook below a shell that the client started, with the person's shell as a further ancestor.
+    fn hook(name: &str, pid: i32) -> ClientSession {
+        ClientSession {
+            workspace: "/p".into(),
+            name: Some(name.to_owned()),
+            by: ClientIdentity::Hook(vec![client(1000 + pid), client(pid), client(2)]),
+        }
+    }
+
+    fn plan(sessions: &Sessions, session: &ClientSession) -> Option<String> {
         sessions.plan_of(session).map(|bound| bound.plan.display().to_string())
     }
 
@@ -386,7 +395,7 @@ mod tests {
         sessions.bind(&server(None, 11), Path::new("/p/b")).expect("bound");
         assert_eq!(plan(&sessions, &server(None, 11)).as_deref(), Some("/p/b"));
         assert_eq!(plan(&sessions, &hook("three", 12)), None);
-        let elsewhere = Session { workspace: "/q".into(), ..server(None, 11) };
+        let elsewhere = ClientSession { workspace: "/q".into(), ..server(None, 11) };
         assert_eq!(plan(&sessions, &elsewhere), None);
         // A new session in the same process has no plan, and gets its own.
         assert_eq!(plan(&sessions, &hook("two", 10)), None);
@@ -410,8 +419,9 @@ mod tests {
     fn a_plan_is_taken_while_another_client_is_there() {
         let (_folder, sessions) = fresh();
         let me = i32::try_from(std::process::id()).expect("a number");
-        let alive = Client { pid: me, started: Lineage::started(me).expect("it is there") };
-        let other = Session { name: None, workspace: "/p".into(), by: By::Server(Some(alive)) };
+        let alive = ClientProcess { pid: me, started: Lineage::started(me).expect("it is there") };
+        let other =
+            ClientSession { name: None, workspace: "/p".into(), by: ClientIdentity::Server(Some(alive)) };
         sessions.bind(&other, Path::new("/p/a")).expect("bound");
         assert!(sessions.is_taken(&server(None, 10), Path::new("/p/a")));
         assert!(!sessions.is_taken(&other, Path::new("/p/a")));

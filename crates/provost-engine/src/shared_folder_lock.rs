@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use provost_host::plans::plan_lease::{self, Candidate, Error as LeaseError, Held};
+use provost_host::plans::plan_lease::{self, Candidate, Error as LeaseError, OwnLease};
 
 use crate::harness::Harness;
 use crate::{Error, plan_context};
@@ -78,7 +78,7 @@ impl Drop for Sharing {
 }
 
 fn keep(
-    mut held: Held,
+    mut held: OwnLease,
     pause: Duration,
     over: &(Mutex<bool>, Condvar),
     stop: &AtomicBool,

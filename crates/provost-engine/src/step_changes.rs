@@ -33,22 +33,22 @@ pub struct Changed {
     pub new: Option<String>,
     /// Why it is not shown.
     pub unshown: Option<&'static str>,
-    pub kind: Kind,
+    pub kind: FileChange,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileChange {
     Added,
     Changed,
     Deleted,
 }
 
-impl Kind {
+impl FileChange {
     pub fn word(self) -> &'static str {
         match self {
-            Kind::Added => "added",
-            Kind::Changed => "changed",
-            Kind::Deleted => "deleted",
+            FileChange::Added => "added",
+            FileChange::Changed => "changed",
+            FileChange::Deleted => "deleted",
         }
     }
 }
@@ -64,7 +64,8 @@ impl Changed {
             false => "/dev/null".to_owned(),
         };
         let (old, new) = (self.old.as_deref().unwrap_or_default(), self.new.as_deref().unwrap_or_default());
-        let (from, to) = (side("a", self.kind != Kind::Added), side("b", self.kind != Kind::Deleted));
+        let (from, to) =
+            (side("a", self.kind != FileChange::Added), side("b", self.kind != FileChange::Deleted));
         let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(old, new);
         let text = diff.unified_diff().header(&from, &to).to_string();
         match text.is_empty() {
@@ -84,7 +85,7 @@ impl Changed {
 
 /// Changes of a step, and changes that others had made before it started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Work {
+pub struct StepChanges {
     pub files: Vec<Changed>,
     /// Files of the tree that others changed.
     pub others: Vec<String>,
@@ -99,7 +100,7 @@ pub fn of_step(harness: &Harness, number: StepNumber) -> Result<Vec<Changed>, Er
 
 /// Returns what a step changed: for a passed step, in the tree its contract held on; for any other, what its
 /// last attempt left.
-pub fn look(harness: &Harness, number: StepNumber) -> Result<Work, Error> {
+pub fn look(harness: &Harness, number: StepNumber) -> Result<StepChanges, Error> {
     let run = harness.run()?;
     let step = run.step(number).ok_or(Refusal::NoSuchStep { step: number })?;
     let Some((before, after)) = trees(step, run.confirmed_by_person(number)) else {
@@ -123,7 +124,7 @@ pub fn look(harness: &Harness, number: StepNumber) -> Result<Work, Error> {
         (_, Some(start)) => start.others.clone(),
         _ => Vec::new(),
     };
-    Ok(Work {
+    Ok(StepChanges {
         files: paths.iter().map(|path| clean(harness, changed(path, &before, &after))).collect(),
         others,
         refused: seen.map(|tree| tree.refused.clone()).unwrap_or_default(),
@@ -154,9 +155,9 @@ fn changed(path: &Path, before: &Base, after: &Base) -> Changed {
     let (old, new) = (text(before, path), text(after, path));
     let unshown = old.as_ref().err().or(new.as_ref().err()).copied();
     let kind = match (before.has(path), after.has(path)) {
-        (false, _) => Kind::Added,
-        (true, false) => Kind::Deleted,
-        (true, true) => Kind::Changed,
+        (false, _) => FileChange::Added,
+        (true, false) => FileChange::Deleted,
+        (true, true) => FileChange::Changed,
     };
     let shown =
         |text: Result<Option<String>, &'static str>| text.ok().flatten().filter(|_| unshown.is_none());

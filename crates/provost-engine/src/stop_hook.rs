@@ -19,16 +19,16 @@ use provost_core::model::event::{Event, RunOutcome};
 use provost_core::model::plan::StepNumber;
 use provost_core::rules::inbox;
 use provost_core::state::run::{PostState, Run, Stage};
-use provost_core::text::hook_protocol::{Answer, Asked, Client, Moment};
+use provost_core::text::hook_protocol::{Asked, HookAnswer, HookClient, Moment};
 use provost_core::text::prompt;
 use provost_host::config::Hook;
 use provost_host::plans::plan_file::{self, PlanPlace};
 use provost_host::{config, git, process};
 use provost_store::{Error as StoreError, Log, Query};
 
-use crate::harness::{Access, Harness, LOOKING, Settings};
+use crate::harness::{Access, EngineSettings, Harness, LOOKING};
 use crate::session_turns::Turns;
-use crate::sessions::{By, Session, Sessions};
+use crate::sessions::{ClientIdentity, ClientSession, Sessions};
 use crate::{Error, agenda, drive, harness, plan_registry};
 
 /// Hidden subcommand that runs the checks.
@@ -46,7 +46,7 @@ const TEXTS: u32 = 10;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Answers a client. `settings.plan` is the plan that was named, if one was.
-pub fn asked(settings: Settings, client: Client, asked: &Asked) -> Result<Answer, Error> {
+pub fn asked(settings: EngineSettings, client: HookClient, asked: &Asked) -> Result<HookAnswer, Error> {
     let gate = Gate::new(settings, client, asked);
     match asked.moment {
         Moment::Other => Ok(let_go("")),
@@ -68,8 +68,8 @@ pub fn look(harness: &Harness, client: &str) -> Result<(), Error> {
     }
 }
 
-fn let_go(words: impl Into<String>) -> Answer {
-    Answer::LetGo { words: words.into() }
+fn let_go(words: impl Into<String>) -> HookAnswer {
+    HookAnswer::LetGo { words: words.into() }
 }
 
 fn is_open(run: &Run) -> bool {
@@ -77,9 +77,9 @@ fn is_open(run: &Run) -> bool {
 }
 
 struct Gate {
-    settings: Settings,
-    client: Client,
-    session: Session,
+    settings: EngineSettings,
+    client: HookClient,
+    session: ClientSession,
     sessions: Sessions,
     turns: Turns,
     tools: u64,
@@ -96,7 +96,7 @@ struct Found {
 }
 
 impl Gate {
-    fn new(settings: Settings, client: Client, asked: &Asked) -> Self {
+    fn new(settings: EngineSettings, client: HookClient, asked: &Asked) -> Self {
         let cwd = settings.cwd.canonicalize().unwrap_or_else(|_| settings.cwd.clone());
         let workspace = git::top(&cwd).unwrap_or(cwd);
         Self {
@@ -111,7 +111,7 @@ impl Gate {
     }
 
     /// Tells a starting session about the plan it is expected to carry out.
-    fn begins(&self) -> Result<Answer, Error> {
+    fn begins(&self) -> Result<HookAnswer, Error> {
         let own = match self.plan() {
             Ok(found) => found,
             // A broken marker is reported with the list of plans.
@@ -126,7 +126,7 @@ impl Gate {
             }
         }
         words.push_str(&self.plans()?);
-        Ok(Answer::Tell { words })
+        Ok(HookAnswer::Tell { words })
     }
 
     /// Lists the plans here, if there are more than the unnamed one, without those of other sessions.
@@ -137,8 +137,8 @@ impl Gate {
             Err(error) => return Err(error),
         };
         let seen = |plan: &&agenda::Listed| !self.sessions.is_taken(&self.session, &plan.path);
-        let known: Vec<prompt::Known<'_>> = (plans.listed.iter().filter(seen))
-            .map(|plan| prompt::Known {
+        let known: Vec<prompt::ListedPlan<'_>> = (plans.listed.iter().filter(seen))
+            .map(|plan| prompt::ListedPlan {
                 name: &plan.name,
                 stage: plan.stage,
                 progress: (plan.done, plan.total),
@@ -148,7 +148,7 @@ impl Gate {
         Ok(prompt::plans(&known, plans.dangling.as_deref()))
     }
 
-    fn stops(&self) -> Result<Answer, Error> {
+    fn stops(&self) -> Result<HookAnswer, Error> {
         // The provost process that started the attempt judges it at its end.
         if std::env::var_os(process::TAG).is_some() {
             return Ok(let_go(""));
@@ -190,11 +190,11 @@ impl Gate {
     /// Returns whether the plan is not this session's. Helper sessions, for example for titles, have no plan.
     fn is_another_sessions(&self, found: &Found) -> bool {
         !found.is_own
-            && self.client != Client::GitPrePush
+            && self.client != HookClient::GitPrePush
             && (self.is_fleeting || self.sessions.is_taken(&self.session, &found.place.path))
     }
 
-    fn without_a_plan(&self) -> Result<Answer, Error> {
+    fn without_a_plan(&self) -> Result<HookAnswer, Error> {
         let hook = config::find(&self.settings.cwd)?.hook;
         if !hook.require_plan || self.is_fleeting || process::inside_attempt().is_some() {
             return Ok(let_go(""));
@@ -206,15 +206,15 @@ impl Gate {
         }
         let words = "This project requires a plan, and there is none. Make one (plan_create, or PLAN.md as \
                      docs/plan-format.md says), have it approved, carry it out, and stop then.";
-        Ok(Answer::Refuse { words: words.to_owned() })
+        Ok(HookAnswer::Refuse { words: words.to_owned() })
     }
 
     /// Counts the refusals in a row, including this one. A push is refused every time; its author can act on
     /// it.
     fn count(&self, plan: &PlanId, progress: u64, most: u32) -> Result<u32, Error> {
         match self.client {
-            Client::GitPrePush => Ok(0),
-            Client::Opencode => {
+            HookClient::GitPrePush => Ok(0),
+            HookClient::Opencode => {
                 // This client asks after every text. If a tool was used since, the last text was not the end.
                 let now = progress.saturating_mul(TOOLS).saturating_add(self.tools);
                 let times = self.turns.refused(self.name(), plan, now)?;
@@ -230,7 +230,7 @@ impl Gate {
         self.session.name.as_deref().unwrap_or(self.client.word())
     }
 
-    fn held(&self, found: &Found, log: &dyn Log, seq: u64) -> Result<Answer, Error> {
+    fn held(&self, found: &Found, log: &dyn Log, seq: u64) -> Result<HookAnswer, Error> {
         let hook = config::find(&found.place.workspace)?.hook;
         let lease = format!("workspace {}", found.place.workspace.display());
         let holder = log.holder(&lease).ok().flatten();
@@ -244,7 +244,7 @@ impl Gate {
             let looking = if holder.is_none() { Some(self.begin_look(found)?) } else { None };
             if !wait(looking, log, &lease, Instant::now() + hook.patience) {
                 self.turns.wait_since(self.name(), Some(waited.unwrap_or(seq)))?;
-                return Ok(Answer::Refuse { words: still_looking(&found.place.name) });
+                return Ok(HookAnswer::Refuse { words: still_looking(&found.place.name) });
             }
         }
         self.turns.wait_since(self.name(), None)?;
@@ -272,7 +272,7 @@ impl Gate {
         self.settings.state.join("turns").join(format!("{}.err", found.id))
     }
 
-    fn after_the_look(&self, found: &Found, log: &dyn Log, hook: &Hook) -> Result<Answer, Error> {
+    fn after_the_look(&self, found: &Found, log: &dyn Log, hook: &Hook) -> Result<HookAnswer, Error> {
         let run = drive::read(log, &found.id)?;
         if run.stage == Stage::Done {
             return Ok(let_go(format!("plan {} is done: every contract held", found.place.name)));
@@ -294,7 +294,7 @@ impl Gate {
         }
         let times = self.count(&found.id, progress(&run), hook.refusals)?;
         if times <= hook.refusals {
-            return Ok(Answer::Refuse { words });
+            return Ok(HookAnswer::Refuse { words });
         }
         self.let_session_go(found, times)
     }
@@ -313,7 +313,7 @@ impl Gate {
     }
 
     /// Releases the session; its step stays open and waits for a person.
-    fn let_session_go(&self, found: &Found, times: u32) -> Result<Answer, Error> {
+    fn let_session_go(&self, found: &Found, times: u32) -> Result<HookAnswer, Error> {
         let mut settings = self.settings.clone();
         settings.plan = Some(found.place.path.to_string_lossy().into_owned());
         let harness = Harness::open(settings, Access::Write)?;
@@ -330,11 +330,13 @@ impl Gate {
 
 /// Returns the session. Its possible processes are looked up only if some session is known by process. A
 /// helper session shares the process of another session and must not be taken for it.
-fn session(settings: &Settings, asked: &Asked, workspace: &Path) -> Session {
+fn session(settings: &EngineSettings, asked: &Asked, workspace: &Path) -> ClientSession {
     let name = asked.session.clone();
     match !asked.is_fleeting && settings.state.join("sessions").exists() {
-        true => Session::of_hook(&settings.environment, name, workspace),
-        false => Session { name, workspace: workspace.to_owned(), by: By::Hook(Vec::new()) },
+        true => ClientSession::of_hook(&settings.environment, name, workspace),
+        false => {
+            ClientSession { name, workspace: workspace.to_owned(), by: ClientIdentity::Hook(Vec::new()) }
+        }
     }
 }
 
@@ -405,7 +407,7 @@ fn still_looking(plan: &str) -> String {
 }
 
 /// Records a failed hook, because every client treats a failure as permission to stop.
-pub fn failed(state: &Path, client: Client, why: &str) {
+pub fn failed(state: &Path, client: HookClient, why: &str) {
     let file = state.join(FAILURES);
     if fs::metadata(&file).is_ok_and(|found| found.len() > FAILURES_MAX) {
         let _ = fs::remove_file(&file);

@@ -7,14 +7,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use provost_core::model::chain::PlanId;
-use provost_core::model::event::{Ended, Event};
+use provost_core::model::event::{EndedAttempt, Event};
 use provost_core::model::plan::StepNumber;
 use provost_core::model::usage::{Amount, Usage};
 
-use crate::world::Said;
+use crate::world::TaskOutcome;
 
 /// Request to run a step by a sub-plan.
-pub struct Errand {
+pub struct SubplanRequest {
     pub step: StepNumber,
     pub attempt: u32,
     /// Slug of the sub-plan.
@@ -28,34 +28,34 @@ pub struct Errand {
 }
 
 /// Runs sub-plans.
-pub trait Carrier: Sync {
+pub trait SubplanRunner: Sync {
     /// Returns why the sub-plan cannot start or continue before a person acts, in words for that person.
     fn held_up(&self, plan: &str) -> Option<String>;
 
     /// Runs the sub-plan until it stops. Reports nothing if a person interrupted it: it is taken up again.
-    fn carry_out(&self, errand: &Errand) -> Vec<Said>;
+    fn carry_out(&self, errand: &SubplanRequest) -> Vec<TaskOutcome>;
 }
 
 /// Context of the parent plan for a running sub-plan.
-pub struct Within {
+pub struct ParentContext {
     /// Parent plans.
     pub plans: Vec<PlanId>,
     /// Their files, which no agent may write.
     pub files: Vec<PathBuf>,
     /// Tree that the parent's previous steps left; this plan starts with it.
     pub tree: Option<String>,
-    pub leash: Leash,
+    pub leash: SubplanLimits,
 }
 
 /// Budget and deadline of a sub-plan; checked before anything new starts.
 #[derive(Default)]
-pub struct Leash {
+pub struct SubplanLimits {
     until: Option<Instant>,
     limit: Amount,
     spent: Mutex<Amount>,
 }
 
-impl Leash {
+impl SubplanLimits {
     pub fn new(limit: Amount, timeout: Option<Duration>, spent: &Usage) -> Self {
         let wall = limit.wall_ms.map(Duration::from_millis);
         let time = [wall, timeout].into_iter().flatten().min();
@@ -100,7 +100,7 @@ impl Leash {
 /// Returns the usage that an event reports.
 pub fn used(event: &Event) -> Option<&Usage> {
     match event {
-        Event::AttemptEnded(Ended { usage, .. }) => Some(usage),
+        Event::AttemptEnded(EndedAttempt { usage, .. }) => Some(usage),
         Event::Judged { verdict, .. } => verdict.usage.as_deref(),
         _ => None,
     }
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_plan_stops_where_the_budget_of_the_step_ends() {
         let limit = Amount { tokens: Some(100), ..Amount::default() };
-        let leash = Leash::new(limit, None, &used(60));
+        let leash = SubplanLimits::new(limit, None, &used(60));
         assert!(!leash.is_at_its_end());
         leash.add(&Usage::default());
         assert!(!leash.is_at_its_end(), "what nobody counted is not taken for anything");
@@ -127,7 +127,9 @@ mod tests {
 
     #[test]
     fn and_where_its_time_does() {
-        assert!(Leash::new(Amount::default(), Some(Duration::ZERO), &Usage::default()).is_out_of_time());
-        assert!(!Leash::new(Amount::default(), None, &used(1_000_000)).is_at_its_end());
+        assert!(
+            SubplanLimits::new(Amount::default(), Some(Duration::ZERO), &Usage::default()).is_out_of_time()
+        );
+        assert!(!SubplanLimits::new(Amount::default(), None, &used(1_000_000)).is_at_its_end());
     }
 }

@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use provost_core::model::chain::PlanId;
-use provost_core::model::event::{AttemptEnd, Ended, Event};
+use provost_core::model::event::{AttemptEnd, EndedAttempt, Event};
 use provost_core::model::plan::{Step, StepNumber};
 use provost_core::model::timestamp::Timestamp;
 use provost_core::model::usage::Usage;
@@ -23,10 +23,10 @@ use provost_host::plans::plan_file;
 use provost_store::Query;
 
 use crate::drive::Rest;
-use crate::harness::{Access, Harness, Settings};
-use crate::subplan::{Carrier, Errand, Leash, Within};
+use crate::harness::{Access, EngineSettings, Harness};
+use crate::subplan::{ParentContext, SubplanLimits, SubplanRequest, SubplanRunner};
 use crate::worker::Worker;
-use crate::world::Said;
+use crate::world::TaskOutcome;
 use crate::{Error, drive, plan_context, plan_registry, subplan};
 
 /// State of a sub-plan.
@@ -79,7 +79,7 @@ impl Harness {
     }
 
     /// Opens the sub-plan of a step of this plan.
-    fn below(&self, plan: &str, errand: Option<(&Errand, &Usage)>) -> Result<Harness, Error> {
+    fn below(&self, plan: &str, errand: Option<(&SubplanRequest, &Usage)>) -> Result<Harness, Error> {
         let place = plan_file::beside(self.place(), plan)?;
         let id = plan_file::id(&place);
         let above = self.within.as_ref().map(|within| within.plans.clone()).unwrap_or_default();
@@ -88,7 +88,7 @@ impl Harness {
             return Err(Error::CarriesItself { plan: plan.to_owned() });
         }
         let site = self.site();
-        let settings = Settings {
+        let settings = EngineSettings {
             cwd: place.workspace.clone(),
             state: self.state().to_owned(),
             plan: None,
@@ -98,12 +98,13 @@ impl Harness {
         };
         let own = self.place();
         let files = self.within.iter().flat_map(|within| within.files.clone());
-        let within = Within {
+        let within = ParentContext {
             plans,
             files: files.chain([own.path.clone(), own.progress.clone()]).collect(),
             tree: errand.and_then(|(errand, _)| errand.tree.clone()),
-            leash: errand
-                .map_or(Leash::default(), |(errand, spent)| Leash::new(errand.limit, errand.timeout, spent)),
+            leash: errand.map_or(SubplanLimits::default(), |(errand, spent)| {
+                SubplanLimits::new(errand.limit, errand.timeout, spent)
+            }),
         };
         let mut below = Harness::at(place, settings, Access::Write)?;
         below.within = Some(within);
@@ -215,9 +216,9 @@ impl Harness {
             }
         })?;
         let name = &self.place().name;
-        let stopped = leash.is_some_and(Leash::is_at_its_end) && !self.is_stopped();
+        let stopped = leash.is_some_and(SubplanLimits::is_at_its_end) && !self.is_stopped();
         let standing = match rest {
-            Rest::Interrupted if stopped && leash.is_some_and(Leash::is_out_of_time) => {
+            Rest::Interrupted if stopped && leash.is_some_and(SubplanLimits::is_out_of_time) => {
                 Standing::Failed("its time is up".to_owned())
             }
             Rest::Interrupted if stopped => Standing::Stopped,
@@ -239,7 +240,7 @@ impl Harness {
     }
 
     /// Returns when the current attempt started.
-    fn begun_at(&self, errand: &Errand) -> Result<Timestamp, Error> {
+    fn begun_at(&self, errand: &SubplanRequest) -> Result<Timestamp, Error> {
         let query = Query {
             step: Some(errand.step),
             names: vec!["TASK_STARTED".to_owned()],
@@ -272,7 +273,7 @@ impl Harness {
             let Ok(event) = sealed.event() else { return ControlFlow::Continue(()) };
             let lost = match &event {
                 Event::StepStarted { step, .. } => !open.insert(*step),
-                Event::AttemptEnded(Ended { step, .. }) => {
+                Event::AttemptEnded(EndedAttempt { step, .. }) => {
                     open.remove(step);
                     false
                 }
@@ -290,7 +291,7 @@ impl Harness {
         Ok(sum)
     }
 
-    fn run_errand(&self, errand: &Errand) -> Result<(Standing, Usage, Run), Error> {
+    fn run_errand(&self, errand: &SubplanRequest) -> Result<(Standing, Usage, Run), Error> {
         let since = self.begun_at(errand)?;
         let spent = self.below(&errand.plan, None)?.used_since(since)?;
         let below = self.below(&errand.plan, Some((errand, &spent)))?;
@@ -299,7 +300,7 @@ impl Harness {
     }
 }
 
-impl Carrier for Harness {
+impl SubplanRunner for Harness {
     fn held_up(&self, plan: &str) -> Option<String> {
         match self.below(plan, None).and_then(|below| below.standing()) {
             Ok((_, Standing::Waits(reason))) => Some(reason),
@@ -308,9 +309,9 @@ impl Carrier for Harness {
         }
     }
 
-    fn carry_out(&self, errand: &Errand) -> Vec<Said> {
+    fn carry_out(&self, errand: &SubplanRequest) -> Vec<TaskOutcome> {
         let begun = Instant::now();
-        let Errand { step, attempt, .. } = *errand;
+        let SubplanRequest { step, attempt, .. } = *errand;
         let plan = errand.plan.clone();
         let (standing, usage, run) = match self.run_errand(errand) {
             Ok(carried) => carried,
@@ -328,15 +329,15 @@ impl Carrier for Harness {
             Standing::Stopped => AttemptEnd::PlanStopped { plan: plan.clone() },
         };
         let is_done = matches!(end, AttemptEnd::Exited { .. });
-        let ended = Said::Harness(HarnessCommand::AttemptEnded(Ended {
+        let ended = TaskOutcome::Harness(HarnessCommand::AttemptEnded(EndedAttempt {
             duration_ms: begun.elapsed().as_millis() as u64,
             usage,
-            ..Ended::new(step, attempt, end)
+            ..EndedAttempt::new(step, attempt, end)
         }));
         let (done, total) = run.progress();
         let evidence =
             format!("the plan {plan} is done: {done} of {total} steps, event {} of its log", run.seq);
-        let claim = is_done.then_some(Said::Agent(AgentCommand::Claim { step, evidence }));
+        let claim = is_done.then_some(TaskOutcome::Agent(AgentCommand::Claim { step, evidence }));
         std::iter::once(ended).chain(claim).collect()
     }
 }

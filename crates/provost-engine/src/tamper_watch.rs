@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use provost_core::model::hash::Hash;
-use provost_host::plans::plan_file::{self, Stamp};
+use provost_host::plans::plan_file::{self, PlanFileStamp};
 use provost_host::plans::progress;
 use sha2::{Digest as _, Sha256};
 
-use crate::plan_context::Site;
-use crate::prove::Secret;
+use crate::plan_context::PlanContext;
+use crate::prove::KeySeed;
 use crate::{gate, log_locator, prove};
 
-pub struct Watch(Mutex<Watching>);
+pub struct TamperWatch(Mutex<Watching>);
 
 struct Watching {
     files: Vec<Watched>,
@@ -33,8 +33,8 @@ struct Watching {
     findings: Vec<String>,
 }
 
-impl Watch {
-    pub fn new(site: &Site, state: &Path, proofs: &Path, secret: Secret) -> Self {
+impl TamperWatch {
+    pub fn new(site: &PlanContext, state: &Path, proofs: &Path, secret: KeySeed) -> Self {
         let place = &site.place;
         let config = site.config.path.clone().unwrap_or_else(|| place.workspace.join("provost.toml"));
         let files = [
@@ -134,7 +134,7 @@ enum Look {
     Absent,
     Text {
         is_link: bool,
-        stamp: Stamp,
+        stamp: PlanFileStamp,
         hash: Hash,
     },
     /// A pipe, a folder, something endless or unreadable.
@@ -177,7 +177,7 @@ impl Look {
 /// The progress file: existing lines must stay, and people may write below them.
 struct Progress {
     path: PathBuf,
-    stamp: Option<Stamp>,
+    stamp: Option<PlanFileStamp>,
     length: u64,
     known: Sha256,
 }
@@ -228,13 +228,13 @@ impl Progress {
     }
 }
 
-fn stamp(path: &Path) -> Option<Stamp> {
+fn stamp(path: &Path) -> Option<PlanFileStamp> {
     plan_file::stamp(path).ok()
 }
 
 /// State that the run has in memory and others may have changed on disk.
 struct State {
-    secret: Secret,
+    secret: KeySeed,
     folder: PathBuf,
     proofs: Watched,
     policies: String,
@@ -243,7 +243,7 @@ struct State {
 }
 
 impl State {
-    fn new(folder: &Path, proofs: &Path, secret: Secret) -> Self {
+    fn new(folder: &Path, proofs: &Path, secret: KeySeed) -> Self {
         let seen = Look::at(proofs, &Look::Absent);
         let proofs = Watched { what: "the proofs in the state folder", path: proofs.to_owned(), seen };
         let policies = std::fs::read_to_string(gate::list(folder)).unwrap_or_default();
@@ -318,7 +318,7 @@ impl State {
 mod tests {
     use super::{Look, Progress};
     use provost_core::model::timestamp::Timestamp;
-    use provost_host::plans::progress::{Line, append};
+    use provost_host::plans::progress::{ProgressLine, append};
 
     #[test]
     fn the_same_words_in_a_new_file_are_no_finding() {
@@ -347,7 +347,7 @@ mod tests {
     fn people_may_write_below_the_lines_and_nobody_may_pose_as_us() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("progress.md");
-        let line = |seq| Line { at: Timestamp(1_794_711_600_000), seq, words: "begun".to_owned() };
+        let line = |seq| ProgressLine { at: Timestamp(1_794_711_600_000), seq, words: "begun".to_owned() };
         let mut progress = Progress::new(path.clone());
         append(&path, &[line(1)]).expect("written");
         progress.rebase();

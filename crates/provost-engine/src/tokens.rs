@@ -28,7 +28,7 @@ const SESSION_LASTS: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Permissions of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Scope {
+pub enum TokenScope {
     /// Reads everything, changes nothing.
     View,
     /// For a person: reads and decides.
@@ -37,27 +37,27 @@ pub enum Scope {
     Agent,
 }
 
-impl Scope {
+impl TokenScope {
     pub fn word(self) -> &'static str {
         match self {
-            Scope::View => "view",
-            Scope::Decide => "decide",
-            Scope::Agent => "agent",
+            TokenScope::View => "view",
+            TokenScope::Decide => "decide",
+            TokenScope::Agent => "agent",
         }
     }
 
     pub fn may_view(self) -> bool {
-        matches!(self, Scope::View | Scope::Decide)
+        matches!(self, TokenScope::View | TokenScope::Decide)
     }
 
     pub fn may_decide(self) -> bool {
-        self == Scope::Decide
+        self == TokenScope::Decide
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum TokenKind {
     /// Sent by a program with every request.
     Token,
     /// Exchanged once for a session.
@@ -69,8 +69,8 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
     pub id: String,
-    pub kind: Kind,
-    pub scope: Scope,
+    pub kind: TokenKind,
+    pub scope: TokenScope,
     /// Name that its decisions have in the log.
     pub name: String,
     pub made: Timestamp,
@@ -87,7 +87,7 @@ impl Token {
 }
 
 /// A new token with its secret, which is shown once.
-pub struct Made {
+pub struct NewToken {
     pub token: Token,
     pub word: String,
 }
@@ -103,23 +103,25 @@ impl Tokens {
         Self { folder: state.join("serve/tokens") }
     }
 
-    pub fn make(&self, scope: Scope, name: &str, lasts: Option<Duration>) -> Result<Made, Error> {
-        self.write(Kind::Token, scope, name, lasts)
+    pub fn make(&self, scope: TokenScope, name: &str, lasts: Option<Duration>) -> Result<NewToken, Error> {
+        self.write(TokenKind::Token, scope, name, lasts)
     }
 
-    pub fn link(&self, scope: Scope, name: &str) -> Result<Made, Error> {
+    pub fn link(&self, scope: TokenScope, name: &str) -> Result<NewToken, Error> {
         self.sweep();
-        self.write(Kind::Link, scope, name, Some(LINK_LASTS))
+        self.write(TokenKind::Link, scope, name, Some(LINK_LASTS))
     }
 
     /// Exchanges a link for a session; `None` if it was used, has expired, or is no link.
-    pub fn exchange(&self, word: &str) -> Result<Option<Made>, Error> {
-        let Some(link) = self.find(word).filter(|token| token.kind == Kind::Link) else { return Ok(None) };
+    pub fn exchange(&self, word: &str) -> Result<Option<NewToken>, Error> {
+        let Some(link) = self.find(word).filter(|token| token.kind == TokenKind::Link) else {
+            return Ok(None);
+        };
         // The process that removes the file wins.
         if fs::remove_file(self.file(&link.id)).is_err() {
             return Ok(None);
         }
-        self.write(Kind::Session, link.scope, &link.name, Some(SESSION_LASTS)).map(Some)
+        self.write(TokenKind::Session, link.scope, &link.name, Some(SESSION_LASTS)).map(Some)
     }
 
     /// Returns the valid token with this secret.
@@ -148,7 +150,13 @@ impl Tokens {
         is_id(id) && fs::remove_file(self.file(id)).is_ok()
     }
 
-    fn write(&self, kind: Kind, scope: Scope, name: &str, lasts: Option<Duration>) -> Result<Made, Error> {
+    fn write(
+        &self,
+        kind: TokenKind,
+        scope: TokenScope,
+        name: &str,
+        lasts: Option<Duration>,
+    ) -> Result<NewToken, Error> {
         let io = |source| Error::Io { what: "write a token in", path: self.folder.clone(), source };
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).map_err(io)?;
         let id = random(6).map_err(io)?;
@@ -159,7 +167,7 @@ impl Tokens {
         let token = Token { id, kind, scope, name: name.to_owned(), made, until, digest };
         let text = serde_json::to_vec(&token).map_err(|error| io(error.into()))?;
         files::write_whole(&self.file(&token.id), &text).map_err(io)?;
-        Ok(Made { token, word })
+        Ok(NewToken { token, word })
     }
 
     fn read(&self, id: &str) -> Option<Token> {
@@ -208,7 +216,7 @@ mod tests {
     #[test]
     fn a_token_is_known_by_its_word_and_its_word_is_nowhere() {
         let (folder, tokens) = fresh();
-        let made = tokens.make(Scope::View, "ada", None).expect("made");
+        let made = tokens.make(TokenScope::View, "ada", None).expect("made");
         assert_eq!(tokens.find(&made.word), Some(made.token.clone()));
         assert_eq!(tokens.find(&format!("{}0", made.word)), None);
         assert_eq!(tokens.find("pvt_../../x_y"), None);
@@ -221,14 +229,14 @@ mod tests {
     #[test]
     fn a_link_is_exchanged_once() {
         let (_folder, tokens) = fresh();
-        let link = tokens.link(Scope::Decide, "ada").expect("made");
-        let sessions: Vec<Made> = std::thread::scope(|scope| {
+        let link = tokens.link(TokenScope::Decide, "ada").expect("made");
+        let sessions: Vec<NewToken> = std::thread::scope(|scope| {
             let all: Vec<_> = (0..8).map(|_| scope.spawn(|| tokens.exchange(&link.word))).collect();
             all.into_iter().filter_map(|one| one.join().expect("no panic").expect("no error")).collect()
         });
         assert_eq!(sessions.len(), 1);
-        assert_eq!(sessions[0].token.kind, Kind::Session);
-        assert!(tokens.find(&sessions[0].word).is_some_and(|token| token.scope == Scope::Decide));
+        assert_eq!(sessions[0].token.kind, TokenKind::Session);
+        assert!(tokens.find(&sessions[0].word).is_some_and(|token| token.scope == TokenScope::Decide));
         // Neither a token nor a session is a link.
         assert!(tokens.exchange(&sessions[0].word).expect("asked").is_none());
     }
@@ -236,7 +244,7 @@ mod tests {
     #[test]
     fn what_is_over_is_not_good() {
         let (_folder, tokens) = fresh();
-        let made = tokens.make(Scope::View, "ada", Some(Duration::ZERO)).expect("made");
+        let made = tokens.make(TokenScope::View, "ada", Some(Duration::ZERO)).expect("made");
         assert_eq!(tokens.find(&made.word), None);
         assert_eq!(tokens.all(), []);
     }

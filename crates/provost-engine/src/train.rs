@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use provost_core::fleet::train::{self, Answers, Next, Question, Settled};
+use provost_core::fleet::train::{self, Answers, Settled, TrainQuestion, TrainStep};
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::{Boarded, Landing, LeftOut};
 use provost_core::model::hash::Hash;
@@ -22,7 +22,7 @@ use provost_host::tree::{Error as TreeError, Trees, Union};
 use provost_host::{config, git, process};
 use provost_store::{Holder, Lease};
 
-use crate::harness::Settings;
+use crate::harness::EngineSettings;
 use crate::human_check::Who;
 use crate::sessions::Sessions;
 use crate::{Error, harness, human_check, plan_context};
@@ -32,18 +32,18 @@ mod judging;
 mod landing;
 mod record;
 
-use boarding::{Boarding, Plan};
-use judging::Bench;
+use boarding::{Boarding, TrainPlan};
+use judging::TrainChecker;
 use record::Record;
 
-pub use landing::Checkout;
+pub use landing::MovedCheckout;
 
 /// Number of times a train starts over because its branch moved meanwhile.
 const TRIES: u32 = 5;
 
 /// Options of a train.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct TrainRequest {
     /// Paths or names; empty for all done plans of the repository.
     pub plans: Vec<String>,
     /// The branch; if none is named, the one that is checked out here.
@@ -64,7 +64,7 @@ pub enum Wish {
 
 /// Result of a train.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct TrainReport {
     /// Name of the train in the log.
     pub train: String,
     pub target: String,
@@ -79,15 +79,15 @@ pub struct Report {
     /// Number of judged unions.
     pub judged: usize,
     /// Checkouts of the branch, and whether their files are up to date.
-    pub checkouts: Vec<Checkout>,
+    pub checkouts: Vec<MovedCheckout>,
     /// An earlier train was completed first.
     pub resumed: bool,
 }
 
 /// The branch and the shared context of the train's modules.
 pub(crate) struct Yard<'a> {
-    pub settings: &'a Settings,
-    pub request: &'a Request,
+    pub settings: &'a EngineSettings,
+    pub request: &'a TrainRequest,
     pub state: PathBuf,
     pub workspace: PathBuf,
     /// Without `refs/heads/`.
@@ -115,10 +115,10 @@ impl Yard<'_> {
 
 /// Runs the train; `None` if a person interrupted it.
 pub fn integrate(
-    settings: &Settings,
-    request: &Request,
+    settings: &EngineSettings,
+    request: &TrainRequest,
     talk: &dyn Fn(&str),
-) -> Result<Option<Report>, Error> {
+) -> Result<Option<TrainReport>, Error> {
     let yard = yard(settings, request, talk)?;
     yard.tip()?;
     let _ = process::become_subreaper();
@@ -146,7 +146,11 @@ pub fn integrate(
     }
 }
 
-fn yard<'a>(settings: &'a Settings, request: &'a Request, talk: &'a dyn Fn(&str)) -> Result<Yard<'a>, Error> {
+fn yard<'a>(
+    settings: &'a EngineSettings,
+    request: &'a TrainRequest,
+    talk: &'a dyn Fn(&str),
+) -> Result<Yard<'a>, Error> {
     let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
     let cwd = settings.cwd.canonicalize().unwrap_or_else(|_| settings.cwd.clone());
     let missing = || Refusal::NoBranch { branch: request.into.clone().unwrap_or_else(|| "here".to_owned()) };
@@ -181,10 +185,11 @@ fn lease(yard: &Yard<'_>, log: &dyn provost_store::Log) -> Result<Lease, Error> 
     harness::lease(log, &format!("train {}", yard.id), &holder, Duration::ZERO, &yard.settings.stop)
 }
 
-fn go(yard: &Yard<'_>, record: &mut Record<'_>) -> Result<Report, Error> {
-    let empty = Report { train: yard.id.to_string(), target: yard.target.clone(), ..Report::default() };
+fn go(yard: &Yard<'_>, record: &mut Record<'_>) -> Result<TrainReport, Error> {
+    let empty =
+        TrainReport { train: yard.id.to_string(), target: yard.target.clone(), ..TrainReport::default() };
     if let Some((landing, checkouts)) = landing::finish_earlier(yard, record)? {
-        return Ok(Report { checkouts, resumed: true, ..told(empty, landing) });
+        return Ok(TrainReport { checkouts, resumed: true, ..told(empty, landing) });
     }
     let mut undone = Vec::new();
     let mut attempt = 1;
@@ -193,12 +198,12 @@ fn go(yard: &Yard<'_>, record: &mut Record<'_>) -> Result<Report, Error> {
         let before = yard.tip()?;
         undone.extend(judging::look_at_landed(yard, &before, record, &mut boarding)?);
         if yard.request.wish == Wish::Check {
-            return Ok(Report { before, undone, ..empty });
+            return Ok(TrainReport { before, undone, ..empty });
         }
         boarding.keep_named(yard)?;
         boarding.take_pieces(yard, &before)?;
         let (landing, judged) = decide(yard, &boarding, &before, record)?;
-        let report = Report { undone: undone.clone(), judged, ..told(empty.clone(), landing.clone()) };
+        let report = TrainReport { undone: undone.clone(), judged, ..told(empty.clone(), landing.clone()) };
         if landing.commit.is_none() {
             return Ok(report);
         }
@@ -208,7 +213,7 @@ fn go(yard: &Yard<'_>, record: &mut Record<'_>) -> Result<Report, Error> {
                 attempt += 1;
                 (yard.talk)(&format!("{} moved meanwhile: once more, on what is there now", yard.target));
             }
-            landed => return landed.map(|checkouts| Report { checkouts, ..report }),
+            landed => return landed.map(|checkouts| TrainReport { checkouts, ..report }),
         }
     }
 }
@@ -220,11 +225,11 @@ fn decide(
     before: &str,
     record: &mut Record<'_>,
 ) -> Result<(Landing, usize), Error> {
-    let boarded: Vec<Boarded> = boarding.plans.iter().map(Plan::boarded).collect();
+    let boarded: Vec<Boarded> = boarding.plans.iter().map(TrainPlan::boarded).collect();
     if !boarded.is_empty() {
         record.started(&yard.target, before, &boarded)?;
     }
-    let mut bench = Bench::new(yard, boarding, before)?;
+    let mut bench = TrainChecker::new(yard, boarding, before)?;
     let (settled, judged) = settle(yard, boarding, &mut bench, record)?;
     let tree = match bench.union(&settled.landing)? {
         Union::Clean(tree) if !settled.landing.is_empty() => tree,
@@ -240,8 +245,8 @@ fn decide(
     Ok((landing, judged))
 }
 
-fn told(report: Report, landing: Landing) -> Report {
-    Report {
+fn told(report: TrainReport, landing: Landing) -> TrainReport {
+    TrainReport {
         commit: landing.commit,
         before: landing.before,
         git_tree: landing.git_tree,
@@ -255,7 +260,7 @@ fn told(report: Report, landing: Landing) -> Report {
 fn settle(
     yard: &Yard<'_>,
     boarding: &Boarding,
-    bench: &mut Bench<'_>,
+    bench: &mut TrainChecker<'_>,
     record: &mut Record<'_>,
 ) -> Result<(Settled, usize), Error> {
     let cars = boarding.cars();
@@ -265,12 +270,12 @@ fn settle(
             return Err(Error::Interrupted);
         }
         match train::next(&cars, &answers) {
-            Next::Over(settled) => return Ok((settled, answers.seen.len())),
-            Next::Ask(Question::Merge(set)) => {
+            TrainStep::Over(settled) => return Ok((settled, answers.seen.len())),
+            TrainStep::Ask(TrainQuestion::Merge(set)) => {
                 let merged = bench.merge(&set)?;
                 answers.merged.insert(set, merged);
             }
-            Next::Ask(Question::Judge(set)) => {
+            TrainStep::Ask(TrainQuestion::Judge(set)) => {
                 let seen = bench.judge(&set, record)?;
                 answers.seen.insert(set, seen);
             }

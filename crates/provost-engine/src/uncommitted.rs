@@ -15,7 +15,7 @@ use provost_core::model::plan::Step;
 use provost_core::state::run::{Run, Stage};
 use provost_host::exec::environment;
 use provost_host::plans::plan_file;
-use provost_host::tree::{Base, Change, OwnFiles, Touches, Trees};
+use provost_host::tree::{Base, ChangeKind, OwnFiles, Touches, Trees};
 use provost_host::{git, tree};
 
 use crate::harness::Harness;
@@ -27,9 +27,9 @@ const NAMED: usize = 20;
 
 /// A file that differs from the base commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Uncommitted {
+pub struct UncommittedFile {
     pub path: String,
-    pub change: Change,
+    pub change: ChangeKind,
     pub whose: Whose,
     sha256: Option<String>,
 }
@@ -65,7 +65,7 @@ impl fmt::Display for Whose {
     }
 }
 
-impl fmt::Display for Uncommitted {
+impl fmt::Display for UncommittedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({}, {})", self.path, self.change.word(), self.whose)
     }
@@ -73,14 +73,14 @@ impl fmt::Display for Uncommitted {
 
 /// Files that are not in the base commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct UncommittedFiles {
     /// Inside `touches`: to be committed, stashed or included before approval.
-    pub inside: Vec<Uncommitted>,
+    pub inside: Vec<UncommittedFile>,
     /// Outside of `touches`: they take part in no check.
-    pub outside: Vec<Uncommitted>,
+    pub outside: Vec<UncommittedFile>,
 }
 
-impl Found {
+impl UncommittedFiles {
     /// Returns one line per file, for the person at the gate.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -103,13 +103,14 @@ impl Found {
     }
 
     pub fn included(&self) -> Vec<IncludedFile> {
-        let each = |file: &Uncommitted| IncludedFile { path: file.path.clone(), sha256: file.sha256.clone() };
+        let each =
+            |file: &UncommittedFile| IncludedFile { path: file.path.clone(), sha256: file.sha256.clone() };
         self.inside.iter().map(each).collect()
     }
 }
 
 /// Returns why a plan cannot be approved because of these files.
-pub(crate) fn refusal(files: &[Uncommitted]) -> String {
+pub(crate) fn refusal(files: &[UncommittedFile]) -> String {
     let (count, are) = match files.len() {
         1 => ("1 file".to_owned(), "is"),
         many => (format!("{many} files"), "are"),
@@ -121,7 +122,7 @@ pub(crate) fn refusal(files: &[Uncommitted]) -> String {
 }
 
 /// Returns what a person can do about them.
-pub fn ways_out(files: &[Uncommitted], branch: Option<&str>) -> String {
+pub fn ways_out(files: &[UncommittedFile], branch: Option<&str>) -> String {
     let mut plans: Vec<&str> = files.iter().filter_map(|file| file.whose.done_plan()).collect();
     plans.sort_unstable();
     plans.dedup();
@@ -138,7 +139,7 @@ pub fn ways_out(files: &[Uncommitted], branch: Option<&str>) -> String {
     )
 }
 
-fn named(files: &[Uncommitted]) -> Vec<String> {
+fn named(files: &[UncommittedFile]) -> Vec<String> {
     let more = files.len().saturating_sub(NAMED);
     let first = files.iter().take(NAMED).map(ToString::to_string);
     first.chain((more > 0).then(|| format!("and {more} more"))).collect()
@@ -146,8 +147,10 @@ fn named(files: &[Uncommitted]) -> Vec<String> {
 
 /// Returns the differences between the workspace and the base commit of the run. Empty if there is no commit,
 /// or if the workspace was made for the plan.
-pub fn look(harness: &Harness, run: &Run) -> Result<Found, Error> {
-    let (Some(commit), None) = (&run.binding.base, &harness.carrying) else { return Ok(Found::default()) };
+pub fn look(harness: &Harness, run: &Run) -> Result<UncommittedFiles, Error> {
+    let (Some(commit), None) = (&run.binding.base, &harness.carrying) else {
+        return Ok(UncommittedFiles::default());
+    };
     let workspace = &harness.place().workspace;
     let differing = tree::uncommitted(workspace, commit).map_err(environment::Error::from)?;
     let all = [String::from("**")];
@@ -155,12 +158,12 @@ pub fn look(harness: &Harness, run: &Run) -> Result<Found, Error> {
         Some(globs) => globs.iter().map(|glob| glob.value.clone()).collect(),
         None => all.to_vec(),
     };
-    let Ok(touches) = Touches::new(&globs) else { return Ok(Found::default()) };
+    let Ok(touches) = Touches::new(&globs) else { return Ok(UncommittedFiles::default()) };
     let own = OwnFiles::of(workspace, &harness.own_files());
-    let mut found = Found::default();
+    let mut found = UncommittedFiles::default();
     let known = Known::of(harness, run, !differing.is_empty())?;
     for file in differing {
-        let tree::Uncommitted { path, change, size } = file;
+        let tree::DifferingFile { path, change, size } = file;
         let is_cache = |cache: &String| Path::new(&path).starts_with(cache);
         if own.leaves_out(path.as_bytes(), &touches) || harness.config().verify.caches.iter().any(is_cache) {
             continue;
@@ -174,7 +177,7 @@ pub fn look(harness: &Harness, run: &Run) -> Result<Found, Error> {
             continue;
         }
         let whose = known.whose(&path, &sha256);
-        let file = Uncommitted { path, change, whose, sha256 };
+        let file = UncommittedFile { path, change, whose, sha256 };
         if is_inside { found.inside.push(file) } else { found.outside.push(file) }
     }
     Ok(found)
@@ -249,7 +252,7 @@ impl Known {
 
 impl Harness {
     /// Returns the differences between the workspace and the base commit, for the person at the gate.
-    pub fn uncommitted(&self, run: &Run) -> Result<Found, Error> {
+    pub fn uncommitted(&self, run: &Run) -> Result<UncommittedFiles, Error> {
         look(self, run)
     }
 

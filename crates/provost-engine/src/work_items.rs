@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use provost_core::fleet::work_item::Item;
+use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::{Head, Sealed};
 use provost_core::model::event::Event;
 use provost_core::model::plan::StepNumber;
@@ -25,16 +25,16 @@ use provost_core::rules::recover::recipe::Recipes;
 use provost_core::rules::schedule::{Action, InHand};
 use provost_core::state::run::{Run, Stage};
 use provost_host::config::Demand;
-use provost_host::exec::environment::{self, Estate};
+use provost_host::exec::environment::{self, RunPaths};
 use provost_host::sandbox;
 use provost_host::sandbox::Attestation;
 use provost_store::{Effect, Error as StoreError, Fence, Holder};
 
-use crate::drive::{Drive, Next, Rest};
+use crate::drive::{Continues, Drive, Rest};
 use crate::harness::Harness;
-use crate::subplan::Carrier;
+use crate::subplan::SubplanRunner;
 use crate::worker::Worker;
-use crate::world::{Said, World};
+use crate::world::{TaskOutcome, World};
 use crate::{Error, drive, plan_context};
 
 /// Validity of a self-test.
@@ -43,14 +43,14 @@ const GOOD_FOR: Duration = Duration::from_secs(300);
 const JOBS: usize = 1;
 
 /// Returns the effects to write with a decision: the offered items, and the time of the next tick.
-pub type Offer<'a> = dyn FnMut(&Run, &[Item], Option<Timestamp>) -> Vec<Effect> + 'a;
+pub type OfferEffects<'a> = dyn FnMut(&Run, &[WorkItem], Option<Timestamp>) -> Vec<Effect> + 'a;
 
 /// Returns the items of a plan that were offered and are not done; `None` if this is unknown.
-pub type Known<'a> = dyn Fn() -> Option<Vec<Item>> + 'a;
+pub type OpenItems<'a> = dyn Fn() -> Option<Vec<WorkItem>> + 'a;
 
 /// Result of a scheduling pass over a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum PassResult {
     /// The due items were offered.
     Offered,
     /// Nothing is due, or a process works on it and will report.
@@ -66,7 +66,7 @@ pub enum Turn {
 
 /// Result of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Carried {
+pub enum ItemResult {
     Done,
     /// It was no longer due.
     PassedOver,
@@ -78,13 +78,13 @@ pub enum Carried {
 
 /// An item to perform: who may take it, and what follows from it.
 pub(crate) struct Share<'a> {
-    item: Item,
+    item: WorkItem,
     /// Takes the item for the holder of this lease. Called after the lease is taken and before anything
     /// starts.
     claim: &'a dyn Fn(&Fence) -> bool,
     effects: &'a [Effect],
-    next: Option<&'a dyn Next>,
-    carried: Cell<Carried>,
+    next: Option<&'a dyn Continues>,
+    carried: Cell<ItemResult>,
 }
 
 impl Share<'_> {
@@ -102,10 +102,12 @@ impl Share<'_> {
     /// for.
     pub(crate) fn given_back(&self, run: &Run) -> Result<Vec<Event>, Error> {
         match self.item {
-            Item::Attempt { step, attempt } | Item::TakeUp { step, attempt } => {
+            WorkItem::Attempt { step, attempt } | WorkItem::TakeUp { step, attempt } => {
                 Ok(decide::harness(run, HarnessCommand::AttemptInterrupted { step, attempt })?)
             }
-            Item::Attest | Item::Judge { .. } | Item::JudgeLost { .. } | Item::End => Ok(Vec::new()),
+            WorkItem::Attest | WorkItem::Judge { .. } | WorkItem::JudgeLost { .. } | WorkItem::End => {
+                Ok(Vec::new())
+            }
         }
     }
 }
@@ -114,27 +116,27 @@ impl Harness {
     /// Schedules the plan and offers the next items. `in_hand` returns the items that were offered and are
     /// not done. It is called while the lease is held, so that no process can offer or take one meanwhile;
     /// older knowledge could count an item as lost that another process has just taken.
-    pub fn turn(&self, in_hand: &Known<'_>, offer: &mut Offer<'_>) -> Result<Turn, Error> {
+    pub fn turn(&self, in_hand: &OpenItems<'_>, offer: &mut OfferEffects<'_>) -> Result<PassResult, Error> {
         let run = self.genuine()?;
         if !matches!(run.stage, Stage::Approved | Stage::InProgress) {
-            return Ok(Turn::Idle);
+            return Ok(PassResult::Idle);
         }
         match self.ready_to_drive(&run) {
             // The plan is scheduled again later; the other plan may be done by then.
-            Err(Error::Refused(Refusal::DependsOn { .. })) => return Ok(Turn::Busy),
+            Err(Error::Refused(Refusal::DependsOn { .. })) => return Ok(PassResult::Busy),
             ready => ready?,
         }
         let name = format!("plan {}", self.id());
         let lease = match self.log().lease(&name, &Holder::here(name.clone(), plan_context::now())) {
             Err(StoreError::LeaseHeld { .. }) => {
                 let is_given = in_hand().is_some_and(|items| items.len() >= JOBS);
-                return Ok(if is_given { Turn::Idle } else { Turn::Busy });
+                return Ok(if is_given { PassResult::Idle } else { PassResult::Busy });
             }
             taken => taken?,
         };
-        let Some(in_hand) = in_hand() else { return Ok(Turn::Busy) };
+        let Some(in_hand) = in_hand() else { return Ok(PassResult::Busy) };
         if in_hand.len() >= JOBS {
-            return Ok(Turn::Idle);
+            return Ok(PassResult::Idle);
         }
         let (mut run, mut head) = drive::retell(self.log(), self.id(), &mut |_, _, _| {})?;
         while let Some(step) = self.plan_goes_on(&run) {
@@ -144,9 +146,10 @@ impl Harness {
         }
         let mut offered = false;
         let mut effects = |run: &Run, begun: &[Action], wake: Option<Timestamp>| {
-            let mut items: Vec<Item> = begun.iter().filter_map(|action| Item::of(run, *action)).collect();
+            let mut items: Vec<WorkItem> =
+                begun.iter().filter_map(|action| WorkItem::of(run, *action)).collect();
             if run.isolation.is_none() && items.is_empty() {
-                items.push(Item::Attest);
+                items.push(WorkItem::Attest);
             }
             offered |= !items.is_empty();
             offer(run, &items, wake)
@@ -154,7 +157,7 @@ impl Harness {
         if run.isolation.is_none() {
             let effects = effects(&run, &[], None);
             self.append_with(&mut run, &[], Some(lease.fence()), &effects)?;
-            return Ok(Turn::Offered);
+            return Ok(PassResult::Offered);
         }
         let mut known = InHand::default();
         in_hand.iter().filter_map(|item| item.action()).for_each(|action| known.take(action));
@@ -167,10 +170,10 @@ impl Harness {
             watch: &mut |_: &Run, _: &Sealed, _: &Event| {},
         };
         Ok(match drive.announce(run, head, known, &mut effects)? {
-            None => Turn::Moved,
-            Some((_, Rest::LawChanged(_))) => Turn::LawChanged,
-            Some(_) if offered => Turn::Offered,
-            Some(_) => Turn::Idle,
+            None => PassResult::Moved,
+            Some((_, Rest::LawChanged(_))) => PassResult::LawChanged,
+            Some(_) if offered => PassResult::Offered,
+            Some(_) => PassResult::Idle,
         })
     }
 
@@ -178,18 +181,18 @@ impl Harness {
     /// `next` whether to continue with what follows.
     pub fn carry_out_item(
         &self,
-        item: Item,
+        item: WorkItem,
         claim: &dyn Fn(&Fence) -> bool,
         effects: &[Effect],
-        next: Option<&dyn Next>,
-    ) -> Result<Carried, Error> {
-        let share = Share { item, claim, effects, next, carried: Cell::new(Carried::Done) };
+        next: Option<&dyn Continues>,
+    ) -> Result<ItemResult, Error> {
+        let share = Share { item, claim, effects, next, carried: Cell::new(ItemResult::Done) };
         let (run, rest) = self.drive_for(&Worker::Share(&share), &mut |_, _, _| {})?;
-        if let (Some(carrying), Item::End, Stage::Done) = (&self.carrying, item, run.stage) {
+        if let (Some(carrying), WorkItem::End, Stage::Done) = (&self.carrying, item, run.stage) {
             carrying.forget(self, &run);
         }
         match rest {
-            Rest::LawChanged(_) => Ok(Carried::LawChanged),
+            Rest::LawChanged(_) => Ok(ItemResult::LawChanged),
             _ => Ok(share.carried.into_inner()),
         }
     }
@@ -199,18 +202,18 @@ impl Harness {
         let mut run = self.genuine()?;
         self.can_see_the_work(&run)?;
         // Fetch before claiming, so that an item whose trees are unavailable is offered again.
-        let needs_trees = !matches!(share.item, Item::Attest | Item::End);
+        let needs_trees = !matches!(share.item, WorkItem::Attest | WorkItem::End);
         if let Some(carrying) = self.carrying.as_ref().filter(|_| needs_trees) {
             carrying.bring(self, &run)?;
         }
         if !(share.claim)(fence) {
-            share.carried.set(Carried::Taken);
+            share.carried.set(ItemResult::Taken);
             return Ok(Some(run));
         }
-        if share.item == Item::Attest || share.item.due(&run, plan_context::now()).is_some() {
+        if share.item == WorkItem::Attest || share.item.due(&run, plan_context::now()).is_some() {
             return Ok(None);
         }
-        share.carried.set(Carried::PassedOver);
+        share.carried.set(ItemResult::PassedOver);
         self.append_with(&mut run, &[], Some(fence), share.effects)?;
         Ok(Some(run))
     }
@@ -221,11 +224,11 @@ impl Harness {
     }
 }
 
-type Attested = (Option<sandbox::Offer>, Attestation);
+type Attested = (Option<sandbox::SandboxFeatures>, Attestation);
 
 /// Returns the attested isolation, from a new self-test or a recent one. A process that performs many items
 /// of a plan tests itself as often as one that runs the plan as a whole.
-pub(crate) fn attest(demand: Demand, estate: &Estate<'_>, plan: &Path) -> Result<Attested, Error> {
+pub(crate) fn attest(demand: Demand, estate: &RunPaths<'_>, plan: &Path) -> Result<Attested, Error> {
     static SEEN: Mutex<BTreeMap<PathBuf, (Instant, Demand, Attested)>> = Mutex::new(BTreeMap::new());
     let seen = || SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((at, wanted, attested)) = seen().get(plan)
@@ -269,7 +272,7 @@ impl World for Overseer<'_> {
     }
 
     fn held_up(&self, run: &Run, step: StepNumber) -> Option<String> {
-        Carrier::held_up(self.harness, run.carried_by(step)?)
+        SubplanRunner::held_up(self.harness, run.carried_by(step)?)
     }
 
     fn interrupted(&self) -> bool {
@@ -282,7 +285,7 @@ impl World for Overseer<'_> {
 
     fn order(&self, _run: &Run, _action: Action) {}
 
-    fn perform(&self, _order: ()) -> Vec<Said> {
+    fn perform(&self, _order: ()) -> Vec<TaskOutcome> {
         Vec::new()
     }
 }

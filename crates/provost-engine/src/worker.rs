@@ -15,7 +15,7 @@ use provost_store::Holder;
 use crate::drive::Rest;
 use crate::harness::Harness;
 use crate::work_items::Share;
-use crate::world::Said;
+use crate::world::TaskOutcome;
 use crate::{Error, plan_context};
 
 /// Time a session waits for the process that holds its plan or its workspace.
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(15 * 60);
 const MOMENT: Duration = Duration::from_secs(2);
 
 /// Returns what a session reports, given the current state.
-pub(crate) type Words<'a> = dyn Fn(&Run) -> Result<Vec<Said>, Refusal> + 'a;
+pub(crate) type Words<'a> = dyn Fn(&Run) -> Result<Vec<TaskOutcome>, Refusal> + 'a;
 pub(crate) type Told<'a> = dyn FnMut(&Run, &Sealed, &Event) + 'a;
 type GoOn<'a> = dyn for<'t> FnMut(Run, &'t mut Told<'t>) -> Driven + 'a;
 pub(crate) type Driven = Result<(Run, Rest), Error>;
@@ -106,9 +106,9 @@ impl Harness {
     }
 }
 
-fn decided(run: &Run, said: Said) -> Result<Vec<Event>, Refusal> {
+fn decided(run: &Run, said: TaskOutcome) -> Result<Vec<Event>, Refusal> {
     match said {
-        Said::Agent(command) => decide::agent(run, command),
-        Said::Harness(command) => decide::harness(run, command),
+        TaskOutcome::Agent(command) => decide::agent(run, command),
+        TaskOutcome::Harness(command) => decide::harness(run, command),
     }
 }

@@ -8,29 +8,29 @@ use std::time::Duration;
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::Stream;
 use provost_core::model::timestamp::Timestamp;
-use provost_host::process::{How, Keep, Spawn};
+use provost_host::process::{How, KeptBytes, Spawn};
 use provost_host::tree::Trees;
-use provost_host::worktree::{Records, Wanted};
+use provost_host::worktree::{Records, WorktreeRequest};
 use provost_host::{config, git, process, worktree};
 
-use crate::harness::{Access, Harness, Settings};
+use crate::harness::{Access, EngineSettings, Harness};
 use crate::plan_registry::Here;
 use crate::{Error, commit, harness, plan_context};
 
-pub use provost_host::worktree::{Fate, Found, Note, Spawned};
+pub use provost_host::worktree::{Fate, ListedWorktree, Note, Spawned};
 
 const GRACE: Duration = Duration::from_secs(2);
 /// Maximum length of a setup's output that is kept to explain a failure.
 const SAID: usize = 2000;
 
 /// Returns the configured commands that set up a new worktree.
-pub fn setup(settings: &Settings) -> Result<Vec<String>, Error> {
+pub fn setup(settings: &EngineSettings) -> Result<Vec<String>, Error> {
     Ok(config::find(Here::of(&settings.cwd).workspace())?.worktrees.setup)
 }
 
 /// Makes a branch, a worktree and a marker for a plan. With `set_up` runs the configured commands in it and
 /// passes their output to `tell` line by line.
-pub fn spawn(settings: Settings, set_up: bool, tell: &mut dyn FnMut(&str)) -> Result<Spawned, Error> {
+pub fn spawn(settings: EngineSettings, set_up: bool, tell: &mut dyn FnMut(&str)) -> Result<Spawned, Error> {
     let (stop, environment) = (settings.stop.clone(), settings.environment.clone());
     let harness = Harness::open(settings, Access::Write)?;
     harness.only_people()?;
@@ -42,7 +42,7 @@ pub fn spawn(settings: Settings, set_up: bool, tell: &mut dyn FnMut(&str)) -> Re
     let base = base.ok_or_else(|| worktree::Error::NoCommit(place.workspace.clone()))?;
     let top = top(&place.workspace);
     let settings = &harness.config().worktrees;
-    let wanted = Wanted {
+    let wanted = WorktreeRequest {
         trees: &trees(harness.state(), &top)?,
         records: &Records::new(harness.state()),
         workspace: &top,
@@ -81,7 +81,7 @@ fn run_in(
         stdin: b"",
         deadline,
         grace: GRACE,
-        keep: Keep { head: 0, tail: SAID },
+        keep: KeptBytes { head: 0, tail: SAID },
         tag: &tag,
         stop: Some(stop),
         tee: Some(&mut tee),
@@ -112,19 +112,20 @@ fn trees(state: &Path, top: &Path) -> Result<Trees, Error> {
 }
 
 /// Returns all worktrees of the repository besides its main checkout.
-pub fn list(settings: &Settings) -> Vec<Found> {
+pub fn list(settings: &EngineSettings) -> Vec<ListedWorktree> {
     worktree::list(Here::of(&settings.cwd).workspace(), &records(settings))
 }
 
 /// Returns the records in the state folder of the worktrees that provost made.
-pub fn records(settings: &Settings) -> Records {
+pub fn records(settings: &EngineSettings) -> Records {
     Records::new(&std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone()))
 }
 
 /// Returns the worktrees of a plan, newest attempt last.
-pub fn of_plan(settings: &Settings, name: &str) -> Vec<Found> {
-    let is_of = |found: &Found| found.note.as_ref().is_some_and(|note| note.plan == name && note.finished);
-    let mut found: Vec<Found> = list(settings).into_iter().filter(is_of).collect();
+pub fn of_plan(settings: &EngineSettings, name: &str) -> Vec<ListedWorktree> {
+    let is_of =
+        |found: &ListedWorktree| found.note.as_ref().is_some_and(|note| note.plan == name && note.finished);
+    let mut found: Vec<ListedWorktree> = list(settings).into_iter().filter(is_of).collect();
     found.sort_by_key(|found| found.note.as_ref().map(|note| note.attempt));
     found
 }
@@ -135,7 +136,7 @@ pub fn since(note: &Note) -> Timestamp {
 }
 
 /// Returns for each worktree whether it would be removed or kept.
-pub fn fates(settings: &Settings) -> Result<Vec<(Found, Fate)>, Error> {
+pub fn fates(settings: &EngineSettings) -> Result<Vec<(ListedWorktree, Fate)>, Error> {
     let all = list(settings);
     if all.is_empty() {
         return Ok(Vec::new());
@@ -145,7 +146,7 @@ pub fn fates(settings: &Settings) -> Result<Vec<(Found, Fate)>, Error> {
 }
 
 /// Removes a worktree, if that is allowed.
-pub fn prune(settings: &Settings, found: &Found) -> Result<(), Error> {
+pub fn prune(settings: &EngineSettings, found: &ListedWorktree) -> Result<(), Error> {
     let keeper = Keeper::new(settings)?;
     let is_busy = |folder: &Path| keeper.is_busy(folder);
     Ok(worktree::prune(&keeper.trees, &keeper.top, found, &records(settings), &is_busy)?)
@@ -158,13 +159,13 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn new(settings: &Settings) -> Result<Self, Error> {
+    fn new(settings: &EngineSettings) -> Result<Self, Error> {
         let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
         let top = top(Here::of(&settings.cwd).workspace());
         Ok(Self { trees: trees(&state, &top)?, log: harness::open_log(&state)?, top })
     }
 
-    fn fate(&self, found: &Found) -> Fate {
+    fn fate(&self, found: &ListedWorktree) -> Fate {
         worktree::fate(&self.trees, &self.top, found, &|folder| self.is_busy(folder))
     }
 
@@ -181,7 +182,7 @@ pub fn branch_of(plan: &Path) -> String {
 }
 
 /// Returns how many lines the branch of each plan file changes; `None` for a plan without a branch.
-pub fn sizes(settings: &Settings, plans: &[&Path]) -> Vec<Option<u64>> {
+pub fn sizes(settings: &EngineSettings, plans: &[&Path]) -> Vec<Option<u64>> {
     let workspace = Here::of(&settings.cwd).workspace().to_owned();
     let commits: Vec<Option<String>> =
         plans.iter().map(|plan| git::find(&workspace, &format!("refs/heads/{}", branch_of(plan)))).collect();

@@ -64,13 +64,13 @@ pub trait World: Sync {
     fn order(&self, run: &Run, action: Action) -> Self::Order;
 
     /// Performs a task; returns when it is done.
-    fn perform(&self, order: Self::Order) -> Vec<Said>;
+    fn perform(&self, order: Self::Order) -> Vec<TaskOutcome>;
 }
 
 /// Outcome of a task. The variant says who reports it: the agent or provost.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "a deed brings a handful, and they are gone with it")]
-pub enum Said {
+pub enum TaskOutcome {
     Agent(AgentCommand),
     Harness(HarnessCommand),
 }

@@ -10,14 +10,16 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use provost_core::model::event::{AttemptEnd, Outside, Post};
+use provost_core::model::event::{AttemptEnd, OutsidePath, TopicPost};
 use provost_core::model::plan::{StepNumber, Stream};
 use provost_core::model::usage::Usage;
 use provost_core::model::verdict::Excerpt;
 
 use crate::config::Speaks;
-use crate::process::{Bounds, Ended, How, Keep, NotStarted, Output, Spawn, Survivor};
-use crate::sandbox::{AgentFence, CommandLine, Confines, HomeSeen, Needs, Offer, Outlet, find_program};
+use crate::process::{Bounds, How, KeptBytes, NotStarted, Output, ProcessEnd, Spawn, Survivor};
+use crate::sandbox::{
+    AgentFence, AgentPaths, CommandLine, Confines, HomeSeen, Outlet, SandboxFeatures, find_program,
+};
 use crate::{Interrupted, process, sandbox};
 
 pub mod acp;
@@ -31,11 +33,11 @@ pub mod outbox;
 pub mod report;
 pub mod scripted;
 
-pub use item::{Item, Saying};
+pub use item::{Saying, StepTools};
 
 pub(crate) use item::server as served;
 
-use report::{Heard, Reader, believable, is_session, micro};
+use report::{ParsedReport, Reader, believable, is_session, micro};
 
 /// The environment variable that names the folder into which an agent writes its topics.
 pub const TOPICS: &str = "PROVOST_TOPICS";
@@ -43,16 +45,16 @@ pub const TOPICS: &str = "PROVOST_TOPICS";
 /// Longest report that is kept, in bytes; provost cuts a longer one in the middle.
 const REPORT: usize = 64 * 1024;
 const STDERR: usize = 8 * 1024;
-const KEEP: Keep = Keep { head: REPORT / 2, tail: REPORT / 2 };
+const KEEP: KeptBytes = KeptBytes { head: REPORT / 2, tail: REPORT / 2 };
 /// Time that an agent has between the request to end and the kill, to save its session and stop its
 /// children.
 const GRACE: Duration = Duration::from_secs(5);
 /// Exit code of the sandbox forwarder if it could not execute the agent's program.
 const NOT_STARTED: i32 = 70;
 
-pub trait Agent: Send + Sync {
+pub trait AgentDriver: Send + Sync {
     /// Gives the work to the agent and waits until its process has ended.
-    fn attempt(&self, work: &Work<'_>) -> Result<Attempt, Interrupted>;
+    fn attempt(&self, work: &AttemptInput<'_>) -> Result<AttemptReport, Interrupted>;
 
     /// Returns whether the agent has a client that keeps its configuration and conversations in a folder.
     fn has_client(&self) -> bool {
@@ -65,7 +67,7 @@ pub type Ear<'a> = &'a (dyn Fn(&[u8]) + Sync + 'a);
 
 /// One attempt at a step, as the driver gets it.
 #[derive(Clone, Copy)]
-pub struct Work<'a> {
+pub struct AttemptInput<'a> {
     pub prompt: &'a str,
     pub workspace: &'a Path,
     pub step: StepNumber,
@@ -96,7 +98,7 @@ pub struct Outbox<'a> {
     pub folder: &'a Path,
     pub topics: &'a [String],
     /// Data for the agent's tools, if the agent has such tools.
-    pub item: Option<&'a Item>,
+    pub item: Option<&'a StepTools>,
 }
 
 /// A conversation to continue, and the next prompt in it. If the agent cannot continue it, the driver
@@ -112,14 +114,14 @@ pub struct Resume<'a> {
 /// The sandbox around an agent.
 #[derive(Clone, Copy)]
 pub enum Behind<'a> {
-    Bubblewrap(&'a Offer, AgentFence<'a>),
+    Bubblewrap(&'a SandboxFeatures, AgentFence<'a>),
     /// The second field holds variables that replace those of the environment.
     Confines(&'a Confines<'a>, &'a [(OsString, OsString)]),
 }
 
 /// How an attempt ended. provost keeps and shows it; it decides nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attempt {
+pub struct AttemptReport {
     pub end: AttemptEnd,
     pub report: String,
     pub stderr: Excerpt,
@@ -132,16 +134,16 @@ pub struct Attempt {
     /// The conversation, if it ended well and can be continued.
     pub session: Option<String>,
     /// Texts that the agent published to topics.
-    pub published: Vec<Post>,
+    pub published: Vec<TopicPost>,
     /// The agent's statement about its step, made with its tools.
     pub said: Option<Saying>,
     /// Changes that the agent made to its own plan during the attempt.
     pub rewrites: Vec<String>,
     /// Paths that the agent may not write and that differ after the attempt.
-    pub outside: Vec<Outside>,
+    pub outside: Vec<OutsidePath>,
 }
 
-impl Attempt {
+impl AttemptReport {
     pub(crate) fn not_started(error: &dyn std::error::Error) -> Self {
         let reason = match error.source() {
             Some(source) => format!("{error}: {source}"),
@@ -176,13 +178,13 @@ struct Launch<'a> {
 /// An agent's program that has ended.
 struct Over {
     end: AttemptEnd,
-    ended: Ended,
+    ended: ProcessEnd,
     notes: Vec<String>,
 }
 
 impl Over {
-    fn attempt(self, report: String, usage: Usage) -> Attempt {
-        Attempt {
+    fn attempt(self, report: String, usage: Usage) -> AttemptReport {
+        AttemptReport {
             end: self.end,
             report,
             stderr: self.ended.stderr.excerpt(STDERR),
@@ -200,7 +202,12 @@ impl Over {
 }
 
 /// Starts an agent's program and reads its output. Writes `stdin` to its stdin and then closes it.
-fn start(launch: Launch<'_>, stdin: &[u8], speaks: Speaks, work: &Work<'_>) -> Result<Attempt, Interrupted> {
+fn start(
+    launch: Launch<'_>,
+    stdin: &[u8],
+    speaks: Speaks,
+    work: &AttemptInput<'_>,
+) -> Result<AttemptReport, Interrupted> {
     let mut reader = Reader::new(speaks);
     let mut listen = |stream: Stream, bytes: &[u8]| {
         if stream == Stream::Stdout {
@@ -226,7 +233,7 @@ fn start(launch: Launch<'_>, stdin: &[u8], speaks: Speaks, work: &Work<'_>) -> R
         Some(failure) => failed(attempt, &failure),
         // A conversation that did not end well is not continued.
         None if attempt.end == (AttemptEnd::Exited { exit_code: 0 }) => {
-            Attempt { session: heard.session, ..attempt }
+            AttemptReport { session: heard.session, ..attempt }
         }
         None => attempt,
     })
@@ -236,10 +243,10 @@ fn start(launch: Launch<'_>, stdin: &[u8], speaks: Speaks, work: &Work<'_>) -> R
 /// it needs the keys in there. `attend` runs the process until it has ended.
 fn carry_out(
     launch: Launch<'_>,
-    work: &Work<'_>,
-    attend: impl FnOnce(Spawn<'_>) -> Result<Ended, NotStarted>,
-) -> Result<Result<Over, Box<Attempt>>, Interrupted> {
-    let not_started = |error: &dyn std::error::Error| Ok(Err(Box::new(Attempt::not_started(error))));
+    work: &AttemptInput<'_>,
+    attend: impl FnOnce(Spawn<'_>) -> Result<ProcessEnd, NotStarted>,
+) -> Result<Result<Over, Box<AttemptReport>>, Interrupted> {
+    let not_started = |error: &dyn std::error::Error| Ok(Err(Box::new(AttemptReport::not_started(error))));
     let Launch { program, args, env: own } = launch;
     let mut env: Vec<_> =
         environment(work).into_iter().filter(|(name, _)| !own.iter().any(|(set, _)| set == name)).collect();
@@ -310,7 +317,7 @@ fn carry_out(
 }
 
 /// Returns the agent's last message, or its output if the client reports no message.
-fn words(heard: &Heard, printed: String) -> String {
+fn words(heard: &ParsedReport, printed: String) -> String {
     match (&heard.report, heard.last_line_is_ours) {
         (Some(report), _) => shown(report),
         (None, true) => printed.trim_end().rsplit_once('\n').map_or("", |(before, _)| before).to_owned(),
@@ -324,7 +331,7 @@ fn shown(text: &str) -> String {
 }
 
 /// Turns an attempt into a failed one. Some clients exit with 0 although the model's API rejected them.
-fn failed(attempt: Attempt, failure: &str) -> Attempt {
+fn failed(attempt: AttemptReport, failure: &str) -> AttemptReport {
     let mut attempt = attempt;
     let failure = shown(failure);
     if attempt.end == (AttemptEnd::Exited { exit_code: 0 }) {
@@ -350,13 +357,13 @@ fn about(home: HomeSeen) -> Option<&'static str> {
 }
 
 /// Returns the user's environment without provost's own variables.
-pub(crate) fn environment(work: &Work<'_>) -> Vec<(OsString, OsString)> {
+pub(crate) fn environment(work: &AttemptInput<'_>) -> Vec<(OsString, OsString)> {
     work.environment.iter().filter(|(name, _)| !is_ours(name)).cloned().collect()
 }
 
 /// Returns the reason if the sandbox forwarder could not execute the agent's program. It then prints the
 /// reason and exits with `NOT_STARTED`.
-fn not_started_behind_portal(is_behind_portal: bool, how: How, ended: &Ended) -> Option<String> {
+fn not_started_behind_portal(is_behind_portal: bool, how: How, ended: &ProcessEnd) -> Option<String> {
     let text = String::from_utf8_lossy(&ended.stderr.head);
     let (_, said) = text.trim().strip_prefix("error: cannot start the agent")?.split_once("because: ")?;
     let is_portals = is_behind_portal && how == How::Exited(NOT_STARTED) && !said.contains('\n');
@@ -369,15 +376,15 @@ fn needs(
     program: &OsString,
     args: &[OsString],
     environment: &[(OsString, OsString)],
-    work: &Work<'_>,
-) -> Needs {
+    work: &AttemptInput<'_>,
+) -> AgentPaths {
     let prompts = [Some(work.prompt), work.resume.map(|resume| resume.prompt)];
     let has_prompt = |arg: &OsString| {
         let text = arg.to_string_lossy();
         prompts.iter().flatten().any(|prompt| !prompt.is_empty() && text.contains(prompt))
     };
     let args: Vec<OsString> = args.iter().filter(|arg| !has_prompt(arg)).cloned().collect();
-    Needs::from_command(&CommandLine { program, args: &args, folder: work.workspace, environment })
+    AgentPaths::from_command(&CommandLine { program, args: &args, folder: work.workspace, environment })
 }
 
 /// Returns whether the variable configures provost; agents do not get such variables.

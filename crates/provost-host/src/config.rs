@@ -31,16 +31,16 @@ use std::time::Duration;
 use provost_core::model::run_policy::Quorum;
 use provost_core::rules::recover::recipe::Recipes;
 
-pub use builtin::Builtin;
+pub use builtin::BuiltinConfig;
 pub use choices::{Client, Permissions, Speaks};
-pub use consult::{Judging, Planning};
+pub use consult::{JudgeConfig, PlannerConfig};
 pub use folders::Folders;
-pub use gate::{Gate, check_digest, digest};
+pub use gate::{GateConfig, check_digest, digest};
 pub use hook::Hook;
-pub use mcp::{Mcp, SessionGate};
-pub use metering::Metering;
-pub use money::Budget;
-pub use notify::{Notify, Webhook};
+pub use mcp::{McpConfig, SessionGate};
+pub use metering::MeteringConfig;
+pub use money::DefaultBudgets;
+pub use notify::{Notify, WebhookConfig};
 pub use provision::{KNOWN, Provision, Supply};
 pub use reading::Wrong;
 pub use role::{Driver, Role};
@@ -49,7 +49,7 @@ pub use worktrees::Worktrees;
 
 use reading::{Section, Text};
 
-use crate::egress::prices::Own;
+use crate::egress::prices::ModelPrices;
 use crate::git;
 use crate::plans::plan_file;
 use crate::plans::trust::{self, Untrusted};
@@ -69,26 +69,26 @@ pub struct Config {
     /// The file that was read; `None` if no file was found.
     pub path: Option<PathBuf>,
     pub agents: BTreeMap<String, Role>,
-    pub gate: Gate,
+    pub gate: GateConfig,
     /// Named commands that plans may use as checks.
     pub checks: BTreeMap<String, String>,
     pub verify: Verify,
     pub run: RunLimits,
-    pub plans: Plans,
+    pub plans: PlansConfig,
     pub proof: Proof,
     /// Recovery rules for failures: those of the file and the built-in ones.
     pub recipes: Recipes,
     pub notify: Notify,
-    pub budget: Budget,
+    pub budget: DefaultBudgets,
     /// Prices of tokens, which take precedence over the built-in list.
-    pub prices: Own,
+    pub prices: ModelPrices,
     pub hook: Hook,
-    pub mcp: Mcp,
+    pub mcp: McpConfig,
     pub store: Store,
     /// The role that drafts plans.
-    pub plan: Planning,
+    pub plan: PlannerConfig,
     /// The role that judges contracts with a rubric.
-    pub judge: Judging,
+    pub judge: JudgeConfig,
     /// Settings for worktrees of plans.
     pub worktrees: Worktrees,
 }
@@ -115,14 +115,14 @@ impl RunLimits {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plans {
+pub struct PlansConfig {
     /// Folder of the plans: relative to the top of the repository, or an absolute path.
     pub folder: PathBuf,
     /// How long a lease on a plan of a shared folder lasts without renewal.
     pub lease: Duration,
 }
 
-impl Plans {
+impl PlansConfig {
     /// Returns whether other machines may work on the same plans.
     pub fn is_shared(&self) -> bool {
         self.folder.is_absolute() || self.folder.starts_with("..")
@@ -151,7 +151,7 @@ impl Default for Config {
             path: None,
             agents: BTreeMap::new(),
             checks: BTreeMap::new(),
-            gate: Gate { quorum: Quorum::default(), remind_after: None, policies: BTreeMap::new() },
+            gate: GateConfig { quorum: Quorum::default(), remind_after: None, policies: BTreeMap::new() },
             verify: Verify {
                 isolation: Demand::Auto,
                 require_red: false,
@@ -173,17 +173,17 @@ impl Default for Config {
                 memory: None,
                 processes: 4096,
             },
-            plans: Plans { folder: PathBuf::from(plan_file::FOLDER), lease: Duration::from_secs(60) },
+            plans: PlansConfig { folder: PathBuf::from(plan_file::FOLDER), lease: Duration::from_secs(60) },
             proof: Proof { ssh_key: None },
             recipes: Recipes::default(),
             notify: Notify::default(),
-            budget: Budget::default(),
-            prices: Own::new(),
+            budget: DefaultBudgets::default(),
+            prices: ModelPrices::new(),
             hook: Hook::default(),
-            mcp: Mcp::default(),
+            mcp: McpConfig::default(),
             store: Store::Sqlite,
-            plan: Planning::default(),
-            judge: Judging::default(),
+            plan: PlannerConfig::default(),
+            judge: JudgeConfig::default(),
             worktrees: Worktrees::default(),
         }
     }
@@ -328,14 +328,14 @@ fn run(top: &Section<'_, '_>) -> Result<RunLimits, Wrong> {
     })
 }
 
-fn plans(top: &Section<'_, '_>) -> Result<Plans, Wrong> {
+fn plans(top: &Section<'_, '_>) -> Result<PlansConfig, Wrong> {
     let default = Config::default().plans;
     let Some(section) = top.section("plans", &["folder", "lease"])? else { return Ok(default) };
     match section.string("folder")? {
         Some(folder) if folder.trim().is_empty() => {
             Err(section.wrong("folder", "the folder of the plans has no name".to_owned()))
         }
-        folder => Ok(Plans {
+        folder => Ok(PlansConfig {
             folder: folder.map_or(default.folder, |folder| at_home(&folder)),
             lease: section.duration("lease", WEEK)?.unwrap_or(default.lease),
         }),

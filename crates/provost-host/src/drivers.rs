@@ -2,28 +2,28 @@
 
 use std::ffi::OsString;
 
-use crate::agent::Agent;
+use crate::agent::AgentDriver;
 use crate::agent::acp::Acp;
-use crate::agent::builtin::Builtin;
-use crate::agent::command::Command;
+use crate::agent::builtin::BuiltinDriver;
+use crate::agent::command::CommandDriver;
 use crate::agent::headless::Headless;
-use crate::agent::scripted::Scripted;
+use crate::agent::scripted::ScriptedDriver;
 use crate::config::{Config, Driver};
 
 /// Returns the driver of a role, or a message for the person who configures it.
-pub fn agent(config: &Config, role: &str, launcher: &[OsString]) -> Result<Box<dyn Agent>, String> {
+pub fn agent(config: &Config, role: &str, launcher: &[OsString]) -> Result<Box<dyn AgentDriver>, String> {
     let Some(found) = config.agents.get(role) else {
         return Err(format!("no agent is configured for `{role}`: add [agents.{role}] to provost.toml"));
     };
     match &found.driver {
-        Driver::Command { command } => match Command::new(command.iter().cloned()) {
+        Driver::Command { command } => match CommandDriver::new(command.iter().cloned()) {
             Some(agent) => Ok(Box::new(agent.speaking(found.speaks))),
             None => Err(format!("[agents.{role}] has an empty command")),
         },
         Driver::Scripted { script } => {
-            Ok(Box::new(Scripted { launcher: launcher.to_vec(), script: script.clone() }))
+            Ok(Box::new(ScriptedDriver { launcher: launcher.to_vec(), script: script.clone() }))
         }
-        Driver::Builtin(orders) => Ok(Box::new(Builtin {
+        Driver::Builtin(orders) => Ok(Box::new(BuiltinDriver {
             program: launcher.first().cloned().unwrap_or_default(),
             orders: orders.clone(),
         })),

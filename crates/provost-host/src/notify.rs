@@ -20,21 +20,21 @@ use provost_core::model::hash::Hash;
 
 use crate::config::Notify;
 use crate::process;
-use crate::process::{How, Keep, Spawn};
+use crate::process::{How, KeptBytes, Spawn};
 
 pub use delivery::Courier;
 pub use desktop::{Desktop, find as desktop};
-pub use memory::Memory;
-pub use webhook::{Secret, Webhook};
+pub use memory::SentNotifications;
+pub use webhook::{SigningSecret, Webhook};
 
 /// Longest run time of a notification program.
 const PROGRAM_PATIENCE: Duration = Duration::from_secs(30);
 const GRACE: Duration = Duration::from_secs(1);
-const KEEP: Keep = Keep { head: 0, tail: 512 };
+const KEEP: KeptBytes = KeptBytes { head: 0, tail: 512 };
 
 /// A notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct Notification {
     /// The same for every try, so that a receiver recognises duplicates.
     pub id: String,
     pub title: String,
@@ -45,7 +45,7 @@ pub struct Message {
 }
 
 /// A notification channel.
-pub enum Way {
+pub enum Channel {
     Desktop(Desktop),
     Command { words: Vec<String>, workspace: PathBuf },
     Webhook(Box<Webhook>),
@@ -70,43 +70,47 @@ impl Undelivered {
 }
 
 /// Returns the configured channels of this machine. A desktop is left out if the machine has none.
-pub fn ways(notify: &Notify, environment: &[(OsString, OsString)], workspace: &Path) -> Vec<Way> {
+pub fn ways(notify: &Notify, environment: &[(OsString, OsString)], workspace: &Path) -> Vec<Channel> {
     let mut all = Vec::new();
     if notify.desktop {
-        all.extend(desktop::find(environment).map(Way::Desktop));
+        all.extend(desktop::find(environment).map(Channel::Desktop));
     }
     if let Some(words) = &notify.command {
-        all.push(Way::Command { words: words.clone(), workspace: workspace.to_owned() });
+        all.push(Channel::Command { words: words.clone(), workspace: workspace.to_owned() });
     }
-    all.extend(notify.webhooks.iter().map(|each| Way::Webhook(Box::new(Webhook::new(each, environment)))));
+    all.extend(
+        notify.webhooks.iter().map(|each| Channel::Webhook(Box::new(Webhook::new(each, environment)))),
+    );
     all
 }
 
-impl Way {
+impl Channel {
     /// Returns a name for people, without the secrets of an address.
     pub fn name(&self) -> String {
         match self {
-            Way::Desktop(_) => "the desktop".to_owned(),
-            Way::Command { words, .. } => format!("the command {}", words.first().map_or("", |word| word)),
-            Way::Webhook(webhook) => format!("the webhook at {}", webhook.host()),
+            Channel::Desktop(_) => "the desktop".to_owned(),
+            Channel::Command { words, .. } => {
+                format!("the command {}", words.first().map_or("", |word| word))
+            }
+            Channel::Webhook(webhook) => format!("the webhook at {}", webhook.host()),
         }
     }
 
     /// Returns a unique key, for the delivery record.
     fn key(&self) -> String {
         match self {
-            Way::Desktop(_) => "desktop".to_owned(),
-            Way::Command { words, .. } => {
+            Channel::Desktop(_) => "desktop".to_owned(),
+            Channel::Command { words, .. } => {
                 format!("command-{}", &Hash::of(words.join("\0").as_bytes()).to_string()[..16])
             }
-            Way::Webhook(webhook) => format!("webhook-{}", webhook.digest()),
+            Channel::Webhook(webhook) => format!("webhook-{}", webhook.digest()),
         }
     }
 
     /// Tries once to deliver, for at most about `patience`.
     fn deliver(
         &self,
-        message: &Message,
+        message: &Notification,
         environment: &[(OsString, OsString)],
         patience: Duration,
         stop: &AtomicBool,
@@ -131,18 +135,20 @@ impl Way {
             said(ended)
         };
         match self {
-            Way::Desktop(desktop) => run(desktop.program(), &desktop.arguments(message), Path::new("/"), ""),
-            Way::Command { words, workspace } => {
+            Channel::Desktop(desktop) => {
+                run(desktop.program(), &desktop.arguments(message), Path::new("/"), "")
+            }
+            Channel::Command { words, workspace } => {
                 let Some((program, args)) = words.split_first() else { return Ok(()) };
                 let args: Vec<OsString> = args.iter().map(OsString::from).collect();
                 run(OsStr::new(program), &args, workspace, &format!("{}\n", message.body))
             }
-            Way::Webhook(webhook) => webhook.deliver(message, patience),
+            Channel::Webhook(webhook) => webhook.deliver(message, patience),
         }
     }
 }
 
-fn said(ended: Result<process::Ended, process::NotStarted>) -> Result<(), Undelivered> {
+fn said(ended: Result<process::ProcessEnd, process::NotStarted>) -> Result<(), Undelivered> {
     let ended = ended.map_err(|error| Undelivered::for_good(error.to_string()))?;
     let text = String::from_utf8_lossy(&ended.stderr.tail).trim().to_owned();
     let last = text.lines().last().map(|line| format!(": {line}")).unwrap_or_default();

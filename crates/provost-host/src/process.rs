@@ -33,15 +33,15 @@ mod proc_files;
 mod program;
 mod talk;
 
-pub use bounds::{Bound, Bounds, Exceeded, size};
+pub use bounds::{Bounds, Exceeded, LimitKind, size};
 pub use caller::{Caller, caller, can_be_below};
 pub use cgroup::offered as cgroups_offered;
 pub use escape::{become_subreaper, end_attempt, end_leftovers, end_user, inside_attempt};
 pub use lineage::{Age, Blind, Lineage, Seat};
-pub use output::{Keep, Output};
+pub use output::{KeptBytes, Output};
 pub use talk::Peer;
 
-use bounds::Watch;
+use bounds::LimitWatch;
 use cgroup::Cgroup;
 use escape::UnderWay;
 use output::Capture;
@@ -78,7 +78,7 @@ pub struct Spawn<'a> {
     pub deadline: Duration,
     /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    pub keep: Keep,
+    pub keep: KeptBytes,
     /// Tag of the attempt; no other running attempt may have the same.
     pub tag: &'a str,
     /// Set to true by the caller to end the child early.
@@ -90,7 +90,7 @@ pub struct Spawn<'a> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct ProcessEnd {
     pub how: How,
     pub stdout: Output,
     pub stderr: Output,
@@ -149,17 +149,17 @@ pub enum NotStarted {
 }
 
 /// Starts the child, waits for its end, and ends every process it left behind.
-pub fn run(spawn: Spawn<'_>) -> Result<Ended, NotStarted> {
+pub fn run(spawn: Spawn<'_>) -> Result<ProcessEnd, NotStarted> {
     carry_out(spawn, None)
 }
 
 /// Like [`run`], with a conversation: only `peer` writes to the child's stdin. Before provost ends the
 /// child, `peer` tells it so; a child whose conversation is over gets two seconds to exit by itself.
-pub fn converse(spawn: Spawn<'_>, peer: &mut dyn Peer) -> Result<Ended, NotStarted> {
+pub fn converse(spawn: Spawn<'_>, peer: &mut dyn Peer) -> Result<ProcessEnd, NotStarted> {
     carry_out(spawn, Some(peer))
 }
 
-fn carry_out(mut spawn: Spawn<'_>, peer: Option<&mut dyn Peer>) -> Result<Ended, NotStarted> {
+fn carry_out(mut spawn: Spawn<'_>, peer: Option<&mut dyn Peer>) -> Result<ProcessEnd, NotStarted> {
     let begun = Instant::now();
     let run = UnderWay::enter(spawn.tag);
     let mut ears = Ears::new(spawn.tee.take(), peer);
@@ -189,7 +189,7 @@ fn carry_out(mut spawn: Spawn<'_>, peer: Option<&mut dyn Peer>) -> Result<Ended,
         },
     };
     let [stdout, stderr] = attended.outputs.map(|stream| stream.capture.finish());
-    Ok(Ended { how, stdout, stderr, duration: begun.elapsed(), survivors })
+    Ok(ProcessEnd { how, stdout, stderr, duration: begun.elapsed(), survivors })
 }
 
 /// Returns the child's stdin. All bytes are available from the start, so that an agent is not left with
@@ -269,7 +269,11 @@ impl Attended {
         }
     }
 
-    fn attach(child: &mut Child, end: OwnedFd, keep: Keep) -> rustix::io::Result<(OwnedFd, [Reading; 2])> {
+    fn attach(
+        child: &mut Child,
+        end: OwnedFd,
+        keep: KeptBytes,
+    ) -> rustix::io::Result<(OwnedFd, [Reading; 2])> {
         let pipes = [
             (Stream::Stdout, child.stdout.take().map(OwnedFd::from)),
             (Stream::Stderr, child.stderr.take().map(OwnedFd::from)),
@@ -288,7 +292,7 @@ impl Attended {
         begun: Instant,
         run: &UnderWay,
     ) -> Option<How> {
-        let mut watch = spawn.bounds.map(|bounds| Watch::begin(bounds, spawn.cwd, self.group));
+        let mut watch = spawn.bounds.map(|bounds| LimitWatch::begin(bounds, spawn.cwd, self.group));
         // A child that exits quickly while no other run is active needs no cgroup: its orphans can only be
         // its own.
         let mut enclose = spawn.bounds.filter(|bounds| bounds.cgroup).map(|_| begun + run.solitude());
@@ -329,7 +333,7 @@ impl Attended {
             }
             let is_awaited = phase == Phase::AtWork;
             let stop = spawn.stop.filter(|_| is_awaited).map(|_| now + STOP_LATENCY);
-            let look = watch.as_ref().filter(|_| is_awaited).map(Watch::next);
+            let look = watch.as_ref().filter(|_| is_awaited).map(LimitWatch::next);
             let wake = [next, enclose, stop, look].into_iter().flatten().min();
             let patience = wake.map(|wake| wake.saturating_duration_since(now));
             if self.serve(ears, patience) {

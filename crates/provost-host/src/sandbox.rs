@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempPath;
 
-use crate::process::{Ended, How};
+use crate::process::{How, ProcessEnd};
 
 mod agent;
 mod attest;
@@ -39,14 +39,14 @@ mod status;
 mod uid;
 mod untraced;
 
-pub use attest::{Attestation, Probe, Vantage, attested, probes, self_test};
-pub use confine::{By, Confines, Rules, confine};
+pub use attest::{Attestation, SelfTestProbe, Vantage, attested, probes, self_test};
+pub use confine::{Confinement, Confines, Rules, confine};
 pub use enter::enter;
-pub use kept::{CACHES, Kept, UPPER, What, Writes};
-pub use needs::{CommandLine, NO_NEEDS, Needs, find_program};
-pub use offer::{Bubblewrap, Line, Missing, Offer, OverlayTools, State};
+pub use kept::{CACHES, CheckMount, MountWrites, UPPER, What};
+pub use needs::{AgentPaths, CommandLine, NO_NEEDS, find_program};
+pub use offer::{Bubblewrap, FeatureLine, MissingFeature, OverlayTools, SandboxFeatures, State};
 pub use probe::survey;
-pub use status::{HomeSeen, Status, read_status, signal_behind};
+pub use status::{HomeSeen, SandboxStatus, read_status, signal_behind};
 pub use uid::unused_uid;
 
 /// `HOME` inside a check: private, empty, and the same path for each check, so that cache paths stay valid.
@@ -109,7 +109,7 @@ pub struct CheckFence<'a> {
     /// Folders of programs outside the system's folders; shown read-only at their own paths.
     pub toolchains: &'a [&'a Path],
     /// Provisioned dependencies, and build caches.
-    pub keep: &'a [Kept<'a>],
+    pub keep: &'a [CheckMount<'a>],
     /// The state folder and sockets: covered in every place where the check would otherwise see them.
     pub hidden: &'a [&'a Path],
     /// A folder of provost that nothing in a sandbox can access, preferably in memory. It gets an empty
@@ -156,11 +156,11 @@ pub enum Outlet<'a> {
     On,
     Off,
     /// A separate network, with a forwarder to a socket outside.
-    Portal(Portal<'a>),
+    Portal(ForwarderMount<'a>),
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Portal<'a> {
+pub struct ForwarderMount<'a> {
     /// Starts the forwarder: a program and its first arguments. [`agent`] describes the arguments that
     /// follow.
     pub launcher: &'a [OsString],
@@ -194,7 +194,7 @@ pub struct AgentFence<'a> {
     pub network: Outlet<'a>,
     pub home: HomePolicy<'a>,
     /// Paths of the machine that its program needs in addition.
-    pub needs: &'a Needs,
+    pub needs: &'a AgentPaths,
     /// As in [`CheckFence::scratch`].
     pub scratch: &'a Path,
 }
@@ -214,7 +214,7 @@ pub struct Wrapped {
 impl Wrapped {
     /// Returns how the program inside ended, once everything inside is dead. An error if the program never
     /// started: then the exit code is the sandbox's own.
-    pub fn how(&self, ended: &Ended) -> Result<How, Unavailable> {
+    pub fn how(&self, ended: &ProcessEnd) -> Result<How, Unavailable> {
         status::ending(read_status(&self.status), ended)
     }
 }
@@ -223,7 +223,7 @@ impl Wrapped {
 #[derive(Debug, thiserror::Error)]
 pub enum Unavailable {
     #[error("{what} is not available: {}", .missing.why)]
-    Missing { what: &'static str, missing: Missing },
+    Missing { what: &'static str, missing: MissingFeature },
     /// The requested sandbox would not keep its guarantees.
     #[error("the fence cannot be built: {}: {reason}", .path.display())]
     Refused { path: PathBuf, reason: &'static str },
@@ -265,7 +265,7 @@ impl Unavailable {
 
 /// Puts a check into its sandbox.
 pub fn check(
-    offer: &Offer,
+    offer: &SandboxFeatures,
     fence: &CheckFence<'_>,
     program: &OsStr,
     args: &[OsString],
@@ -276,7 +276,7 @@ pub fn check(
 /// Puts an agent into its sandbox. With a forwarder, the program that is started is `<launcher…> <socket>
 /// [--direct <host:port>]… -- <program> <args…>`.
 pub fn agent(
-    offer: &Offer,
+    offer: &SandboxFeatures,
     fence: &AgentFence<'_>,
     program: &OsStr,
     args: &[OsString],

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use provost_core::language::facts::{Facts, Questions};
 use provost_core::language::parse;
 
-use crate::check::visible_paths::Sight;
+use crate::check::visible_paths::VisiblePaths;
 use crate::tree::{Ignored, Touches};
 
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -29,7 +29,7 @@ const THREADS: usize = 2;
 const MOST_PLANS: usize = 1_000;
 
 /// The context of the questions.
-pub struct Place {
+pub struct SurveyContext {
     pub workspace: PathBuf,
     pub plan_dir: PathBuf,
     pub slug: String,
@@ -47,13 +47,13 @@ pub struct Place {
     /// Roles whose program an attempt could not start, with the reasons.
     pub not_startable: BTreeMap<String, String>,
     /// The paths that checks can see.
-    pub sight: Sight,
+    pub sight: VisiblePaths,
     /// Secrets that the configuration gives to checks.
     pub secrets: BTreeSet<String>,
 }
 
 /// Answers every question.
-pub fn answer(questions: &Questions, place: &Place) -> Facts {
+pub fn answer(questions: &Questions, place: &SurveyContext) -> Facts {
     let (broken_scripts, no_bash) = scripts(&questions.scripts);
     Facts {
         git: place.git,
@@ -105,7 +105,7 @@ fn missing(tools: &BTreeSet<String>) -> BTreeSet<String> {
     tools.iter().filter(|tool| !found(tool)).cloned().collect()
 }
 
-fn unseen(paths: &BTreeMap<String, bool>, sight: &Sight) -> BTreeSet<String> {
+fn unseen(paths: &BTreeMap<String, bool>, sight: &VisiblePaths) -> BTreeSet<String> {
     let hidden = paths.iter().filter(|(path, looked_at)| sight.would_hide(path, **looked_at));
     hidden.map(|(path, _)| path.clone()).collect()
 }
@@ -297,7 +297,7 @@ mod tests {
             plans: set(&["b", "nowhere"]),
             globs: set(&["dist/**"]),
         };
-        let place = Place {
+        let place = SurveyContext {
             workspace: at.to_path_buf(),
             plan_dir: at.to_path_buf(),
             slug: "a".into(),
@@ -308,7 +308,7 @@ mod tests {
             judges_models: BTreeSet::new(),
             not_startable: BTreeMap::new(),
             git: false,
-            sight: Sight::of_checks(at, &Default::default()),
+            sight: VisiblePaths::of_checks(at, &Default::default()),
             secrets: BTreeSet::new(),
         };
         let facts = answer(&questions, &place);

@@ -74,18 +74,18 @@ pub use commit::{Authored, Committed, With};
 pub use ignored::Ignored;
 pub use merge::{Differing, Union};
 pub use remote::{BadRemote, Remote, fetch_commit};
-pub use repository::Repository;
-pub use retention::{Keep, sweep};
-pub use start::{Start, Unsettled};
+pub use repository::CheckRepository;
+pub use retention::{RetentionLimits, sweep};
+pub use start::{AttemptStart, Unsettled};
 pub use step_worktree::{Apart, clear_apart};
 pub use touches::Touches;
-pub use uncommitted::{Change, Uncommitted, digest_at, digests, uncommitted};
+pub use uncommitted::{ChangeKind, DifferingFile, digest_at, digests, uncommitted};
 pub use variants::Variation;
 pub use worktrees::Unsaved;
 
-use checkout::{Checkout, lossy};
-use digest_cache::Known;
-use index::{Draft, Index, Leaf};
+use checkout::{TreeWriter, lossy};
+use digest_cache::DigestCache;
+use index::{Index, Leaf, TreeDraft};
 use line_ends::LineEnds;
 use mirror::{Mirror, Submodule};
 pub use own_files::OwnFiles;
@@ -104,7 +104,7 @@ pub struct Trees {
     /// The folder in which trees are assembled, if not in `folder`.
     assembled_in: Option<PathBuf>,
     /// Digests of the workspace's files, valid while the files are unchanged.
-    known: Known,
+    known: DigestCache,
     /// Rules for what git ignores, as of the approval.
     ignored: Option<Ignored>,
     own_files: OwnFiles,
@@ -127,11 +127,11 @@ pub struct Base {
     /// Paths that passed steps removed from `path`: files, links, whole folders.
     pub gone: Vec<PathBuf>,
     /// Paths that the approved tree has and this one does not, with the reason.
-    pub left_out: Vec<Refused>,
+    pub left_out: Vec<ExcludedPath>,
     caches: Vec<Vec<u8>>,
     index: Arc<Index>,
     // Held for its locks: a base in use is not removed, nor is the base below it.
-    _hold: Arc<retention::Held>,
+    _hold: Arc<retention::FileLock>,
     under: Option<Box<Base>>,
 }
 
@@ -155,7 +155,7 @@ impl Base {
     pub fn files(&self) -> Result<Vec<PathBuf>, Error> {
         let mut files = Vec::new();
         let walked = self.index.walk(b"", self.index.root(), &mut |path, entry| {
-            if entry.kind != index::Kind::Folder {
+            if entry.kind != index::EntryKind::Folder {
                 files.push(PathBuf::from(OsStr::from_bytes(path)));
             }
             Ok(())
@@ -185,7 +185,7 @@ pub struct Layer {
     pub changed: Vec<String>,
     pub deleted: Vec<String>,
     /// Inside `touches`, different from the base, and not imported. The base's version stays.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<ExcludedPath>,
     /// Number of refused paths that the list leaves out.
     pub refused_more: usize,
     /// Inside `touches`, ignored by git and named by no glob. A folder ends with a slash.
@@ -220,7 +220,7 @@ impl Layer {
     /// Makes a layer of what was written into `folder` over the base; nothing was refused or ignored.
     fn laid(
         base: &Base,
-        mut draft: Draft<'_>,
+        mut draft: TreeDraft<'_>,
         (folder, path): (TempDir, PathBuf),
         Laid { taken, removed, folders }: Laid,
     ) -> Result<Self, Error> {
@@ -272,7 +272,7 @@ impl Layer {
     fn sealed_on(&self, base: &Base) -> Result<Vec<u8>, Error> {
         self.must_fit(base)?;
         let sealed = || {
-            let mut draft = Draft::on(&base.index)?;
+            let mut draft = TreeDraft::on(&base.index)?;
             // Remove first: another file may be at the place of a removed one.
             self.removed.iter().try_for_each(|path| draft.remove(path))?;
             self.taken.iter().try_for_each(|(path, leaf)| draft.set(path, *leaf))?;
@@ -285,14 +285,14 @@ impl Layer {
 
 /// A path that did not get into a tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refused {
+pub struct ExcludedPath {
     pub path: String,
-    pub why: Why,
+    pub why: ExclusionReason,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
-pub enum Why {
+pub enum ExclusionReason {
     #[error(
         "a symbolic link that leads out of `touches`; put a copy there, or link to a path inside `touches`"
     )]
@@ -342,7 +342,7 @@ pub enum Why {
     RunnerFile,
 }
 
-impl std::fmt::Display for Refused {
+impl std::fmt::Display for ExcludedPath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", quote::one_line(&self.path), self.why)
     }
@@ -350,7 +350,7 @@ impl std::fmt::Display for Refused {
 
 /// Limits on what is imported from a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ImportLimits {
     pub file_bytes: u64,
     pub total_bytes: u64,
     pub files: usize,
@@ -360,7 +360,7 @@ pub struct Limits {
     pub as_git: bool,
 }
 
-impl Limits {
+impl ImportLimits {
     /// Returns limits for files of this size, with room for a few such files.
     pub fn of_file(bytes: u64) -> Self {
         let total_bytes = bytes.saturating_mul(4).max(8 << 30);
@@ -368,7 +368,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for ImportLimits {
     fn default() -> Self {
         Self { file_bytes: 1 << 30, total_bytes: 8 << 30, files: 100_000, second_names: true, as_git: false }
     }
@@ -439,7 +439,7 @@ impl Error {
 #[derive(Serialize, Deserialize)]
 struct Answered {
     id: String,
-    left_out: Vec<Refused>,
+    left_out: Vec<ExcludedPath>,
 }
 
 impl Trees {
@@ -450,7 +450,7 @@ impl Trees {
             folder: whole(folder)?,
             workspace: whole(workspace)?,
             assembled_in: None,
-            known: Known::default(),
+            known: DigestCache::default(),
             ignored: None,
             own_files: OwnFiles::default(),
             line_ends: LineEnds::default(),
@@ -518,7 +518,7 @@ impl Trees {
         }
         let room = self.room()?;
         let mut left_out = Vec::new();
-        let mut checkout = Checkout::begin(room.path().join(TREE), Draft::default())?;
+        let mut checkout = TreeWriter::begin(room.path().join(TREE), TreeDraft::default())?;
         match commit {
             Some(commit) => {
                 let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
@@ -545,8 +545,8 @@ impl Trees {
     fn add_submodules(
         &self,
         submodules: Vec<Submodule>,
-        checkout: &mut Checkout<'_>,
-        left_out: &mut Vec<Refused>,
+        checkout: &mut TreeWriter<'_>,
+        left_out: &mut Vec<ExcludedPath>,
         depth: usize,
     ) -> Result<(), Error> {
         for Submodule { path, commit } in submodules {
@@ -560,7 +560,7 @@ impl Trees {
             };
             match inner {
                 Some(inner) => self.add_submodules(inner, checkout, left_out, depth + 1)?,
-                None => left_out.push(Refused { path: lossy(&path), why: Why::Submodule }),
+                None => left_out.push(ExcludedPath { path: lossy(&path), why: ExclusionReason::Submodule }),
             }
         }
         Ok(())
@@ -594,7 +594,7 @@ impl Trees {
         self.held(&id, &base.caches, base.left_out.clone())?.ok_or(Error::Damaged { id })
     }
 
-    fn sealed(&self, checkout: Checkout<'_>) -> Result<(Vec<u8>, String), Error> {
+    fn sealed(&self, checkout: TreeWriter<'_>) -> Result<(Vec<u8>, String), Error> {
         let path = checkout.path.clone();
         let draft = checkout.finish()?;
         let sealed = draft.sealed().map_err(|error| Error::io("list", &path, error))?;

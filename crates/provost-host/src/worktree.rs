@@ -17,7 +17,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use note::{Found, Note, Records, list};
+pub use note::{ListedWorktree, Note, Records, list};
 pub use prune::{Fate, fate, prune};
 
 use crate::files::folder;
@@ -52,7 +52,7 @@ impl Error {
 }
 
 /// Description of the worktree to make.
-pub struct Wanted<'a> {
+pub struct WorktreeRequest<'a> {
     pub trees: &'a Trees,
     pub records: &'a Records,
     /// The checkout it is made from.
@@ -81,7 +81,7 @@ pub struct Spawned {
 /// Makes branch, worktree and marker, then calls `set_up` for the rest. If anything fails, everything is
 /// removed again.
 pub fn spawn(
-    wanted: &Wanted<'_>,
+    wanted: &WorktreeRequest<'_>,
     set_up: &mut dyn FnMut(&Path) -> Result<(), String>,
 ) -> Result<Spawned, Error> {
     let no_commit = || Error::NoCommit(wanted.workspace.to_owned());
@@ -130,7 +130,7 @@ struct Making {
 
 impl Making {
     /// Takes the first free number: creating the folder claims it.
-    fn begin(wanted: &Wanted<'_>, repository: PathBuf) -> Result<(Self, u32), Error> {
+    fn begin(wanted: &WorktreeRequest<'_>, repository: PathBuf) -> Result<(Self, u32), Error> {
         fs::create_dir_all(wanted.beside).map_err(Error::io("make", wanted.beside))?;
         let beside = wanted.beside.canonicalize().map_err(Error::io("find", wanted.beside))?;
         let top = git::main_checkout(wanted.workspace).unwrap_or_else(|| wanted.workspace.to_owned());
@@ -190,7 +190,7 @@ impl Making {
     }
 
     /// Records who made it and why.
-    fn note(&self, wanted: &Wanted<'_>, attempt: u32, finished: bool) -> Result<(), Error> {
+    fn note(&self, wanted: &WorktreeRequest<'_>, attempt: u32, finished: bool) -> Result<(), Error> {
         let note = Note {
             plan: wanted.plan.to_owned(),
             attempt,
@@ -272,7 +272,7 @@ fn exclude(repository: &Path, line: &str) {
 }
 
 /// Copies files that `.worktreeinclude` names and git ignores; only regular files, and without overwriting.
-fn copy_listed(wanted: &Wanted<'_>, to: &Path) -> Result<Vec<String>, Error> {
+fn copy_listed(wanted: &WorktreeRequest<'_>, to: &Path) -> Result<Vec<String>, Error> {
     let list = wanted.workspace.join(INCLUDE);
     if !list.symlink_metadata().is_ok_and(|found| found.is_file()) {
         return Ok(Vec::new());

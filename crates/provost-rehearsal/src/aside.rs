@@ -5,12 +5,12 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-use crate::dialect::Dialect;
+use crate::dialect::ModelApi;
 use crate::http;
 use crate::http::{Incoming, Then};
-use crate::turn::Failure;
+use crate::turn::ApiFailure;
 
-pub(crate) fn refuse(wire: &TcpStream, dialect: Dialect, failure: &Failure) -> io::Result<Then> {
+pub(crate) fn refuse(wire: &TcpStream, dialect: ModelApi, failure: &ApiFailure) -> io::Result<Then> {
     let body = failure.body.clone().unwrap_or_else(|| dialect.error(failure).to_string());
     let headers: Vec<(&str, &str)> =
         failure.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -19,7 +19,12 @@ pub(crate) fn refuse(wire: &TcpStream, dialect: Dialect, failure: &Failure) -> i
 }
 
 /// Answers a request that is not for the model.
-pub(crate) fn aside(wire: &TcpStream, dialect: Dialect, incoming: &Incoming, path: &str) -> io::Result<Then> {
+pub(crate) fn aside(
+    wire: &TcpStream,
+    dialect: ModelApi,
+    incoming: &Incoming,
+    path: &str,
+) -> io::Result<Then> {
     let tokens = incoming.body.len() / 4 + 1;
     let found = match incoming.method.as_str() {
         "HEAD" => return http::answer(wire, 200, "application/json", &[], b"").map(|()| Then::Goes),
@@ -31,7 +36,7 @@ pub(crate) fn aside(wire: &TcpStream, dialect: Dialect, incoming: &Incoming, pat
         // Codex prefers a websocket; without one it posts.
         "GET" if incoming.header("upgrade").is_some() => {
             let message = Some("there is no websocket here".to_owned());
-            return refuse(wire, dialect, &Failure { status: 426, message, ..Failure::default() });
+            return refuse(wire, dialect, &ApiFailure { status: 426, message, ..ApiFailure::default() });
         }
         "GET" if path.ends_with("/models") => models(dialect),
         "GET" if path.contains("/models/") => model(dialect, path.rsplit('/').next().unwrap_or("scripted-1")),
@@ -41,28 +46,28 @@ pub(crate) fn aside(wire: &TcpStream, dialect: Dialect, incoming: &Incoming, pat
     Ok(Then::Goes)
 }
 
-fn models(dialect: Dialect) -> Value {
+fn models(dialect: ModelApi) -> Value {
     let names = ["scripted-1", "claude-sonnet-4-5", "gpt-5-codex", "gemini-2.5-pro"];
     let all: Vec<Value> = names.iter().map(|name| model(dialect, name)).collect();
     match dialect {
-        Dialect::Gemini => json!({ "models": all }),
-        Dialect::Anthropic => {
+        ModelApi::Gemini => json!({ "models": all }),
+        ModelApi::Anthropic => {
             json!({ "data": all, "has_more": false, "first_id": names[0], "last_id": names[3] })
         }
-        Dialect::Responses | Dialect::Chat => json!({ "object": "list", "data": all }),
+        ModelApi::Responses | ModelApi::Chat => json!({ "object": "list", "data": all }),
     }
 }
 
-fn model(dialect: Dialect, name: &str) -> Value {
+fn model(dialect: ModelApi, name: &str) -> Value {
     match dialect {
-        Dialect::Gemini => json!({
+        ModelApi::Gemini => json!({
             "name": format!("models/{name}"), "displayName": name, "inputTokenLimit": 1_048_576,
             "supportedGenerationMethods": ["generateContent", "countTokens"],
         }),
-        Dialect::Anthropic => {
+        ModelApi::Anthropic => {
             json!({ "type": "model", "id": name, "display_name": name, "created_at": "2026-01-01T00:00:00Z" })
         }
-        Dialect::Responses | Dialect::Chat => {
+        ModelApi::Responses | ModelApi::Chat => {
             json!({ "id": name, "object": "model", "created": 1_767_225_600, "owned_by": "scripted" })
         }
     }

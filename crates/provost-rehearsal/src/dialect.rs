@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::http::Incoming;
-use crate::turn::{Called, Failure, Stop, Usage};
+use crate::turn::{ApiFailure, Called, ScriptedUsage, StopReason};
 
 mod anthropic;
 mod chat;
@@ -11,7 +11,7 @@ mod gemini;
 mod responses;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
+pub enum ModelApi {
     Anthropic,
     Responses,
     Chat,
@@ -28,8 +28,8 @@ pub(crate) struct Reply {
     pub thinking: Option<String>,
     pub refusal: Option<String>,
     pub calls: Vec<Called>,
-    pub usage: Usage,
-    pub stop: Stop,
+    pub usage: ScriptedUsage,
+    pub stop: StopReason,
     /// The client asked for usage in its stream (Chat Completions sends it on request only).
     pub tells_usage: bool,
 }
@@ -73,7 +73,7 @@ impl Reply {
     }
 }
 
-impl Dialect {
+impl ModelApi {
     /// Returns the API of a request for an answer; `path` is without its query.
     pub(crate) fn of(path: &str) -> Option<Self> {
         if path.ends_with("/messages") {
@@ -117,7 +117,7 @@ impl Dialect {
         }
     }
 
-    pub(crate) fn error(self, failure: &Failure) -> Value {
+    pub(crate) fn error(self, failure: &ApiFailure) -> Value {
         match self {
             Self::Anthropic => anthropic::error(failure),
             Self::Responses | Self::Chat => chat::error(failure),
@@ -126,7 +126,7 @@ impl Dialect {
     }
 
     /// Returns the error as an event, for a stream that has begun.
-    pub(crate) fn error_frame(self, failure: &Failure) -> Frame {
+    pub(crate) fn error_frame(self, failure: &ApiFailure) -> Frame {
         let body = self.error(failure);
         match self {
             Self::Anthropic => Frame { event: Some("error"), data: body.to_string() },
@@ -136,7 +136,7 @@ impl Dialect {
     }
 
     /// Returns the API's error for a prompt that is too long.
-    pub(crate) fn too_long(self) -> Failure {
+    pub(crate) fn too_long(self) -> ApiFailure {
         let (kind, message) = match self {
             Self::Anthropic => (None, "prompt is too long: 250000 tokens > 200000 maximum"),
             Self::Responses => (
@@ -154,26 +154,26 @@ impl Dialect {
             ),
         };
         let (kind, message) = (kind.map(str::to_owned), Some(message.to_owned()));
-        Failure { status: 400, kind, message, ..Failure::default() }
+        ApiFailure { status: 400, kind, message, ..ApiFailure::default() }
     }
 
     /// Returns the API's error for an unknown address.
-    pub(crate) fn not_found(self, method: &str, path: &str) -> Failure {
+    pub(crate) fn not_found(self, method: &str, path: &str) -> ApiFailure {
         let message = match self {
             Self::Anthropic => "Not Found".to_owned(),
             Self::Responses | Self::Chat => format!("Invalid URL ({method} {path})"),
             Self::Gemini => format!("{path} is not found for API version v1beta."),
         };
-        Failure { status: 404, message: Some(message), ..Failure::default() }
+        ApiFailure { status: 404, message: Some(message), ..ApiFailure::default() }
     }
 
-    pub(crate) fn wrong_key(self) -> Failure {
+    pub(crate) fn wrong_key(self) -> ApiFailure {
         let (status, message) = match self {
             Self::Anthropic => (401, "invalid x-api-key"),
             Self::Responses | Self::Chat => (401, "Incorrect API key provided."),
             Self::Gemini => (400, "API key not valid. Please pass a valid API key."),
         };
-        Failure { status, message: Some(message.to_owned()), ..Failure::default() }
+        ApiFailure { status, message: Some(message.to_owned()), ..ApiFailure::default() }
     }
 }
 

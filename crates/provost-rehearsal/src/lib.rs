@@ -30,8 +30,8 @@ mod server;
 
 pub mod skip;
 
-pub use dialect::Dialect;
-pub use request::Seen;
+pub use dialect::ModelApi;
+pub use request::SeenRequest;
 pub use script::{Model, Script};
 pub use server::Rehearsal;
-pub use turn::{Call, Failure, Fault, Stop, Turn, Usage};
+pub use turn::{ApiFailure, Fault, ScriptedCall, ScriptedUsage, StopReason, Turn};

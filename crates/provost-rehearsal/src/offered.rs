@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::dialect::Dialect;
-use crate::turn::{Call, Called, Form};
+use crate::dialect::ModelApi;
+use crate::turn::{Called, Form, ScriptedCall};
 
 pub(crate) struct Tool {
     pub name: String,
@@ -16,15 +16,15 @@ pub(crate) struct Tool {
 const WRITERS: [&str; 4] = ["Write", "write_file", "write", "create_file"];
 const SHELLS: [&str; 6] = ["Bash", "run_shell_command", "bash", "shell_command", "exec_command", "shell"];
 
-pub(crate) fn tools(dialect: Dialect, body: &Value) -> Vec<Tool> {
+pub(crate) fn tools(dialect: ModelApi, body: &Value) -> Vec<Tool> {
     let mut found = Vec::new();
     let listed = |value: &Value| value.as_array().cloned().unwrap_or_default();
     for tool in listed(&body["tools"]) {
         match dialect {
-            Dialect::Anthropic => found.push(Tool::of(&tool, "input_schema", None)),
-            Dialect::Chat => found.push(Tool::of(&tool["function"], "parameters", None)),
-            Dialect::Responses => found.extend(responses_tools(&tool)),
-            Dialect::Gemini => {
+            ModelApi::Anthropic => found.push(Tool::of(&tool, "input_schema", None)),
+            ModelApi::Chat => found.push(Tool::of(&tool["function"], "parameters", None)),
+            ModelApi::Responses => found.extend(responses_tools(&tool)),
+            ModelApi::Gemini => {
                 found.extend(listed(&tool["functionDeclarations"]).iter().map(Tool::of_gemini));
             }
         }
@@ -82,21 +82,21 @@ impl Tool {
 }
 
 /// Or what is wrong: the script asks for what this client does not have.
-pub(crate) fn called(call: &Call, tools: &[Tool]) -> Result<Called, String> {
+pub(crate) fn called(call: &ScriptedCall, tools: &[Tool]) -> Result<Called, String> {
     let named = |name: &str| tools.iter().find(|tool| tool.name == name);
     let first = |names: &[&str]| names.iter().find_map(|name| named(name));
     let offered = || tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>().join(", ");
     match call {
-        Call::Raw { tool, raw } => {
+        ScriptedCall::Raw { tool, raw } => {
             let namespace = named(tool).and_then(|tool| tool.namespace.clone());
             Ok(Called { name: tool.clone(), namespace, form: Form::Raw(raw.clone()) })
         }
         // Also one that is not offered: a model may make it up.
-        Call::Tool { tool, input } => Ok(match named(tool) {
+        ScriptedCall::Tool { tool, input } => Ok(match named(tool) {
             Some(tool) => tool.called(input.clone()),
             None => Called { name: tool.clone(), namespace: None, form: Form::Json(input.clone()) },
         }),
-        Call::Mcp { mcp, input } => {
+        ScriptedCall::Mcp { mcp, input } => {
             let fits = |tool: &&Tool| {
                 let before = tool.name.strip_suffix(mcp.as_str());
                 before.is_some_and(|before| before.is_empty() || before.ends_with(['_', '.', ':', '-']))
@@ -106,7 +106,7 @@ pub(crate) fn called(call: &Call, tools: &[Tool]) -> Result<Called, String> {
                 tool.ok_or_else(|| format!("no tool is the MCP tool {mcp}; offered: {}", offered()))?;
             Ok(tool.called(input.clone()))
         }
-        Call::Write { write, content } => {
+        ScriptedCall::Write { write, content } => {
             if let Some(tool) = first(&WRITERS) {
                 let path = ["file_path", "filePath", "path"].into_iter().find(|name| tool.takes(name));
                 return Ok(tool.called(json!({ path.unwrap_or("file_path"): write, "content": content })));
@@ -118,9 +118,9 @@ pub(crate) fn called(call: &Call, tools: &[Tool]) -> Result<Called, String> {
             }
             let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
             let shell = format!("printf %s {} > {}", quoted(content), quoted(write));
-            called(&Call::Shell { shell }, tools)
+            called(&ScriptedCall::Shell { shell }, tools)
         }
-        Call::Shell { shell } => {
+        ScriptedCall::Shell { shell } => {
             let tool = first(&SHELLS).ok_or_else(|| format!("no tool is a shell; offered: {}", offered()))?;
             let input = match tool.name.as_str() {
                 "exec_command" => json!({ "cmd": shell }),
@@ -130,7 +130,7 @@ pub(crate) fn called(call: &Call, tools: &[Tool]) -> Result<Called, String> {
             };
             Ok(tool.called(input))
         }
-        Call::Search { search } => match (named("ToolSearch"), named("tool_search")) {
+        ScriptedCall::Search { search } => match (named("ToolSearch"), named("tool_search")) {
             (Some(tool), _) => Ok(tool.called(json!({ "query": search, "max_results": 10 }))),
             (None, Some(tool)) => Ok(tool.called(json!({ "query": search, "limit": 10 }))),
             (None, None) => Err(format!("no tool searches for tools; offered: {}", offered())),

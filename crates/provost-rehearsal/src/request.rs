@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use crate::dialect::Dialect;
+use crate::dialect::ModelApi;
 use crate::http::Incoming;
 
 /// One request for an answer, as it was received.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct SeenRequest {
     /// Empty for the default session.
     pub session: String,
-    pub dialect: Dialect,
+    pub dialect: ModelApi,
     /// Without the session's prefix, with its query.
     pub path: String,
     /// Names in lower case.
@@ -30,7 +30,7 @@ pub struct Seen {
     pub body: Value,
 }
 
-impl Seen {
+impl SeenRequest {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -42,17 +42,17 @@ impl Seen {
 
     pub(crate) fn of(
         session: String,
-        dialect: Dialect,
+        dialect: ModelApi,
         path: &str,
         incoming: &Incoming,
         body: Value,
     ) -> Self {
         let is_stream = match dialect {
-            Dialect::Gemini => path.contains(":streamGenerateContent"),
+            ModelApi::Gemini => path.contains(":streamGenerateContent"),
             _ => body["stream"].as_bool().unwrap_or(false),
         };
         let model = match dialect {
-            Dialect::Gemini => gemini_model(path),
+            ModelApi::Gemini => gemini_model(path),
             _ => body["model"].as_str().unwrap_or("scripted-1"),
         };
         Self {
@@ -86,11 +86,11 @@ fn gemini_model(path: &str) -> &str {
     name.split([':', '?']).next().unwrap_or_default()
 }
 
-fn newest(dialect: Dialect, body: &Value) -> String {
+fn newest(dialect: ModelApi, body: &Value) -> String {
     let list = match dialect {
-        Dialect::Anthropic | Dialect::Chat => &body["messages"],
-        Dialect::Responses => &body["input"],
-        Dialect::Gemini => &body["contents"],
+        ModelApi::Anthropic | ModelApi::Chat => &body["messages"],
+        ModelApi::Responses => &body["input"],
+        ModelApi::Gemini => &body["contents"],
     };
     let Some(items) = list.as_array() else { return leaves(list) };
     let is_of_the_model = |item: &Value| {

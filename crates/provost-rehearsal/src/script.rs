@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::request::Seen;
+use crate::request::SeenRequest;
 use crate::turn::Turn;
 
 /// Marks of requests that clients send besides their loop: suggestions for the user, reviews of a call.
@@ -105,7 +105,7 @@ impl Cursor {
         self.script.turns.len().saturating_sub(self.next)
     }
 
-    pub fn due(&mut self, seen: &Seen) -> Due {
+    pub fn due(&mut self, seen: &SeenRequest) -> Due {
         let is_aside = seen.tools.is_empty() || SIDE_THREADS.iter().any(|mark| seen.newest.contains(mark));
         if let Some(side) = self.script.side.as_ref().filter(|_| is_aside) {
             return Due { turn: side.clone(), number: None, is_beyond: false };

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::aside::{aside, refuse};
-use crate::dialect::{Dialect, Frame, Reply};
+use crate::dialect::{Frame, ModelApi, Reply};
 use crate::http::{Incoming, Then};
-use crate::request::Seen;
+use crate::request::SeenRequest;
 use crate::script::{Cursor, Model};
-use crate::turn::{Failure, Fault, Stop, Turn, Usage};
+use crate::turn::{ApiFailure, Fault, ScriptedUsage, StopReason, Turn};
 use crate::{http, offered, request};
 
 /// How often a waiting thread checks whether the client is still connected.
@@ -39,7 +39,7 @@ struct Stage {
 #[derive(Default)]
 struct Memory {
     cursors: BTreeMap<String, Cursor>,
-    requests: Vec<Seen>,
+    requests: Vec<SeenRequest>,
     failures: Vec<String>,
     /// Number of held turns that may continue.
     released: usize,
@@ -81,7 +81,7 @@ impl Rehearsal {
     }
 
     /// Returns every request for an answer, in order.
-    pub fn requests(&self) -> Vec<Seen> {
+    pub fn requests(&self) -> Vec<SeenRequest> {
         self.stage.memory().requests.clone()
     }
 
@@ -211,8 +211,8 @@ impl Stage {
     fn handle(&self, wire: &TcpStream, incoming: &Incoming) -> io::Result<Then> {
         let (session, path) = self.session(incoming);
         let bare = path.split('?').next().unwrap_or_default();
-        let asked = Dialect::of(bare).filter(|_| incoming.method == "POST");
-        let dialect = asked.unwrap_or_else(|| Dialect::of_stranger(incoming));
+        let asked = ModelApi::of(bare).filter(|_| incoming.method == "POST");
+        let dialect = asked.unwrap_or_else(|| ModelApi::of_stranger(incoming));
         let wanted = self.memory().cursors.get(&session).and_then(|cursor| cursor.key().map(str::to_owned));
         if wanted.is_some() && wanted != request::key(incoming) {
             return refuse(wire, dialect, &dialect.wrong_key());
@@ -222,11 +222,11 @@ impl Stage {
             Ok(body) => body,
             Err(error) => {
                 let message = Some(format!("the body is not JSON: {error}"));
-                return refuse(wire, dialect, &Failure { status: 400, message, ..Failure::default() });
+                return refuse(wire, dialect, &ApiFailure { status: 400, message, ..ApiFailure::default() });
             }
         };
         let tools = offered::tools(dialect, &body);
-        let seen = Seen::of(session, dialect, &path, incoming, body);
+        let seen = SeenRequest::of(session, dialect, &path, incoming, body);
         let (index, turn, reply) = self.take(seen.clone(), &tools);
         self.changed.notify_all();
         self.act(wire, &seen, index, &turn, &reply)
@@ -244,7 +244,7 @@ impl Stage {
     }
 
     /// Determines the answer and records the request.
-    fn take(&self, mut seen: Seen, tools: &[offered::Tool]) -> (usize, Turn, Reply) {
+    fn take(&self, mut seen: SeenRequest, tools: &[offered::Tool]) -> (usize, Turn, Reply) {
         let mut memory = self.memory();
         let index = memory.requests.len();
         let which = match seen.session.as_str() {
@@ -281,15 +281,15 @@ impl Stage {
         }
         memory.replies += 1;
         let stop = match (&turn.refusal, calls.is_empty()) {
-            (Some(_), _) => Stop::Refusal,
-            (None, false) => Stop::Tools,
-            (None, true) => Stop::End,
+            (Some(_), _) => StopReason::Refusal,
+            (None, false) => StopReason::Tools,
+            (None, true) => StopReason::End,
         };
         // A rough estimate.
-        let guess = || Usage {
+        let guess = || ScriptedUsage {
             input: u64::try_from(seen.body.to_string().len() / 4).unwrap_or(1).max(1),
             output: turn.length() / 4 + 1,
-            ..Usage::default()
+            ..ScriptedUsage::default()
         };
         let reply = Reply {
             number: memory.replies,
@@ -310,7 +310,7 @@ impl Stage {
     fn act(
         &self,
         wire: &TcpStream,
-        seen: &Seen,
+        seen: &SeenRequest,
         index: usize,
         turn: &Turn,
         reply: &Reply,
@@ -325,7 +325,7 @@ impl Stage {
             Some(Fault::InStream(_) | Fault::Cut | Fault::Garbage) | None => {}
         }
         let said = dialect.say(reply);
-        let is_sse = dialect != Dialect::Gemini || seen.path.contains("alt=sse");
+        let is_sse = dialect != ModelApi::Gemini || seen.path.contains("alt=sse");
         let sent = match (seen.is_stream, is_sse) {
             (true, true) => self.stream(wire, dialect, turn, &said.frames),
             // Gemini streams a JSON list to clients that do not ask for server-sent events.
@@ -367,7 +367,7 @@ impl Stage {
     fn stream(
         &self,
         mut wire: &TcpStream,
-        dialect: Dialect,
+        dialect: ModelApi,
         turn: &Turn,
         frames: &[Frame],
     ) -> io::Result<Then> {

@@ -16,10 +16,10 @@ pub struct Turn {
     pub refusal: Option<String>,
     /// Tool calls, all in one answer.
     #[serde(rename = "do")]
-    pub calls: Vec<Call>,
-    pub usage: Option<Usage>,
+    pub calls: Vec<ScriptedCall>,
+    pub usage: Option<ScriptedUsage>,
     /// The stop reason; by default it follows from the calls and the refusal.
-    pub stop: Option<Stop>,
+    pub stop: Option<StopReason>,
     /// Texts that the newest message must contain when this turn is used.
     pub expect: Vec<String>,
     /// Delay before the first byte.
@@ -39,7 +39,7 @@ pub struct Turn {
     expecting = "a call is `{ tool, input }`, `{ tool, raw }`, `{ mcp, input }`, `{ write, content }`, \
                  `{ shell }` or `{ search }`"
 )]
-pub enum Call {
+pub enum ScriptedCall {
     /// Arguments as they are, which need not be JSON.
     Raw { tool: String, raw: String },
     Tool {
@@ -68,7 +68,7 @@ fn nothing() -> Value {
 /// Tokens, counted as provost counts them: the input includes tokens read from or written to a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Usage {
+pub struct ScriptedUsage {
     pub input: u64,
     pub output: u64,
     pub cache_read: u64,
@@ -79,7 +79,7 @@ pub struct Usage {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stop {
+pub enum StopReason {
     End,
     Tools,
     MaxTokens,
@@ -90,9 +90,9 @@ pub enum Stop {
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
     /// An error instead of an answer.
-    Status(Failure),
+    Status(ApiFailure),
     /// An error after half of the answer, inside its stream.
-    InStream(Failure),
+    InStream(ApiFailure),
     /// The API's error for a prompt that does not fit the model's window.
     TooLong,
     /// The connection breaks after half of the answer.
@@ -105,7 +105,7 @@ pub enum Fault {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Failure {
+pub struct ApiFailure {
     pub status: u16,
     #[serde(default)]
     pub message: Option<String>,
@@ -131,10 +131,10 @@ impl Turn {
 
     /// Creates a turn with invalid arguments.
     pub fn raw_call(tool: impl Into<String>, raw: impl Into<String>) -> Self {
-        Self::calls([Call::Raw { tool: tool.into(), raw: raw.into() }])
+        Self::calls([ScriptedCall::Raw { tool: tool.into(), raw: raw.into() }])
     }
 
-    pub fn calls(calls: impl IntoIterator<Item = Call>) -> Self {
+    pub fn calls(calls: impl IntoIterator<Item = ScriptedCall>) -> Self {
         Self { calls: calls.into_iter().collect(), ..Self::default() }
     }
 
@@ -143,7 +143,7 @@ impl Turn {
     }
 
     pub fn status(status: u16) -> Self {
-        Self::fault(Fault::Status(Failure { status, ..Failure::default() }))
+        Self::fault(Fault::Status(ApiFailure { status, ..ApiFailure::default() }))
     }
 
     pub fn fault(fault: Fault) -> Self {
@@ -153,7 +153,7 @@ impl Turn {
     /// Adds a call to the same answer.
     #[must_use]
     pub fn and_call(mut self, tool: impl Into<String>, input: Value) -> Self {
-        self.calls.push(Call::Tool { tool: tool.into(), input });
+        self.calls.push(ScriptedCall::Tool { tool: tool.into(), input });
         self
     }
 
@@ -171,7 +171,7 @@ impl Turn {
 
     #[must_use]
     pub fn using(mut self, input: u64, output: u64) -> Self {
-        self.usage = Some(Usage { input, output, ..Usage::default() });
+        self.usage = Some(ScriptedUsage { input, output, ..ScriptedUsage::default() });
         self
     }
 
@@ -184,7 +184,7 @@ impl Turn {
     }
 
     #[must_use]
-    pub fn stopping(mut self, stop: Stop) -> Self {
+    pub fn stopping(mut self, stop: StopReason) -> Self {
         self.stop = Some(stop);
         self
     }
@@ -246,7 +246,7 @@ impl Turn {
     }
 }
 
-impl Call {
+impl ScriptedCall {
     pub fn tool(tool: impl Into<String>, input: Value) -> Self {
         Self::Tool { tool: tool.into(), input }
     }

@@ -22,18 +22,18 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
 use axum::routing::get;
-use provost_engine::agent_session::Desk;
-use provost_engine::harness::Settings;
+use provost_engine::agent_session::AgentSessions;
+use provost_engine::harness::EngineSettings;
 use provost_engine::overview::{Listening, Overview};
-use provost_engine::tokens::{Scope, Tokens};
+use provost_engine::tokens::{TokenScope, Tokens};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::sse::Live;
+use crate::sse::LiveEvents;
 use crate::traces::Traces;
 use crate::{api, assets, mcp, metrics, pages};
 
 pub use crate::metrics::{Beside, Family};
-use guard::Origin;
+use guard::ServerNames;
 pub(crate) use principal::{Posted, Query, Said, Scraper, Segment, Viewer, Visitor};
 pub(crate) use problem::{Answer, Problem};
 
@@ -42,7 +42,7 @@ const BODY_MAX: usize = 4 << 20;
 
 /// Options of the server.
 #[derive(Clone)]
-pub struct Options {
+pub struct ServeOptions {
     pub listen: SocketAddr,
     /// Certificate chain and key, as PEM files.
     pub tls: Option<(PathBuf, PathBuf)>,
@@ -79,23 +79,23 @@ pub enum Error {
 
 /// Address of the running server, and the link for a person.
 #[derive(Clone, Debug)]
-pub struct Ready {
+pub struct ServerAddress {
     pub address: SocketAddr,
     /// Valid once.
     pub link: String,
 }
 
 /// App state shared by all requests.
-pub(crate) struct House {
+pub(crate) struct AppState {
     pub overview: Overview,
     pub tokens: Tokens,
-    pub origin: Origin,
-    pub live: Live,
-    pub limits: limit::Limits,
-    pub writes: idempotency::Writes,
+    pub origin: ServerNames,
+    pub live: LiveEvents,
+    pub limits: limit::RateLimits,
+    pub writes: idempotency::WriteLog,
     pub counts: metrics::Counts,
-    pub plan_numbers: metrics::Part,
-    pub other_numbers: metrics::Part,
+    pub plan_numbers: metrics::CachedPart,
+    pub other_numbers: metrics::CachedPart,
     pub beside: Option<Arc<Beside>>,
     pub machine: api::MachineKept,
     pub traces: Traces,
@@ -103,10 +103,14 @@ pub(crate) struct House {
     pub drawings: pages::Drawings,
 }
 
-pub(crate) type Shared = Arc<House>;
+pub(crate) type Shared = Arc<AppState>;
 
 /// Serves until a signal arrives. Calls `ready` once it listens.
-pub fn serve(settings: Settings, options: &Options, ready: impl FnOnce(&Ready)) -> Result<(), Error> {
+pub fn serve(
+    settings: EngineSettings,
+    options: &ServeOptions,
+    ready: impl FnOnce(&ServerAddress),
+) -> Result<(), Error> {
     let is_open = !options.listen.ip().is_loopback();
     if is_open && options.tls.is_none() && options.behind_proxy.is_empty() {
         return Err(Error::Open(options.listen));
@@ -124,30 +128,30 @@ pub fn serve(settings: Settings, options: &Options, ready: impl FnOnce(&Ready)) 
         .block_on(tokio::net::TcpListener::bind(options.listen))
         .map_err(|source| Error::Listen { address: options.listen, source })?;
     let address = socket.local_addr()?;
-    let origin = Origin::new(address, tls.is_some(), &options.behind_proxy);
+    let origin = ServerNames::new(address, tls.is_some(), &options.behind_proxy);
     let link = format!("{}/enter?key=", origin.shown());
     let _listening = Listening::at(overview.state(), address, &link)?;
-    let word = tokens.link(Scope::Decide, &options.by)?.word;
-    let house = Arc::new(House {
-        live: Live::new(overview.cursor()?),
+    let word = tokens.link(TokenScope::Decide, &options.by)?.word;
+    let house = Arc::new(AppState {
+        live: LiveEvents::new(overview.cursor()?),
         overview,
         tokens,
         origin,
-        limits: limit::Limits::default(),
-        writes: idempotency::Writes::default(),
+        limits: limit::RateLimits::default(),
+        writes: idempotency::WriteLog::default(),
         counts: metrics::Counts::default(),
-        plan_numbers: metrics::Part::default(),
-        other_numbers: metrics::Part::default(),
+        plan_numbers: metrics::CachedPart::default(),
+        other_numbers: metrics::CachedPart::default(),
         beside: options.beside.clone(),
         machine: api::MachineKept::default(),
         traces,
         news: pages::News::default(),
         drawings: pages::Drawings::default(),
     });
-    let desk = Arc::new(Desk::open(settings)?);
+    let desk = Arc::new(AgentSessions::open(settings)?);
     crate::sse::follow(&house)?;
     let app = router(&house, &desk, options.patience);
-    ready(&Ready { address, link: format!("{link}{word}") });
+    ready(&ServerAddress { address, link: format!("{link}{word}") });
     runtime.block_on(async {
         tokio::select! {
             () = accept::all(socket, tls, app) => {}
@@ -172,7 +176,7 @@ async fn stopped() -> std::io::Result<()> {
     Ok(())
 }
 
-fn router(house: &Shared, desk: &Arc<Desk>, patience: Duration) -> Router {
+fn router(house: &Shared, desk: &Arc<AgentSessions>, patience: Duration) -> Router {
     let inside = Router::new()
         .merge(api::routes())
         .merge(pages::routes())
@@ -193,7 +197,7 @@ fn router(house: &Shared, desk: &Arc<Desk>, patience: Duration) -> Router {
 /// Runs a blocking call of the engine outside of the async threads.
 pub(crate) async fn ask<T: Send + 'static>(
     house: &Shared,
-    ask: impl FnOnce(&House) -> Result<T, Problem> + Send + 'static,
+    ask: impl FnOnce(&AppState) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     let house = house.clone();
     match tokio::task::spawn_blocking(move || ask(&house)).await {

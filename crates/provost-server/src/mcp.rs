@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::request::Parts;
-use provost_engine::agent_session::{Desk, Refused};
-use provost_engine::sessions::Session;
+use provost_engine::agent_session::{AgentSessions, SessionRefusal};
+use provost_engine::sessions::ClientSession;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, GetPromptRequestParams,
     GetPromptResponse, Implementation, JsonObject, ListPromptsResult, ListResourcesResult, ListToolsResult,
@@ -30,10 +30,10 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 pub(crate) use over_http::over_http;
 
 use arguments::{Arguments, Status};
-use judging::{Ask, Judging};
+use judging::{CheckJob, CheckJobs};
 use over_http::Asker;
 
-pub use item::WorkItem;
+pub use item::AttemptService;
 
 const INSTRUCTIONS: &str = include_str!("mcp/instructions.md");
 
@@ -43,9 +43,9 @@ pub struct Mcp {
 }
 
 struct Inner {
-    desk: Arc<Desk>,
-    session: Mutex<Session>,
-    judging: Judging,
+    desk: Arc<AgentSessions>,
+    session: Mutex<ClientSession>,
+    judging: CheckJobs,
 }
 
 /// Answer of a tool: its text, and whether it is a refusal.
@@ -64,8 +64,8 @@ impl Reply {
     }
 }
 
-impl From<Refused> for Reply {
-    fn from(refused: Refused) -> Self {
+impl From<SessionRefusal> for Reply {
+    fn from(refused: SessionRefusal) -> Self {
         Reply::refusal(refused.told())
     }
 }
@@ -78,8 +78,8 @@ impl From<Reply> for CallToolResult {
 }
 
 impl Mcp {
-    pub fn new(desk: Arc<Desk>, session: Session, patience: Duration) -> Self {
-        let inner = Inner { desk, session: Mutex::new(session), judging: Judging::new(patience) };
+    pub fn new(desk: Arc<AgentSessions>, session: ClientSession, patience: Duration) -> Self {
+        let inner = Inner { desk, session: Mutex::new(session), judging: CheckJobs::new(patience) };
         Self { inner: Arc::new(inner) }
     }
 
@@ -89,7 +89,7 @@ impl Mcp {
     }
 
     /// Returns the session as known so far, with the name that this request gives.
-    fn session(&self, context: &RequestContext<RoleServer>) -> Session {
+    fn session(&self, context: &RequestContext<RoleServer>) -> ClientSession {
         let mut session = self.inner.session.lock().unwrap_or_else(PoisonError::into_inner);
         let asker = context.extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Asker>());
         if let Some(name) = arguments::session_name(&context.meta).or(asker.map(|asker| asker.name.clone())) {
@@ -101,7 +101,7 @@ impl Mcp {
     /// Runs a blocking call outside of the async threads.
     async fn look<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&Desk) -> Result<T, Refused> + Send + 'static,
+        look: impl FnOnce(&AgentSessions) -> Result<T, SessionRefusal> + Send + 'static,
     ) -> Result<T, Reply> {
         let desk = self.inner.desk.clone();
         match tokio::task::spawn_blocking(move || look(&desk)).await {
@@ -145,7 +145,7 @@ impl Mcp {
             "step_update" => self.step_update(session, &arguments, context).await,
             "postcondition_verify" => {
                 self.known_postcondition(&session, &arguments).await?;
-                let ask = Ask::new("the whole plan", "verify".to_owned());
+                let ask = CheckJob::new("the whole plan", "verify".to_owned());
                 let said = self
                     .inner
                     .judging
@@ -181,7 +181,7 @@ impl Mcp {
 
     async fn step_update(
         &self,
-        session: Session,
+        session: ClientSession,
         arguments: &Arguments,
         context: &RequestContext<RoleServer>,
     ) -> Result<Reply, Reply> {
@@ -200,14 +200,15 @@ impl Mcp {
                 return Ok(Reply::ok(words::blocked(&run, step)));
             }
             Status::InProgress => {
-                let ask = Ask::new(format!("step {step} before the work"), format!("begin {step}"));
+                let ask = CheckJob::new(format!("step {step} before the work"), format!("begin {step}"));
                 let judged =
                     self.inner.judging.judge(ask, context, move |told| desk.begin(&session, step, told));
                 return Ok(words::begun(judged.await, step));
             }
             Status::Done => {
-                let ask = Ask::new(format!("step {step}"), format!("claim {step}"));
-                let claim = move |told: &mut judging::Told| desk.claim(&session, step, &evidence, told);
+                let ask = CheckJob::new(format!("step {step}"), format!("claim {step}"));
+                let claim =
+                    move |told: &mut judging::JobListener| desk.claim(&session, step, &evidence, told);
                 self.inner.judging.judge(ask, context, claim).await
             }
         };
@@ -215,7 +216,7 @@ impl Mcp {
     }
 
     /// Checks that a named postcondition exists.
-    async fn known_postcondition(&self, session: &Session, arguments: &Arguments) -> Result<(), Reply> {
+    async fn known_postcondition(&self, session: &ClientSession, arguments: &Arguments) -> Result<(), Reply> {
         let Some(number) = arguments.number("postcondition")? else { return Ok(()) };
         let session = session.clone();
         let shown = self.look(move |desk| desk.show(&session)).await?;

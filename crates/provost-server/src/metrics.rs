@@ -17,7 +17,7 @@ use provost_core::model::usage::Resource;
 use provost_core::rules::inbox;
 use provost_core::state::run::Stage;
 
-use crate::http::{Answer, House, Problem, Scraper, Shared, ask};
+use crate::http::{Answer, AppState, Problem, Scraper, Shared, ask};
 
 /// Time limit for each part of the response.
 const AWHILE: Duration = Duration::from_secs(4);
@@ -38,12 +38,12 @@ pub type Beside = dyn Fn() -> Vec<Family> + Send + Sync;
 
 /// A slow part of the response: computed once at a time, and cached.
 #[derive(Default)]
-pub struct Part {
+pub struct CachedPart {
     turn: Arc<tokio::sync::Mutex<()>>,
     kept: Mutex<Option<(Instant, String)>>,
 }
 
-impl Part {
+impl CachedPart {
     /// Returns the part; `None` if it takes too long. It then continues in the background, and other requests
     /// wait for it.
     async fn ask(&self, asked: impl Future<Output = Option<String>> + Send + 'static) -> Option<String> {
@@ -159,7 +159,7 @@ fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-fn plans(house: &House) -> Result<String, provost_engine::Error> {
+fn plans(house: &AppState) -> Result<String, provost_engine::Error> {
     let mut page = Page(String::new());
     let plans = house.overview.plans()?;
     page.family("plans", "gauge", "Plans by stage.");
@@ -201,7 +201,7 @@ fn plans(house: &House) -> Result<String, provost_engine::Error> {
 }
 
 /// Adds the metrics of the server itself.
-fn own(house: &House, page: &mut Page) {
+fn own(house: &AppState, page: &mut Page) {
     page.single("subscribers", "gauge", "Streams of events that are open.", house.live.subscribers());
     page.family(
         "traces_total",

@@ -62,13 +62,13 @@ impl Told {
     }
 }
 
-pub struct Live {
+pub struct LiveEvents {
     queue: Sender<Arc<Told>>,
     /// Everything up to here is in the queue, or was.
     through: AtomicU64,
 }
 
-impl Live {
+impl LiveEvents {
     pub fn new(from: Cursor) -> Self {
         Self { queue: broadcast::channel(QUEUE).0, through: AtomicU64::new(from.0) }
     }
@@ -119,7 +119,7 @@ pub fn follow(house: &Shared) -> std::io::Result<JoinHandle<()>> {
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct Filter {
+pub struct EventFilter {
     /// Of this plan only.
     plan: Option<String>,
     /// Of this step only.
@@ -133,7 +133,7 @@ pub struct Filter {
     after: Option<u64>,
 }
 
-impl Filter {
+impl EventFilter {
     fn names(&self) -> Vec<String> {
         let names = self.event.iter().flat_map(|names| names.split(','));
         names.map(|name| name.trim().to_uppercase()).filter(|name| !name.is_empty()).collect()
@@ -143,7 +143,7 @@ impl Filter {
 struct Subscriber {
     house: Shared,
     queue: Receiver<Arc<Told>>,
-    filter: Filter,
+    filter: EventFilter,
     names: Vec<String>,
     /// The last place that was looked at.
     seen: Cursor,
@@ -160,7 +160,7 @@ struct Subscriber {
 /// One that is too slow gets an event `behind` and is let go; it reconnects the same way.
 #[utoipa::path(
     get, path = "/api/events", tag = "log", operation_id = "events",
-    params(Filter, ("Last-Event-ID" = Option<u64>, Header, description = "The last event that was seen.")),
+    params(EventFilter, ("Last-Event-ID" = Option<u64>, Header, description = "The last event that was seen.")),
     responses(
         (status = 200, description = "A stream of events.", content_type = "text/event-stream", body = String),
         Looked,
@@ -169,7 +169,7 @@ struct Subscriber {
 pub async fn events(
     State(house): State<Shared>,
     _viewer: Viewer,
-    Query(filter): Query<Filter>,
+    Query(filter): Query<EventFilter>,
     headers: HeaderMap,
 ) -> Answer<Response> {
     let last = match headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?").trim()) {

@@ -6,16 +6,16 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_engine::agent_session::Desk;
+use provost_engine::agent_session::AgentSessions;
 use provost_engine::attempt_tools::Served;
-use provost_engine::sessions::Session;
+use provost_engine::sessions::ClientSession;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest};
 use rmcp::service::{RxJsonRpcMessage, ServerInitializeError, TxJsonRpcMessage, serve_server};
 use rmcp::transport::Transport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::{RoleServer, ServerHandler, transport};
 
-use crate::mcp::{Mcp, WorkItem};
+use crate::mcp::{AttemptService, Mcp};
 
 /// Maximum length of a message; longer ones are dropped.
 const LINE_MAX: usize = 16 << 20;
@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const WINDING_DOWN: Duration = Duration::from_secs(5);
 
 /// Serves until the input ends or a signal arrives. Tools answer within `patience`, finished or not.
-pub fn serve(desk: Arc<Desk>, session: Session, patience: Duration) -> std::io::Result<End> {
+pub fn serve(desk: Arc<AgentSessions>, session: ClientSession, patience: Duration) -> std::io::Result<End> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let service = Mcp::new(desk.clone(), session, patience);
     let end = runtime.block_on(async {
@@ -54,13 +54,13 @@ pub enum End {
 /// Serves the work item of one attempt until the input ends.
 pub fn serve_item(served: Served) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(until_the_end(&WorkItem::new(served)));
+    runtime.block_on(until_the_end(&AttemptService::new(served)));
     runtime.shutdown_background();
     Ok(())
 }
 
 /// Waits for a signal.
-async fn stopped(desk: &Desk) {
+async fn stopped(desk: &AgentSessions) {
     while !desk.is_stopped() {
         tokio::time::sleep(LOOK).await;
     }

@@ -7,7 +7,7 @@
 
 /// Kind of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SpanKind {
     Attempt {
         number: u32,
     },
@@ -20,9 +20,9 @@ pub enum Kind {
 
 /// A span of time; `from` and `to` are in milliseconds.
 #[derive(Clone, Debug)]
-pub struct Span {
+pub struct TimelineSpan {
     pub step: u32,
-    pub kind: Kind,
+    pub kind: SpanKind,
     pub from: u64,
     pub to: u64,
 }
@@ -31,7 +31,7 @@ pub struct Span {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
     pub step: u32,
-    pub kind: Kind,
+    pub kind: SpanKind,
     pub from: f64,
     pub to: f64,
     pub lasted_ms: u64,
@@ -68,11 +68,11 @@ struct Piece {
     length: f64,
 }
 
-pub fn drawn(spans: &[Span]) -> Timeline {
+pub fn drawn(spans: &[TimelineSpan]) -> Timeline {
     let mut busy: Vec<(u64, u64)> = Vec::new();
     let mut work: Vec<(u64, u64)> = spans
         .iter()
-        .filter(|span| span.kind != Kind::Wait)
+        .filter(|span| span.kind != SpanKind::Wait)
         .map(|span| (span.from, span.to.max(span.from)))
         .collect();
     work.sort_unstable();
@@ -109,7 +109,7 @@ pub fn drawn(spans: &[Span]) -> Timeline {
             ((piece.at + part.min(1.0) * piece.length) / whole).clamp(0.0, 1.0)
         })
     };
-    let bar = |span: &Span| {
+    let bar = |span: &TimelineSpan| {
         let (from, to) = (place(span.from), place(span.to.max(span.from)));
         let lasted_ms = span.to.saturating_sub(span.from);
         Bar { step: span.step, kind: span.kind, from, to: to.max(from), lasted_ms }
@@ -143,10 +143,10 @@ pub fn lasted(ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, Span, drawn, lasted};
+    use super::{SpanKind, TimelineSpan, drawn, lasted};
 
-    fn attempt(step: u32, number: u32, from: u64, to: u64) -> Span {
-        Span { step, kind: Kind::Attempt { number }, from, to }
+    fn attempt(step: u32, number: u32, from: u64, to: u64) -> TimelineSpan {
+        TimelineSpan { step, kind: SpanKind::Attempt { number }, from, to }
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
         let night = 10 * 3600 * 1000;
         let spans = [
             attempt(1, 1, 1_000, 61_000),
-            Span { step: 1, kind: Kind::Wait, from: 61_000, to: 61_000 + night },
+            TimelineSpan { step: 1, kind: SpanKind::Wait, from: 61_000, to: 61_000 + night },
             attempt(1, 2, 61_000 + night, 121_000 + night),
         ];
         let timeline = drawn(&spans);

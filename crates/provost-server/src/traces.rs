@@ -6,8 +6,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use provost_core::model::chain::PlanId;
-use provost_engine::harness::{Access, Settings};
-use provost_engine::history::{History, Wanted};
+use provost_engine::harness::{Access, EngineSettings};
+use provost_engine::history::{History, PlanSelection};
 use provost_engine::{Collector, CollectorError, Error};
 
 use crate::http::Shared;
@@ -22,7 +22,7 @@ pub struct Traces {
 impl Traces {
     /// Reads the usual variables (`OTEL_EXPORTER_OTLP_ENDPOINT` and related ones); without them no traces are
     /// sent.
-    pub fn by_environment(settings: &Settings) -> Result<Self, Error> {
+    pub fn by_environment(settings: &EngineSettings) -> Result<Self, Error> {
         match Collector::from_environment(&settings.environment) {
             Ok(collector) => Ok(Self { collector: Some(collector), ..Self::default() }),
             Err(CollectorError::NoAddress) => Ok(Self::default()),
@@ -48,7 +48,8 @@ pub fn ended(house: &Shared, plan: PlanId) {
 
 fn send(house: &Shared, plan: PlanId) -> Result<u64, Error> {
     let Some(collector) = &house.traces.collector else { return Ok(0) };
-    let history = History::open(house.overview.settings(), &Wanted::Plans(vec![plan.0]), Access::Read)?;
+    let history =
+        History::open(house.overview.settings(), &PlanSelection::Plans(vec![plan.0]), Access::Read)?;
     history.trace(&mut |request| {
         collector.post(&request.line())?;
         Ok(())

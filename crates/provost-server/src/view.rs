@@ -9,11 +9,11 @@ mod plan;
 use provost_core::model::chain::Sealed;
 use provost_core::model::usage::Resource;
 use provost_core::rules::budget;
-use provost_core::rules::inbox::Item;
-use provost_core::rules::quorum::Tally;
+use provost_core::rules::inbox::InboxItem;
+use provost_core::rules::quorum::ApprovalCount;
 use provost_core::state::run::Run;
 use provost_engine::Cursor;
-use provost_engine::overview::Seen;
+use provost_engine::overview::PlanSnapshot;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -69,8 +69,8 @@ pub struct Approvals {
 
 impl Approvals {
     pub fn of(run: &Run) -> Self {
-        let Tally { needed, given, missing, self_approval, author } = Tally::of(run);
-        Self { needed, given, missing, self_approval, author, words: Tally::open(run) }
+        let ApprovalCount { needed, given, missing, self_approval, author } = ApprovalCount::of(run);
+        Self { needed, given, missing, self_approval, author, words: ApprovalCount::open(run) }
     }
 }
 
@@ -86,7 +86,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    fn of(seen: &Seen) -> Self {
+    fn of(seen: &PlanSnapshot) -> Self {
         let (cost, limits) = (seen.run.ledger.cost(), budget::of_plan(&seen.run));
         let usd = |micro: Option<u64>| micro.map(|micro| micro as f64 / 1e6);
         Self {
@@ -121,7 +121,7 @@ impl Cost {
 }
 
 impl Card {
-    pub fn of(seen: &Seen) -> Self {
+    pub fn of(seen: &PlanSnapshot) -> Self {
         let run = &seen.run;
         let (done, total) = run.progress();
         let forged =
@@ -177,8 +177,8 @@ pub struct Choice {
     pub command: String,
 }
 
-impl From<&Item> for Waiting {
-    fn from(item: &Item) -> Self {
+impl From<&InboxItem> for Waiting {
+    fn from(item: &InboxItem) -> Self {
         Self {
             id: item.id.to_string(),
             plan: item.plan.0.clone(),

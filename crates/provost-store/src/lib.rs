@@ -36,7 +36,7 @@ pub use memory::Memory;
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;
 pub use sqlite::Sqlite;
-pub use transfer::{Keep, Moved, transfer};
+pub use transfer::{Moved, SealedLog, transfer};
 
 /// The log of all plans of one state folder.
 pub trait Log: Send + Sync {
@@ -89,12 +89,12 @@ pub struct Append<'a> {
     pub at: Timestamp,
     /// Write only if no other process has taken over this lease.
     pub fence: Option<&'a Fence>,
-    pub events: &'a [Entry<'a>],
+    pub events: &'a [LogEntry<'a>],
     pub effects: &'a [Effect],
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Entry<'a> {
+pub struct LogEntry<'a> {
     pub event: &'a Event,
     /// The title of the event's step, for readers of the log.
     pub task_name: Option<&'a str>,

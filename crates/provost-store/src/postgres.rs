@@ -18,7 +18,7 @@ use provost_core::model::chain::{Head, PlanId, Sealed, seal};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{Connection as _, Row as _};
 
-use crate::{Append, Cursor, Effect, Error, Fence, Holder, Keep, Lease, Log, Query, transfer};
+use crate::{Append, Cursor, Effect, Error, Fence, Holder, Lease, Log, Query, SealedLog, transfer};
 
 pub mod address;
 #[cfg(any(test, feature = "cluster"))]
@@ -38,7 +38,7 @@ mod tests;
 #[doc(hidden)]
 pub mod wire;
 
-pub use address::Address;
+pub use address::DatabaseAddress;
 pub use leases::Lapsed;
 use runtime::run;
 
@@ -72,12 +72,12 @@ struct Shared {
 pub trait Dispatch: Send + Sync {
     /// Returns statements that run in this order before the events are written, and are rolled back with
     /// them.
-    fn statements(&self, effect: &Effect) -> Vec<Statement>;
+    fn statements(&self, effect: &Effect) -> Vec<SqlStatement>;
 }
 
 /// SQL with `$1`, `$2`, …; add a cast if the type is not plain (`$1::json`).
 #[derive(Clone, Debug, PartialEq)]
-pub struct Statement {
+pub struct SqlStatement {
     /// Never built from input; use parameters for that.
     pub sql: String,
     pub params: Vec<Param>,
@@ -91,7 +91,7 @@ pub enum Param {
 
 impl Postgres {
     /// Opens the log; creates or migrates it if needed and allowed.
-    pub fn open(address: &Address) -> Result<Self, Error> {
+    pub fn open(address: &DatabaseAddress) -> Result<Self, Error> {
         let log = Self::unchecked(address);
         let mut first = log.first_connection()?;
         run(schema::migrate(&mut first, &log.shared.at))?;
@@ -100,7 +100,7 @@ impl Postgres {
     }
 
     /// Opens an existing log for reading; writes nothing.
-    pub fn open_existing(address: &Address) -> Result<Option<Self>, Error> {
+    pub fn open_existing(address: &DatabaseAddress) -> Result<Option<Self>, Error> {
         let log = Self::unchecked(address);
         let mut first = log.first_connection()?;
         let there = run(schema::is_there(&mut first, &log.shared.at))?;
@@ -108,7 +108,7 @@ impl Postgres {
         Ok(there.then_some(log))
     }
 
-    fn unchecked(address: &Address) -> Self {
+    fn unchecked(address: &DatabaseAddress) -> Self {
         let shared =
             Shared { at: address.to_string(), options: address.options().clone(), idle: Mutex::default() };
         let bell = follow::Bell::new(shared.options.clone());
@@ -278,8 +278,8 @@ impl Log for Postgres {
             }
             Ok(Err(found)) => Err(conflict(found)),
             Err(source) => Err(match (failure::refusal(&source), append.fence) {
-                (Some(failure::Refusal::Conflict(found)), _) => conflict(found),
-                (Some(failure::Refusal::Fenced(current)), Some(fence)) => {
+                (Some(failure::DatabaseRefusal::Conflict(found)), _) => conflict(found),
+                (Some(failure::DatabaseRefusal::Fenced(current)), Some(fence)) => {
                     Error::Fenced { name: fence.name.clone(), held: fence.epoch, current }
                 }
                 _ => failure::of(&self.shared.at, "write to the log", source),
@@ -343,7 +343,7 @@ impl Log for Postgres {
     }
 }
 
-impl Keep for Postgres {
+impl SealedLog for Postgres {
     fn keep(&self, events: &[Sealed]) -> Result<(), Error> {
         if events.is_empty() {
             return Ok(());
@@ -363,8 +363,12 @@ impl Keep for Postgres {
             }
             sqlx::raw_sql("BEGIN").execute(&mut *connection).await?;
             for run in events.chunk_by(|one, next| one.plan == next.plan) {
-                let call =
-                    rows::Call { plan: &run[0].plan.0, expected: run[0].seq - 1, fence: None, wakes: &[] };
+                let call = rows::AppendCall {
+                    plan: &run[0].plan.0,
+                    expected: run[0].seq - 1,
+                    fence: None,
+                    wakes: &[],
+                };
                 call.write(connection, run).await?;
             }
             sqlx::raw_sql("COMMIT").execute(&mut *connection).await.map(drop)
@@ -385,7 +389,7 @@ fn sealed_after(mut head: Head, append: &Append<'_>) -> Vec<Sealed> {
 /// The effects of an append, as SQL.
 #[derive(Default)]
 struct Effects {
-    statements: Vec<Statement>,
+    statements: Vec<SqlStatement>,
     wakes: Vec<String>,
 }
 

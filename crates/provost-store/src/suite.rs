@@ -14,7 +14,7 @@ use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::model::usage::Amount;
 
-use crate::{Append, Cursor, Effect, Entry, Error, Fence, Holder, Log, Query};
+use crate::{Append, Cursor, Effect, Error, Fence, Holder, Log, LogEntry, Query};
 
 /// Every call opens another handle to the same log.
 pub type Handles = Box<dyn Fn() -> Arc<dyn Log>>;
@@ -413,14 +413,14 @@ fn told(log: &dyn Log, query: &Query) -> String {
     found.iter().map(|event| format!("{}{}", event.plan, event.seq)).collect::<Vec<_>>().join(" ")
 }
 
-fn append<'a>(name: &str, expected_seq: u64, at: u64, events: &'a [Entry<'a>]) -> Append<'a> {
+fn append<'a>(name: &str, expected_seq: u64, at: u64, events: &'a [LogEntry<'a>]) -> Append<'a> {
     // Tests use few plans; leaking them keeps the cases short.
     let plan: &'static PlanId = Box::leak(Box::new(plan(name)));
     Append { plan, expected_seq, at: Timestamp(at), fence: None, events, effects: &[] }
 }
 
-fn entries(events: &[Event]) -> Vec<Entry<'_>> {
-    events.iter().map(|event| Entry { event, task_name: event.step().map(|_| "a title") }).collect()
+fn entries(events: &[Event]) -> Vec<LogEntry<'_>> {
+    events.iter().map(|event| LogEntry { event, task_name: event.step().map(|_| "a title") }).collect()
 }
 
 pub fn plan(name: &str) -> PlanId {

@@ -13,7 +13,7 @@ use provost_core::model::hash::Hash;
 use crate::{Cursor, Error, Log, Query};
 
 /// A log that accepts events that were sealed elsewhere.
-pub trait Keep: Log {
+pub trait SealedLog: Log {
     /// Writes all events in one transaction, or none. Each must be the next of its plan, with a valid seal.
     fn keep(&self, events: &[Sealed]) -> Result<(), Error>;
 }
@@ -30,7 +30,7 @@ pub struct Moved {
 const AT_ONCE: usize = 512;
 
 /// Copies all events in the order of writing. `told` gets the number of events processed so far.
-pub fn transfer(from: &dyn Log, to: &dyn Keep, told: &mut dyn FnMut(u64)) -> Result<Moved, Error> {
+pub fn transfer(from: &dyn Log, to: &dyn SealedLog, told: &mut dyn FnMut(u64)) -> Result<Moved, Error> {
     let mut ends = common_ends(from, to)?;
     let mut moved = Moved { plans: ends.len() as u64, ..Moved::default() };
     let mut through = Cursor(0);

@@ -22,7 +22,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use provost_core::text::hook_protocol::Client;
+use provost_core::text::hook_protocol::HookClient;
 use serde_json::Value;
 
 use install_manifest::Ledger;
@@ -72,7 +72,7 @@ impl Ground {
     }
 
     /// Returns the shell command for the hook of a client.
-    fn hook(&self, client: Client) -> String {
+    fn hook(&self, client: HookClient) -> String {
         format!("{} hook {}", quoted(&self.program), client.word())
     }
 
@@ -82,15 +82,15 @@ impl Ground {
     }
 
     /// Returns whether this client is used here: its program or one of its folders exists.
-    pub fn has(&self, client: Client) -> bool {
+    pub fn has(&self, client: HookClient) -> bool {
         let (programs, folders): (&[&str], &[&str]) = match client {
-            Client::Claude => (&["claude"], &[".claude"]),
-            Client::Codex => (&["codex"], &[".codex"]),
-            Client::Gemini => (&["gemini"], &[".gemini"]),
-            Client::Opencode => (&["opencode"], &[".config/opencode", ".opencode"]),
-            Client::Cursor => (&["cursor", "cursor-agent"], &[".cursor"]),
+            HookClient::Claude => (&["claude"], &[".claude"]),
+            HookClient::Codex => (&["codex"], &[".codex"]),
+            HookClient::Gemini => (&["gemini"], &[".gemini"]),
+            HookClient::Opencode => (&["opencode"], &[".config/opencode", ".opencode"]),
+            HookClient::Cursor => (&["cursor", "cursor-agent"], &[".cursor"]),
             // Only on request, because it affects people too.
-            Client::GitPrePush => (&[], &[]),
+            HookClient::GitPrePush => (&[], &[]),
         };
         let places = [&self.home, &self.workspace];
         programs.iter().any(|program| self.program_on_path(program).is_some())
@@ -98,14 +98,14 @@ impl Ground {
     }
 
     /// Returns the files of a client and what they must contain.
-    pub fn wanted(&self, client: Client) -> Vec<Wanted> {
+    pub fn wanted(&self, client: HookClient) -> Vec<Wanted> {
         match client {
-            Client::Claude => claude::wanted(self),
-            Client::Codex => codex::wanted(self),
-            Client::Gemini => gemini::wanted(self),
-            Client::Opencode => opencode::wanted(self),
-            Client::Cursor => cursor::wanted(self),
-            Client::GitPrePush => git::wanted(self),
+            HookClient::Claude => claude::wanted(self),
+            HookClient::Codex => codex::wanted(self),
+            HookClient::Gemini => gemini::wanted(self),
+            HookClient::Opencode => opencode::wanted(self),
+            HookClient::Cursor => cursor::wanted(self),
+            HookClient::GitPrePush => git::wanted(self),
         }
     }
 
@@ -115,30 +115,30 @@ impl Ground {
     }
 
     /// Returns the trust settings to write, for a client that otherwise ignores provost's hook.
-    pub fn trusted(&self, client: Client) -> Option<Wanted> {
+    pub fn trusted(&self, client: HookClient) -> Option<Wanted> {
         match client {
-            Client::Codex => codex::trusted(self),
+            HookClient::Codex => codex::trusted(self),
             // These clients ask the person when they start.
-            Client::Claude | Client::Gemini | Client::Cursor => None,
-            Client::Opencode | Client::GitPrePush => None,
+            HookClient::Claude | HookClient::Gemini | HookClient::Cursor => None,
+            HookClient::Opencode | HookClient::GitPrePush => None,
         }
     }
 
     /// Returns the file of the trust settings.
-    pub fn trusts_in(&self, client: Client) -> Option<PathBuf> {
-        (client == Client::Codex).then(|| codex::users(self))
+    pub fn trusts_in(&self, client: HookClient) -> Option<PathBuf> {
+        (client == HookClient::Codex).then(|| codex::users(self))
     }
 
     /// Returns what keeps a configured client from calling provost.
-    pub fn findings(&self, client: Client) -> Vec<Finding> {
+    pub fn findings(&self, client: HookClient) -> Vec<Finding> {
         let mut findings: Vec<Finding> =
             self.wanted(client).into_iter().filter_map(|wanted| wanted.finding(client)).collect();
         findings.extend(match client {
-            Client::Claude => claude::findings(self),
-            Client::Codex => codex::findings(self),
-            Client::Gemini => gemini::findings(self),
-            Client::Opencode => opencode::findings(self),
-            Client::Cursor | Client::GitPrePush => Vec::new(),
+            HookClient::Claude => claude::findings(self),
+            HookClient::Codex => codex::findings(self),
+            HookClient::Gemini => gemini::findings(self),
+            HookClient::Opencode => opencode::findings(self),
+            HookClient::Cursor | HookClient::GitPrePush => Vec::new(),
         });
         findings
     }
@@ -239,7 +239,7 @@ impl Wanted {
     }
 
     /// Returns what is missing in the file, if anything is.
-    fn finding(&self, client: Client) -> Option<Finding> {
+    fn finding(&self, client: HookClient) -> Option<Finding> {
         let here = self.path.display();
         match read(&self.path).and_then(|now| {
             let applied = self.applied(now.as_deref())?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use provost_core::state::run::Stage;
-use provost_engine::harness::{Access, Harness, Settings};
+use provost_engine::harness::{Access, EngineSettings, Harness};
 
 use crate::failure::Failure;
 use crate::open_plan::Global;
@@ -28,7 +28,7 @@ pub fn play(global: &Global, at: Option<PathBuf>, fast: bool) -> Answer {
     // The demo has its own state folder and does not touch the user's.
     let own = Global { state: Some(folder.join("state")), ..global.clone() };
     let settings =
-        Settings { cwd: workspace.clone(), plan: Some("PLAN.md".to_owned()), ..own.settings(None)? };
+        EngineSettings { cwd: workspace.clone(), plan: Some("PLAN.md".to_owned()), ..own.settings(None)? };
     let harness = Harness::open(settings, Access::Write)?;
     terminal::talk(&format!("A throw-away repository: {}\n", workspace.display()));
     terminal::talk(include_str!("demo/before.txt"));

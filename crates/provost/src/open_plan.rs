@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use provost_core::state::run::Run;
-use provost_engine::harness::{Access, Harness, Settings};
+use provost_engine::harness::{Access, EngineSettings, Harness};
 use provost_engine::{harness, log_locator, remote_tree};
 
 use crate::failure::Failure;
@@ -35,12 +35,12 @@ impl Global {
         Ok(Harness::upcoming(self.settings(Some(name))?)?)
     }
 
-    pub fn settings(&self, plan: Option<&str>) -> Result<Settings, Failure> {
-        Ok(Settings { stop: stop_flag(), ..self.settings_without_signals(plan)? })
+    pub fn settings(&self, plan: Option<&str>) -> Result<EngineSettings, Failure> {
+        Ok(EngineSettings { stop: stop_flag(), ..self.settings_without_signals(plan)? })
     }
 
     /// For whoever hears signals otherwise.
-    pub fn settings_without_signals(&self, plan: Option<&str>) -> Result<Settings, Failure> {
+    pub fn settings_without_signals(&self, plan: Option<&str>) -> Result<EngineSettings, Failure> {
         let mut environment = hardening::environment();
         let state = match &self.state {
             Some(folder) => folder.clone(),
@@ -51,7 +51,7 @@ impl Global {
         remote_tree::keep_the_keys(&state, &mut environment);
         let program = std::env::current_exe()
             .map_err(|source| Failure::Io { what: "find this program's own file".to_owned(), source })?;
-        Ok(Settings {
+        Ok(EngineSettings {
             cwd: self.cwd()?,
             state,
             plan: plan.map(str::to_owned),

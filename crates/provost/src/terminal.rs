@@ -8,15 +8,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use provost_core::model::chain::Sealed;
-use provost_core::model::event::{Ended, Event};
+use provost_core::model::event::{EndedAttempt, Event};
 use provost_core::model::pass::Pass;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::model::usage::Resource;
 use provost_core::rules::command::HumanCommand;
-use provost_core::rules::gate::{self, Heard};
-use provost_core::rules::quorum::Tally;
+use provost_core::rules::gate::{self, GateAnswer};
+use provost_core::rules::quorum::ApprovalCount;
 use provost_core::state::run::Run;
-use provost_core::text::render::{self, Line, Symbol};
+use provost_core::text::render::{self, EventLine, Symbol};
 use provost_engine::audit::Audit;
 use provost_engine::harness::{Below, Harness};
 use provost_engine::reading::Reading;
@@ -168,22 +168,22 @@ pub fn gate(harness: &Harness, run: &Run, reading: Option<&Reading>, by: String)
         return include(harness, &found, by);
     }
     match gate::hear(&said) {
-        Heard::Approval => {
+        GateAnswer::Approval => {
             let run = harness.approve(run, run.revision.clone(), by)?;
             Ok(approved(run))
         }
-        Heard::Rejection(reason) => {
+        GateAnswer::Rejection(reason) => {
             let reason = if reason.is_empty() { "no reason given".to_owned() } else { clean(&reason) };
             harness.human(HumanCommand::Reject { reason, by })?;
             talk("rejected: the plan is a draft again");
             Ok(Gate::Rejected)
         }
-        Heard::Question(question) => {
+        GateAnswer::Question(question) => {
             harness.human(HumanCommand::Ask { question: clean(&question), by })?;
             talk("taken as a question: the plan waits; answer with `provost amend` or `provost approve`");
             Ok(Gate::Waiting)
         }
-        Heard::Nothing => {
+        GateAnswer::Nothing => {
             talk("nothing was said: the plan waits");
             Ok(Gate::Waiting)
         }
@@ -192,14 +192,14 @@ pub fn gate(harness: &Harness, run: &Run, reading: Option<&Reading>, by: String)
 
 fn approved(run: Run) -> Gate {
     if run.approved_by.is_none() {
-        talk(&format!("your yes is noted: {}", Tally::of(&run)));
+        talk(&format!("your yes is noted: {}", ApprovalCount::of(&run)));
         return Gate::Waiting;
     }
     Gate::Approved(Box::new(run))
 }
 
 /// Approves the plan with the uncommitted files that were shown, if they are still the same.
-fn include(harness: &Harness, shown: &uncommitted::Found, by: String) -> Result<Gate, Failure> {
+fn include(harness: &Harness, shown: &uncommitted::UncommittedFiles, by: String) -> Result<Gate, Failure> {
     harness.include_uncommitted();
     let (run, _) = harness.bring_up_to_approve()?;
     if !shown.included().iter().all(|file| run.binding.included.contains(file)) {
@@ -286,7 +286,7 @@ fn doing(run: &Run, event: &Event) -> String {
         Event::StepStarted { step, target, .. } => {
             format!(" · step {step}: {target} works on “{}”", run.title(*step).unwrap_or_default())
         }
-        Event::AttemptEnded(Ended { step, .. }) | Event::StepClaimed { step, .. } => {
+        Event::AttemptEnded(EndedAttempt { step, .. }) | Event::StepClaimed { step, .. } => {
             format!(" · step {step}: the harness checks")
         }
         _ => String::new(),
@@ -298,7 +298,7 @@ fn doing(run: &Run, event: &Event) -> String {
     format!("{done}/{total} steps{spent}{now}")
 }
 
-fn dressed(line: &Line, colour: bool) -> String {
+fn dressed(line: &EventLine, colour: bool) -> String {
     let text = line.to_string();
     if !colour {
         return text;

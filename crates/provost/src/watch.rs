@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use crossterm::event::{self, Event};
 use provost_core::model::chain::PlanId;
-use provost_engine::harness::Settings;
+use provost_engine::harness::EngineSettings;
 use provost_engine::overview::Overview;
 use provost_engine::plan_registry::Here;
 use ratatui::Terminal;
@@ -75,7 +75,7 @@ enum Came {
 
 type Screen = Terminal<CrosstermBackend<BufWriter<std::io::Stdout>>>;
 
-pub fn look(settings: Settings, options: Options) -> Answer {
+pub fn look(settings: EngineSettings, options: Options) -> Answer {
     let here = options.here.then(|| Here::of(&settings.cwd));
     let overview = Arc::new(Overview::open(settings)?);
     let (tell, told) = mpsc::channel();

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Answer, Tool};
-use crate::call_log::Ledger;
+use crate::call_log::CallLog;
 use crate::truncate;
 
 const PAGE: usize = 12 * 1024;
@@ -19,14 +19,14 @@ struct ReadOutput {
     from: usize,
 }
 
-pub fn tool(ledger: &Ledger) -> Tool {
+pub fn tool(ledger: &CallLog) -> Tool {
     let ledger = ledger.clone();
     let description = "Shows the answer of an earlier call again, page by page.";
     let run = move |ask: ReadOutput| std::future::ready(read_output(&ledger, &ask));
     Tool::new("read_output", description, run).reading_only()
 }
 
-fn read_output(ledger: &Ledger, ask: &ReadOutput) -> Answer {
+fn read_output(ledger: &CallLog, ask: &ReadOutput) -> Answer {
     let Some(text) = ledger.output(ask.call) else {
         return Err(format!("the answer of call:{} is not kept; call the tool again", ask.call));
     };
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn pages_join_to_the_whole() {
-        let ledger = Ledger::default();
+        let ledger = CallLog::default();
         let text = "äb".repeat(10_000);
         ledger.end(ledger.begin(), &text);
         let (mut whole, mut from) = (String::new(), 0);

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Tool;
-use crate::call_log::Ledger;
+use crate::call_log::CallLog;
 use crate::plan_state::PlanHolder;
 
 #[derive(Deserialize, JsonSchema)]
@@ -49,7 +49,7 @@ struct PostconditionVerify {
     unmet: bool,
 }
 
-pub fn tools(holder: &PlanHolder, ledger: &Ledger) -> Vec<Tool> {
+pub fn tools(holder: &PlanHolder, ledger: &CallLog) -> Vec<Tool> {
     let (create, show, update, verify) = (holder.clone(), holder.clone(), holder.clone(), holder.clone());
     let (update_ledger, verify_ledger) = (ledger.clone(), ledger.clone());
     let said =

@@ -7,7 +7,7 @@ use provost_agent::event::Event;
 use provost_agent::provider::Failure;
 use provost_agent::provider::api::{Api, Dialect, Key};
 use provost_agent::provider::scripted::Scripted;
-use provost_rehearsal::{Call, Fault, Model, Rehearsal, Stop, Turn};
+use provost_rehearsal::{Fault, Model, Rehearsal, ScriptedCall, StopReason, Turn};
 use serde_json::json;
 
 use crate::stage::{DIALECTS, KEY, Stage, api};
@@ -135,7 +135,7 @@ async fn arguments_that_are_no_json_are_answered_and_sent_again() {
 
 #[tokio::test]
 async fn calls_of_one_turn_are_all_answered_in_their_order() {
-    let call = |path: &str| Call::tool("verify_file_exists", json!({ "path": path }));
+    let call = |path: &str| ScriptedCall::tool("verify_file_exists", json!({ "path": path }));
     let turns = || {
         let answered =
             Turn::text("done").expecting("call:1 ok").expecting("call:2 ok").expecting("call:3 ok");
@@ -181,7 +181,7 @@ async fn a_conversation_that_is_too_long_is_shortened_once() {
 
 #[tokio::test]
 async fn an_answer_that_hit_its_bound_is_not_final() {
-    let turns = || vec![Turn::text("I was going to s").stopping(Stop::MaxTokens), Turn::text("done")];
+    let turns = || vec![Turn::text("I was going to s").stopping(StopReason::MaxTokens), Turn::text("done")];
     in_every_dialect(turns, |dialect, _, model, run| {
         assert_eq!(run.outcome, Outcome::Finished { answer: "done".to_owned() }, "{dialect:?}");
         model.expect_seen("cut off because it was too long");

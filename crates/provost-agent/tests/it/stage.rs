@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use provost_agent::agent::{Agent, Run, Settings, Stop};
-use provost_agent::call_log::Ledger;
+use provost_agent::call_log::CallLog;
 use provost_agent::event::Event;
 use provost_agent::plan_state::PlanHolder;
 use provost_agent::provider::api::{Api, Dialect, Key};
@@ -48,7 +48,7 @@ impl Stage {
     }
 
     pub async fn run(&self, provider: &dyn Provider, task: &str) -> Run {
-        let ledger = Ledger::default();
+        let ledger = CallLog::default();
         let workspace = Workspace::new(self.path()).expect("a workspace");
         let agent = Agent {
             provider,

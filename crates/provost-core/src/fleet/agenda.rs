@@ -16,11 +16,11 @@ use crate::state::run::Stage;
 #[cfg(test)]
 mod tests;
 
-use crate::language::globs::overlap::{Meeting, Reach};
+use crate::language::globs::overlap::{GlobSet, Meeting};
 
 /// A plan, as the other plans see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct AgendaEntry {
     /// Its name in `depends_on` of others.
     pub name: String,
     pub stage: Stage,
@@ -39,22 +39,24 @@ pub struct Entry {
 
 /// A mistake in the dependencies between plans.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
+pub enum DependencyProblem {
     Unknown { plan: String, named: String, nearest: Option<String> },
     Cycle { round: Vec<String> },
 }
 
-impl std::fmt::Display for Problem {
+impl std::fmt::Display for DependencyProblem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Problem::Unknown { plan, named, nearest } => {
+            DependencyProblem::Unknown { plan, named, nearest } => {
                 write!(f, "{plan} depends on {named}, and there is no such plan")?;
                 match nearest {
                     Some(nearest) => write!(f, "; {nearest} was meant?"),
                     None => Ok(()),
                 }
             }
-            Problem::Cycle { round } => write!(f, "these plans wait for each other: {}", round.join(" → ")),
+            DependencyProblem::Cycle { round } => {
+                write!(f, "these plans wait for each other: {}", round.join(" → "))
+            }
         }
     }
 }
@@ -75,12 +77,12 @@ pub enum Standing {
     /// Plans that must be done first, with their stages.
     Waits(Vec<(String, Stage)>),
     /// Its dependencies on other plans are wrong.
-    Unsound(Problem),
+    Unsound(DependencyProblem),
 }
 
 /// The answer whether a plan may run in parallel with those that run or were chosen before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Beside {
+pub enum Compatibility {
     Safe,
     /// It does not declare `touches`.
     Undeclared,
@@ -93,19 +95,19 @@ pub enum Beside {
 
 /// A plan that may start, and whether it may run together with the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Start {
+pub struct StartablePlan {
     pub name: String,
-    pub beside: Beside,
+    pub beside: Compatibility,
 }
 
 /// All plans of a repository.
 pub struct Agenda {
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, AgendaEntry>,
 }
 
 impl Agenda {
     /// Creates an agenda. If two plans have the same name, the first counts.
-    pub fn new(entries: impl IntoIterator<Item = Entry>) -> Self {
+    pub fn new(entries: impl IntoIterator<Item = AgendaEntry>) -> Self {
         let mut by_name = BTreeMap::new();
         for entry in entries {
             by_name.entry(entry.name.clone()).or_insert(entry);
@@ -113,24 +115,25 @@ impl Agenda {
         Self { entries: by_name }
     }
 
-    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub fn entries(&self) -> impl Iterator<Item = &AgendaEntry> {
         self.entries.values()
     }
 
-    pub fn get(&self, name: &str) -> Option<&Entry> {
+    pub fn get(&self, name: &str) -> Option<&AgendaEntry> {
         self.entries.get(name)
     }
 
     /// Returns dependencies on unknown plans, and cycles.
-    pub fn problems(&self) -> Vec<Problem> {
-        let mut problems: Vec<Problem> = self.entries().flat_map(|entry| self.unknown(entry)).collect();
-        problems.extend(self.cycles().into_iter().map(|round| Problem::Cycle { round }));
+    pub fn problems(&self) -> Vec<DependencyProblem> {
+        let mut problems: Vec<DependencyProblem> =
+            self.entries().flat_map(|entry| self.unknown(entry)).collect();
+        problems.extend(self.cycles().into_iter().map(|round| DependencyProblem::Cycle { round }));
         problems
     }
 
-    fn unknown(&self, entry: &Entry) -> Vec<Problem> {
+    fn unknown(&self, entry: &AgendaEntry) -> Vec<DependencyProblem> {
         let missing = entry.depends_on.iter().filter(|name| !self.entries.contains_key(*name));
-        let problem = |named: &String| Problem::Unknown {
+        let problem = |named: &String| DependencyProblem::Unknown {
             plan: entry.name.clone(),
             named: named.clone(),
             nearest: suggest::suggestion(named, self.entries.keys().map(String::as_str)).map(str::to_owned),
@@ -215,16 +218,16 @@ impl Agenda {
     }
 
     /// Returns all plans in merge order: after their dependencies, smaller changes first, then by name.
-    pub fn merge_order(&self) -> Result<Vec<&Entry>, Problem> {
+    pub fn merge_order(&self) -> Result<Vec<&AgendaEntry>, DependencyProblem> {
         let all = self.entries.keys().map(String::as_str).collect();
         let order = self.sorted(&all);
         match self.cycles().into_iter().next() {
-            Some(round) => Err(Problem::Cycle { round }),
+            Some(round) => Err(DependencyProblem::Cycle { round }),
             None => Ok(order.into_iter().filter_map(|name| self.entries.get(name)).collect()),
         }
     }
 
-    pub fn standing(&self, entry: &Entry) -> Standing {
+    pub fn standing(&self, entry: &AgendaEntry) -> Standing {
         match entry.stage {
             Stage::Done => return Standing::Done,
             Stage::Failed => return Standing::Failed,
@@ -240,7 +243,7 @@ impl Agenda {
             return Standing::Unsound(problem);
         }
         if let Some(round) = self.cycles().into_iter().find(|round| round.contains(&entry.name)) {
-            return Standing::Unsound(Problem::Cycle { round });
+            return Standing::Unsound(DependencyProblem::Cycle { round });
         }
         let open = entry.depends_on.iter().filter_map(|name| self.entries.get(name));
         let open: Vec<_> = open
@@ -257,22 +260,22 @@ impl Agenda {
 
     /// Lists the plans that may start now, by name, and whether each may run in parallel with the running
     /// ones and those before it.
-    pub fn starts(&self) -> Vec<Start> {
-        let reach = |entry: &Entry| entry.touches.as_ref().map(|globs| Reach::new(globs));
+    pub fn starts(&self) -> Vec<StartablePlan> {
+        let reach = |entry: &AgendaEntry| entry.touches.as_ref().map(|globs| GlobSet::new(globs));
         let busy = self.entries().filter(|entry| entry.under_way);
-        let mut chosen: Vec<(String, Option<Reach>)> =
+        let mut chosen: Vec<(String, Option<GlobSet>)> =
             busy.map(|entry| (entry.name.clone(), reach(entry))).collect();
         let mut starts = Vec::new();
         for entry in self.entries().filter(|entry| self.standing(entry) == Standing::Ready) {
             let own = reach(entry);
             let beside = match &own {
-                None => Beside::Undeclared,
+                None => Compatibility::Undeclared,
                 Some(own) => beside(own, &chosen),
             };
-            if beside == Beside::Safe {
+            if beside == Compatibility::Safe {
                 chosen.push((entry.name.clone(), own));
             }
-            starts.push(Start { name: entry.name.clone(), beside });
+            starts.push(StartablePlan { name: entry.name.clone(), beside });
         }
         starts
     }
@@ -280,21 +283,21 @@ impl Agenda {
     /// Returns a path that two plans may both change. `None` if they are disjoint or one does not declare
     /// `touches`.
     pub fn meeting(&self, one: &str, other: &str) -> Option<Meeting> {
-        let reach = |name: &str| self.entries.get(name)?.touches.as_ref().map(|globs| Reach::new(globs));
+        let reach = |name: &str| self.entries.get(name)?.touches.as_ref().map(|globs| GlobSet::new(globs));
         reach(one)?.meets(&reach(other)?)
     }
 }
 
-fn beside(own: &Reach, chosen: &[(String, Option<Reach>)]) -> Beside {
+fn beside(own: &GlobSet, chosen: &[(String, Option<GlobSet>)]) -> Compatibility {
     for (plan, reach) in chosen {
         let meeting = match reach {
             Some(reach) => own.meets(reach),
             // A running plan without `touches` may change any file.
-            None => own.meets(&Reach::new(&["**"])),
+            None => own.meets(&GlobSet::new(&["**"])),
         };
         if let Some(meeting) = meeting {
-            return Beside::Meets { plan: plan.clone(), meeting };
+            return Compatibility::Meets { plan: plan.clone(), meeting };
         }
     }
-    Beside::Safe
+    Compatibility::Safe
 }

@@ -11,9 +11,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::event::Subject;
+use crate::model::event::CheckSubject;
 use crate::model::plan::{Check, Contract};
-use crate::model::verdict::Outcome;
+use crate::model::verdict::CheckOutcome;
 use crate::state::run::{Run, StepState};
 
 /// A plan that is to land.
@@ -26,7 +26,7 @@ pub struct Car {
 
 /// A question about a sorted set of plans.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Question {
+pub enum TrainQuestion {
     /// Do they merge, one after the other?
     Merge(Vec<usize>),
     /// Do all their checks hold on the union?
@@ -43,7 +43,7 @@ pub enum Merged {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum TrainResult {
     Green,
     /// A check did not hold, each time it ran.
     Red {
@@ -61,12 +61,12 @@ pub enum Seen {
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     pub merged: BTreeMap<Vec<usize>, Merged>,
-    pub seen: BTreeMap<Vec<usize>, Seen>,
+    pub seen: BTreeMap<Vec<usize>, TrainResult>,
 }
 
 /// Why a plan does not land.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum LandingProblem {
     /// It conflicts with that plan; `None`: with the branch, or with several plans together.
     Conflict {
         files: Vec<String>,
@@ -84,13 +84,13 @@ pub enum Reason {
     Needs(usize),
 }
 
-impl Reason {
+impl LandingProblem {
     /// Returns the other plan of the pair at fault.
     pub fn with(&self) -> Option<usize> {
         match self {
-            Reason::Conflict { with, .. } | Reason::Red { with, .. } => *with,
-            Reason::Needs(car) => Some(*car),
-            Reason::Doubtful { .. } => None,
+            LandingProblem::Conflict { with, .. } | LandingProblem::Red { with, .. } => *with,
+            LandingProblem::Needs(car) => Some(*car),
+            LandingProblem::Doubtful { .. } => None,
         }
     }
 
@@ -98,18 +98,18 @@ impl Reason {
     pub fn say(&self, cars: &[Car]) -> String {
         let name = |car: usize| cars.get(car).map_or("?", |car| car.name.as_str());
         match self {
-            Reason::Conflict { files, with: Some(with) } => {
+            LandingProblem::Conflict { files, with: Some(with) } => {
                 format!("conflicts with {} in {}", name(*with), listed(files))
             }
-            Reason::Conflict { files, with: None } => {
+            LandingProblem::Conflict { files, with: None } => {
                 format!("conflicts with what is on the branch by now in {}", listed(files))
             }
-            Reason::Red { what, with: Some(with) } => {
+            LandingProblem::Red { what, with: Some(with) } => {
                 format!("each alone is green, together with {} it is not: {what}", name(*with))
             }
-            Reason::Red { what, with: None } => format!("is red on the branch by itself: {what}"),
-            Reason::Doubtful { what } => format!("cannot be judged: {what}"),
-            Reason::Needs(car) => format!("depends on {}, which does not land", name(*car)),
+            LandingProblem::Red { what, with: None } => format!("is red on the branch by itself: {what}"),
+            LandingProblem::Doubtful { what } => format!("cannot be judged: {what}"),
+            LandingProblem::Needs(car) => format!("depends on {}, which does not land", name(*car)),
         }
     }
 }
@@ -127,36 +127,36 @@ fn listed(files: &[String]) -> String {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
     pub landing: Vec<usize>,
-    pub left_out: BTreeMap<usize, Reason>,
+    pub left_out: BTreeMap<usize, LandingProblem>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
-    Ask(Question),
+pub enum TrainStep {
+    Ask(TrainQuestion),
     Over(Settled),
 }
 
 /// Returns what to find out next, or the end of the train.
-pub fn next(cars: &[Car], answers: &Answers) -> Next {
+pub fn next(cars: &[Car], answers: &Answers) -> TrainStep {
     let mut train = Train { cars, answers, out: BTreeMap::new() };
     match train.settle() {
-        Ok(settled) => Next::Over(settled),
-        Err(question) => Next::Ask(question),
+        Ok(settled) => TrainStep::Over(settled),
+        Err(question) => TrainStep::Ask(question),
     }
 }
 
 /// A value, or the question that must be answered first.
-type Known<T> = Result<T, Question>;
+type Known<T> = Result<T, TrainQuestion>;
 
 struct Train<'a> {
     cars: &'a [Car],
     answers: &'a Answers,
     /// Plans found to be at fault. Conflicts and missing dependencies are derived again each time.
-    out: BTreeMap<usize, Reason>,
+    out: BTreeMap<usize, LandingProblem>,
 }
 
 /// The plan at fault, and why.
-type Fault = (usize, Reason);
+type Fault = (usize, LandingProblem);
 
 impl Train<'_> {
     fn settle(&mut self) -> Known<Settled> {
@@ -169,12 +169,12 @@ impl Train<'_> {
                 return Ok(Settled { landing: coupled, left_out });
             }
             let fault = match self.seen(&coupled)? {
-                Seen::Green => {
+                TrainResult::Green => {
                     green = coupled.len();
                     continue;
                 }
-                Seen::Doubtful { car, what } => (car, Reason::Doubtful { what }),
-                Seen::Red { what } => self.fault(&coupled, green, what)?,
+                TrainResult::Doubtful { car, what } => (car, LandingProblem::Doubtful { what }),
+                TrainResult::Red { what } => self.fault(&coupled, green, what)?,
             };
             // All plans before the removed one stay.
             let place = coupled.iter().position(|car| *car == fault.0).unwrap_or(0);
@@ -184,14 +184,14 @@ impl Train<'_> {
     }
 
     /// Returns the plans that merge one after the other, with everything they depend on.
-    fn coupled(&self) -> Known<(Vec<usize>, BTreeMap<usize, Reason>)> {
+    fn coupled(&self) -> Known<(Vec<usize>, BTreeMap<usize, LandingProblem>)> {
         let (mut coupled, mut left_out) = (Vec::new(), BTreeMap::new());
         for (place, car) in self.cars.iter().enumerate() {
             if self.out.contains_key(&place) {
                 continue;
             }
             if let Some(missing) = car.needs.iter().find(|need| !coupled.contains(*need)) {
-                left_out.insert(place, Reason::Needs(*missing));
+                left_out.insert(place, LandingProblem::Needs(*missing));
                 continue;
             }
             let mut longer = coupled.clone();
@@ -200,7 +200,7 @@ impl Train<'_> {
                 Merged::Clean => coupled = longer,
                 Merged::Conflict { files } => {
                     let with = self.partner(&coupled, place)?;
-                    left_out.insert(place, Reason::Conflict { files, with });
+                    left_out.insert(place, LandingProblem::Conflict { files, with });
                 }
             }
         }
@@ -230,9 +230,9 @@ impl Train<'_> {
         while red - green > 1 {
             let middle = green + (red - green) / 2;
             match self.seen(&coupled[..middle])? {
-                Seen::Green => green = middle,
-                Seen::Red { what } => (red, found) = (middle, what),
-                Seen::Doubtful { car, what } => return Ok((car, Reason::Doubtful { what })),
+                TrainResult::Green => green = middle,
+                TrainResult::Red { what } => (red, found) = (middle, what),
+                TrainResult::Doubtful { car, what } => return Ok((car, LandingProblem::Doubtful { what })),
             }
         }
         let car = coupled[red - 1];
@@ -240,12 +240,12 @@ impl Train<'_> {
         let others: Vec<usize> =
             coupled[..red - 1].iter().copied().filter(|other| !own.contains(other)).collect();
         if others.is_empty() {
-            return Ok((car, Reason::Red { what: found, with: None }));
+            return Ok((car, LandingProblem::Red { what: found, with: None }));
         }
         match self.seen(&own)? {
-            Seen::Green => {}
-            Seen::Red { what } => return Ok((car, Reason::Red { what, with: None })),
-            Seen::Doubtful { car, what } => return Ok((car, Reason::Doubtful { what })),
+            TrainResult::Green => {}
+            TrainResult::Red { what } => return Ok((car, LandingProblem::Red { what, with: None })),
+            TrainResult::Doubtful { car, what } => return Ok((car, LandingProblem::Doubtful { what })),
         }
         let (mut without, mut with) = (0, others.len());
         while with - without > 1 {
@@ -253,12 +253,12 @@ impl Train<'_> {
             let mut some = others[..middle].to_vec();
             some.push(car);
             match self.seen(&self.closure(&some))? {
-                Seen::Green => without = middle,
-                Seen::Red { what } => (with, found) = (middle, what),
-                Seen::Doubtful { car, what } => return Ok((car, Reason::Doubtful { what })),
+                TrainResult::Green => without = middle,
+                TrainResult::Red { what } => (with, found) = (middle, what),
+                TrainResult::Doubtful { car, what } => return Ok((car, LandingProblem::Doubtful { what })),
             }
         }
-        Ok((car, Reason::Red { what: found, with: Some(others[with - 1]) }))
+        Ok((car, LandingProblem::Red { what: found, with: Some(others[with - 1]) }))
     }
 
     /// Returns these plans and everything they depend on, in order.
@@ -274,11 +274,11 @@ impl Train<'_> {
     }
 
     fn merged(&self, set: &[usize]) -> Known<Merged> {
-        self.answers.merged.get(set).cloned().ok_or_else(|| Question::Merge(set.to_vec()))
+        self.answers.merged.get(set).cloned().ok_or_else(|| TrainQuestion::Merge(set.to_vec()))
     }
 
-    fn seen(&self, set: &[usize]) -> Known<Seen> {
-        self.answers.seen.get(set).cloned().ok_or_else(|| Question::Judge(set.to_vec()))
+    fn seen(&self, set: &[usize]) -> Known<TrainResult> {
+        self.answers.seen.get(set).cloned().ok_or_else(|| TrainQuestion::Judge(set.to_vec()))
     }
 }
 
@@ -294,21 +294,22 @@ pub enum Look {
 
 /// Decides from repeated runs. A failed check runs a second time before any plan is blamed. A second run
 /// cannot turn the failure into a pass, only into a doubt.
-pub fn looks(outcomes: &[&Outcome]) -> Look {
-    let unrun = |outcome: &&Outcome| matches!(outcome, Outcome::NotRun { .. } | Outcome::Flaky { .. });
+pub fn looks(outcomes: &[&CheckOutcome]) -> Look {
+    let unrun =
+        |outcome: &&CheckOutcome| matches!(outcome, CheckOutcome::NotRun { .. } | CheckOutcome::Flaky { .. });
     match outcomes {
         [] => Look::Again,
-        [Outcome::Held, ..] => Look::Held,
+        [CheckOutcome::Held, ..] => Look::Held,
         [_] => Look::Again,
         [first, second, ..] if unrun(first) || unrun(second) => Look::Doubtful,
-        [_, Outcome::Held, ..] => Look::Doubtful,
+        [_, CheckOutcome::Held, ..] => Look::Doubtful,
         [_, _, ..] => Look::Red,
     }
 }
 
 /// Returns the checks that must hold on every tree with this plan: lasting contracts of its passed steps, and
 /// postconditions, if a command decides them.
-pub fn checks(run: &Run) -> Vec<Subject> {
+pub fn checks(run: &Run) -> Vec<CheckSubject> {
     let by_command = |contract: Option<&Contract>| {
         matches!(contract.map(|contract| &contract.check), Some(Check::Shell(_)))
     };
@@ -316,19 +317,19 @@ pub fn checks(run: &Run) -> Vec<Subject> {
         let lasts = step.lasting.as_ref().is_none_or(|lasting| lasting.value);
         state.state == StepState::Passed && lasts && by_command(step.contract.as_ref())
     });
-    let steps = steps.map(|(step, _)| Subject::Final(step.number));
+    let steps = steps.map(|(step, _)| CheckSubject::Final(step.number));
     let posts = run.plan.postconditions.iter().filter(|post| by_command(post.contract.as_ref()));
-    steps.chain(posts.map(|post| Subject::Postcondition(post.number))).collect()
+    steps.chain(posts.map(|post| CheckSubject::Postcondition(post.number))).collect()
 }
 
 /// Describes a check for the reasons of a train.
-pub fn subject(run: &Run, subject: Subject) -> String {
+pub fn subject(run: &Run, subject: CheckSubject) -> String {
     match subject {
-        Subject::Postcondition(number) => format!("postcondition {number}"),
-        Subject::Precondition(step)
-        | Subject::Control(step)
-        | Subject::Contract(step)
-        | Subject::Final(step) => match run.title(step) {
+        CheckSubject::Postcondition(number) => format!("postcondition {number}"),
+        CheckSubject::Precondition(step)
+        | CheckSubject::Control(step)
+        | CheckSubject::Contract(step)
+        | CheckSubject::Final(step) => match run.title(step) {
             Some(title) => format!("the contract of step {step} “{title}”"),
             None => format!("the contract of step {step}"),
         },

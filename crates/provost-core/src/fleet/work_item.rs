@@ -10,14 +10,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::model::event::Subject;
+use crate::model::event::CheckSubject;
 use crate::model::plan::StepNumber;
 use crate::model::timestamp::Timestamp;
 use crate::rules::schedule::{self, Action, InHand};
 use crate::state::run::{Run, Stage, StepState};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Item {
+pub enum WorkItem {
     /// Attest what the machine supports; nothing else begins before.
     Attest,
     /// Give the step to an agent; its start is already in the log.
@@ -31,7 +31,7 @@ pub enum Item {
         attempt: u32,
     },
     Judge {
-        subject: Subject,
+        subject: CheckSubject,
     },
     /// The worker of the attempt is gone: kill what it left, and judge.
     JudgeLost {
@@ -42,18 +42,18 @@ pub enum Item {
     End,
 }
 
-impl Item {
+impl WorkItem {
     /// Returns the item for an action, after its start was applied to the run. `None` for actions that are
     /// only decided.
     pub fn of(run: &Run, action: Action) -> Option<Self> {
         match action {
             Action::Dispatch { step } => {
-                Some(Item::Attempt { step, attempt: run.step(step).map_or(1, |step| step.attempts) })
+                Some(WorkItem::Attempt { step, attempt: run.step(step).map_or(1, |step| step.attempts) })
             }
-            Action::TakeUp { step, attempt } => Some(Item::TakeUp { step, attempt }),
-            Action::Judge { subject } => Some(Item::Judge { subject }),
-            Action::JudgeLost { step, attempt } => Some(Item::JudgeLost { step, attempt }),
-            Action::End => Some(Item::End),
+            Action::TakeUp { step, attempt } => Some(WorkItem::TakeUp { step, attempt }),
+            Action::Judge { subject } => Some(WorkItem::Judge { subject }),
+            Action::JudgeLost { step, attempt } => Some(WorkItem::JudgeLost { step, attempt }),
+            Action::End => Some(WorkItem::End),
             Action::Hold { .. } | Action::OverBudget { .. } => None,
         }
     }
@@ -61,12 +61,12 @@ impl Item {
     /// Returns the scheduler's action for this item.
     pub fn action(self) -> Option<Action> {
         match self {
-            Item::Attest => None,
-            Item::Attempt { step, .. } => Some(Action::Dispatch { step }),
-            Item::TakeUp { step, attempt } => Some(Action::TakeUp { step, attempt }),
-            Item::Judge { subject } => Some(Action::Judge { subject }),
-            Item::JudgeLost { step, attempt } => Some(Action::JudgeLost { step, attempt }),
-            Item::End => Some(Action::End),
+            WorkItem::Attest => None,
+            WorkItem::Attempt { step, .. } => Some(Action::Dispatch { step }),
+            WorkItem::TakeUp { step, attempt } => Some(Action::TakeUp { step, attempt }),
+            WorkItem::Judge { subject } => Some(Action::Judge { subject }),
+            WorkItem::JudgeLost { step, attempt } => Some(Action::JudgeLost { step, attempt }),
+            WorkItem::End => Some(Action::End),
         }
     }
 
@@ -78,13 +78,13 @@ impl Item {
             return None;
         }
         let is_due = match self {
-            Item::Attest => false,
-            Item::Attempt { step, attempt }
-            | Item::TakeUp { step, attempt }
-            | Item::JudgeLost { step, attempt } => {
+            WorkItem::Attest => false,
+            WorkItem::Attempt { step, attempt }
+            | WorkItem::TakeUp { step, attempt }
+            | WorkItem::JudgeLost { step, attempt } => {
                 run.step(step).is_some_and(|step| step.state == StepState::Running { attempt })
             }
-            Item::Judge { .. } | Item::End => {
+            WorkItem::Judge { .. } | WorkItem::End => {
                 schedule::next(run, &InHand::default(), 1, now).contains(&action)
             }
         };
@@ -94,34 +94,36 @@ impl Item {
     /// Returns the role that does the work; `None` if provost does it itself.
     pub fn role(self, run: &Run) -> Option<&str> {
         match self {
-            Item::Attempt { step, .. } => Some(run.role(step)).filter(|role| !role.is_empty()),
-            Item::Attest | Item::TakeUp { .. } | Item::Judge { .. } | Item::JudgeLost { .. } | Item::End => {
-                None
-            }
+            WorkItem::Attempt { step, .. } => Some(run.role(step)).filter(|role| !role.is_empty()),
+            WorkItem::Attest
+            | WorkItem::TakeUp { .. }
+            | WorkItem::Judge { .. }
+            | WorkItem::JudgeLost { .. }
+            | WorkItem::End => None,
         }
     }
 
     /// Returns whether it may start an agent: running it twice would do the work twice.
     pub fn starts_agents(self) -> bool {
-        matches!(self, Item::Attempt { .. } | Item::TakeUp { .. })
+        matches!(self, WorkItem::Attempt { .. } | WorkItem::TakeUp { .. })
     }
 }
 
-impl fmt::Display for Item {
+impl fmt::Display for WorkItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Item::Attest => f.write_str("attest"),
-            Item::Attempt { step, attempt } => write!(f, "attempt {step} {attempt}"),
-            Item::TakeUp { step, attempt } => write!(f, "take-up {step} {attempt}"),
-            Item::Judge { subject } => match subject {
-                Subject::Precondition(step) => write!(f, "precondition {step}"),
-                Subject::Control(step) => write!(f, "control {step}"),
-                Subject::Contract(step) => write!(f, "contract {step}"),
-                Subject::Final(step) => write!(f, "final {step}"),
-                Subject::Postcondition(number) => write!(f, "postcondition {number}"),
+            WorkItem::Attest => f.write_str("attest"),
+            WorkItem::Attempt { step, attempt } => write!(f, "attempt {step} {attempt}"),
+            WorkItem::TakeUp { step, attempt } => write!(f, "take-up {step} {attempt}"),
+            WorkItem::Judge { subject } => match subject {
+                CheckSubject::Precondition(step) => write!(f, "precondition {step}"),
+                CheckSubject::Control(step) => write!(f, "control {step}"),
+                CheckSubject::Contract(step) => write!(f, "contract {step}"),
+                CheckSubject::Final(step) => write!(f, "final {step}"),
+                CheckSubject::Postcondition(number) => write!(f, "postcondition {number}"),
             },
-            Item::JudgeLost { step, attempt } => write!(f, "lost {step} {attempt}"),
-            Item::End => f.write_str("end"),
+            WorkItem::JudgeLost { step, attempt } => write!(f, "lost {step} {attempt}"),
+            WorkItem::End => f.write_str("end"),
         }
     }
 }
@@ -130,7 +132,7 @@ impl fmt::Display for Item {
 #[error("`{0}` is no item that this version knows")]
 pub struct Unknown(pub String);
 
-impl FromStr for Item {
+impl FromStr for WorkItem {
     type Err = Unknown;
 
     fn from_str(text: &str) -> Result<Self, Unknown> {
@@ -139,18 +141,18 @@ impl FromStr for Item {
         let word = words.next().unwrap_or_default();
         let numbers: Vec<u32> =
             words.map(|number| number.parse().map_err(|_| unknown())).collect::<Result<_, _>>()?;
-        let judge = |subject| Item::Judge { subject };
+        let judge = |subject| WorkItem::Judge { subject };
         Ok(match (word, numbers.as_slice()) {
-            ("attest", []) => Item::Attest,
-            ("attempt", [step, attempt]) => Item::Attempt { step: StepNumber(*step), attempt: *attempt },
-            ("take-up", [step, attempt]) => Item::TakeUp { step: StepNumber(*step), attempt: *attempt },
-            ("lost", [step, attempt]) => Item::JudgeLost { step: StepNumber(*step), attempt: *attempt },
-            ("precondition", [step]) => judge(Subject::Precondition(StepNumber(*step))),
-            ("control", [step]) => judge(Subject::Control(StepNumber(*step))),
-            ("contract", [step]) => judge(Subject::Contract(StepNumber(*step))),
-            ("final", [step]) => judge(Subject::Final(StepNumber(*step))),
-            ("postcondition", [number]) => judge(Subject::Postcondition(*number)),
-            ("end", []) => Item::End,
+            ("attest", []) => WorkItem::Attest,
+            ("attempt", [step, attempt]) => WorkItem::Attempt { step: StepNumber(*step), attempt: *attempt },
+            ("take-up", [step, attempt]) => WorkItem::TakeUp { step: StepNumber(*step), attempt: *attempt },
+            ("lost", [step, attempt]) => WorkItem::JudgeLost { step: StepNumber(*step), attempt: *attempt },
+            ("precondition", [step]) => judge(CheckSubject::Precondition(StepNumber(*step))),
+            ("control", [step]) => judge(CheckSubject::Control(StepNumber(*step))),
+            ("contract", [step]) => judge(CheckSubject::Contract(StepNumber(*step))),
+            ("final", [step]) => judge(CheckSubject::Final(StepNumber(*step))),
+            ("postcondition", [number]) => judge(CheckSubject::Postcondition(*number)),
+            ("end", []) => WorkItem::End,
             _ => return Err(unknown()),
         })
     }
@@ -158,9 +160,9 @@ impl FromStr for Item {
 
 #[cfg(test)]
 mod tests {
-    use super::Item;
+    use super::WorkItem;
     use crate::model::approved_spec::Binding;
-    use crate::model::event::{Choice, Event, Subject};
+    use crate::model::event::{CheckSubject, Choice, Event};
     use crate::model::plan::StepNumber;
     use crate::model::timestamp::Timestamp;
     use crate::rules::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
@@ -172,24 +174,24 @@ mod tests {
     fn every_item_is_found_again_by_its_name() {
         let (step, attempt) = (StepNumber(7), 3);
         let subjects = [
-            Subject::Precondition(step),
-            Subject::Control(step),
-            Subject::Contract(step),
-            Subject::Final(step),
-            Subject::Postcondition(2),
+            CheckSubject::Precondition(step),
+            CheckSubject::Control(step),
+            CheckSubject::Contract(step),
+            CheckSubject::Final(step),
+            CheckSubject::Postcondition(2),
         ];
         let others = [
-            Item::Attest,
-            Item::Attempt { step, attempt },
-            Item::TakeUp { step, attempt },
-            Item::JudgeLost { step, attempt },
-            Item::End,
+            WorkItem::Attest,
+            WorkItem::Attempt { step, attempt },
+            WorkItem::TakeUp { step, attempt },
+            WorkItem::JudgeLost { step, attempt },
+            WorkItem::End,
         ];
-        for item in subjects.map(|subject| Item::Judge { subject }).into_iter().chain(others) {
+        for item in subjects.map(|subject| WorkItem::Judge { subject }).into_iter().chain(others) {
             assert_eq!(item.to_string().parse(), Ok(item), "{item}");
         }
         for wrong in ["", "attempt", "attempt 1", "attempt 1 x", "end 1", "deploy 1 1", "attempt 1 1 1"] {
-            assert!(wrong.parse::<Item>().is_err(), "{wrong}");
+            assert!(wrong.parse::<WorkItem>().is_err(), "{wrong}");
         }
     }
 
@@ -216,7 +218,7 @@ mod tests {
         let block = AgentCommand::Block { step: first, reason: "no key".to_owned() };
         hear(&|run| decide::agent(run, block.clone()));
         let begun = hear(&|run| decide::harness(run, HarnessCommand::Start { step: second }));
-        let item = Item::Attempt { step: second, attempt: 1 };
+        let item = WorkItem::Attempt { step: second, attempt: 1 };
         assert_eq!(item.due(&begun, Timestamp(0)), Some(Action::Dispatch { step: second }));
         let abort =
             HumanCommand::Answer { step: Some(first), choice: Choice::Abort, note: String::new(), by: by() };

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::language::shell::{self, Command, Join, Script, Word, Wrapped};
+use crate::language::shell::{self, Join, ShellCommand, ShellScript, Word, Wrapped};
 use crate::language::test_files;
 use crate::language::tool_names::pattern;
 use crate::model::plan::Shell;
@@ -254,7 +254,7 @@ const DEEPEST: u32 = 2;
 fn read(text: &str, decides: bool, depth: u32, calls: &mut Vec<Call>) {
     let script = shell::read(text);
     let stops = Stops::of(&script, text);
-    let top: Vec<&Command> = script.top().collect();
+    let top: Vec<&ShellCommand> = script.top().collect();
     for each in &script.commands {
         let at = top.iter().position(|command| command.start == each.start && command.end == each.end);
         let own = decides
@@ -263,7 +263,7 @@ fn read(text: &str, decides: bool, depth: u32, calls: &mut Vec<Call>) {
     }
 }
 
-fn add(text: &str, words: &[Word], decides: bool, depth: u32, calls: &mut Vec<Call>, command: &Command) {
+fn add(text: &str, words: &[Word], decides: bool, depth: u32, calls: &mut Vec<Call>, command: &ShellCommand) {
     let Some((first, rest)) = words.split_first() else { return };
     if shell::is_assignment(first.raw(text)) {
         return add(text, rest, decides, depth, calls, command);
@@ -299,7 +299,7 @@ struct Stops {
 }
 
 impl Stops {
-    fn of(script: &Script, text: &str) -> Self {
+    fn of(script: &ShellScript, text: &str) -> Self {
         let mut stops = Self { at_errors: false, in_pipes: false };
         for each in script.top() {
             let words: Vec<&str> = script.words_of(each).iter().map(|word| word.raw(text)).collect();
@@ -314,7 +314,7 @@ impl Stops {
 }
 
 /// Returns whether the script fails if the first of these commands fails.
-fn is_decisive(commands: &[&Command], before: Option<&Command>, stops: Stops) -> bool {
+fn is_decisive(commands: &[&ShellCommand], before: Option<&ShellCommand>, stops: Stops) -> bool {
     let Some(first) = commands.first() else { return false };
     if first.negated
         || first.compound

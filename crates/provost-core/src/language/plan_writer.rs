@@ -18,16 +18,16 @@ const SLUG_MAX: usize = 40;
 const TITLE_MAX: usize = 200;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Draft {
+pub struct PlanDraft {
     pub objective: String,
     /// Globs; empty if the agent gave none.
     pub touches: Vec<String>,
-    pub steps: Vec<Step>,
-    pub postconditions: Vec<Postcondition>,
+    pub steps: Vec<DraftStep>,
+    pub postconditions: Vec<DraftPostcondition>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Step {
+pub struct DraftStep {
     pub title: String,
     pub task: String,
     /// A shell command; may be empty.
@@ -41,7 +41,7 @@ pub struct Step {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Postcondition {
+pub struct DraftPostcondition {
     pub text: String,
     pub check: String,
 }
@@ -63,7 +63,7 @@ pub enum Unwritable {
 }
 
 /// Returns the text of the plan, or why it cannot be written.
-pub fn text(draft: &Draft) -> Result<String, Unwritable> {
+pub fn text(draft: &PlanDraft) -> Result<String, Unwritable> {
     let draft = complete(draft)?;
     let mut refused = None;
     // Write the words as given; if they are not read back the same, escape everything special.
@@ -108,7 +108,7 @@ pub fn slug(objective: &str) -> String {
 }
 
 /// Trims and bounds the parts, and adds a step for each postcondition that only a person can confirm.
-fn complete(draft: &Draft) -> Result<Draft, Unwritable> {
+fn complete(draft: &PlanDraft) -> Result<PlanDraft, Unwritable> {
     let objective = draft.objective.trim().to_owned();
     if objective.is_empty() {
         return Err(Unwritable::NoObjective);
@@ -124,7 +124,7 @@ fn complete(draft: &Draft) -> Result<Draft, Unwritable> {
             return Err(Unwritable::BadNeed { step: number, need: *need });
         }
         let task = if step.task.trim().is_empty() { title.clone() } else { step.task.trim().to_owned() };
-        steps.push(Step { title, task, check: step.check.trim().to_owned(), ..step.clone() });
+        steps.push(DraftStep { title, task, check: step.check.trim().to_owned(), ..step.clone() });
     }
     let mut postconditions = Vec::new();
     for (place, post) in draft.postconditions.iter().enumerate() {
@@ -132,12 +132,12 @@ fn complete(draft: &Draft) -> Result<Draft, Unwritable> {
         let check = post.check.trim().to_owned();
         if check.is_empty() {
             let task = format!("Make sure that this is so, and say where it can be seen: {text}");
-            steps.push(Step { title: text, task, ..Step::default() });
+            steps.push(DraftStep { title: text, task, ..DraftStep::default() });
         } else {
-            postconditions.push(Postcondition { text, check });
+            postconditions.push(DraftPostcondition { text, check });
         }
     }
-    Ok(Draft { objective, touches: draft.touches.clone(), steps, postconditions })
+    Ok(PlanDraft { objective, touches: draft.touches.clone(), steps, postconditions })
 }
 
 fn one_line(text: &str, part: impl Fn() -> String) -> Result<String, Unwritable> {
@@ -157,7 +157,7 @@ enum Manner {
     Escaped,
 }
 
-fn write(draft: &Draft, manner: Manner) -> String {
+fn write(draft: &PlanDraft, manner: Manner) -> String {
     let mut out = String::from("---\ntype: plan\nstatus: draft\nowner: session\nrequire_red: true\n");
     if !draft.touches.is_empty() {
         let globs: Vec<String> =
@@ -205,7 +205,7 @@ fn write(draft: &Draft, manner: Manner) -> String {
 }
 
 /// Returns the `needs` of a step. By default no step waits for steps that a person confirms.
-fn needs(draft: &Draft, place: usize) -> String {
+fn needs(draft: &PlanDraft, place: usize) -> String {
     let step = &draft.steps[place];
     let before = &draft.steps[..place];
     let numbers: Vec<String> = if !step.needs.is_empty() {
@@ -262,7 +262,7 @@ fn fence_around(text: &str) -> String {
 }
 
 /// Returns the first part that is not read back as given.
-fn differs(plan: &Plan, draft: &Draft) -> Option<String> {
+fn differs(plan: &Plan, draft: &PlanDraft) -> Option<String> {
     if plan.steps.len() != draft.steps.len() {
         return Some("the plan".to_owned());
     }
@@ -307,12 +307,12 @@ fn same(contract: Option<&Contract>, check: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn step(title: &str, task: &str, check: &str) -> Step {
-        Step { title: title.into(), task: task.into(), check: check.into(), ..Step::default() }
+    fn step(title: &str, task: &str, check: &str) -> DraftStep {
+        DraftStep { title: title.into(), task: task.into(), check: check.into(), ..DraftStep::default() }
     }
 
-    fn draft(steps: Vec<Step>) -> Draft {
-        Draft { objective: "Fix it".into(), steps, ..Draft::default() }
+    fn draft(steps: Vec<DraftStep>) -> PlanDraft {
+        PlanDraft { objective: "Fix it".into(), steps, ..PlanDraft::default() }
     }
 
     #[test]
@@ -324,8 +324,8 @@ mod tests {
         ]);
         draft.touches = vec!["src/**".into()];
         draft.postconditions = vec![
-            Postcondition { text: "All green".into(), check: "make check".into() },
-            Postcondition { text: "It reads well".into(), check: String::new() },
+            DraftPostcondition { text: "All green".into(), check: "make check".into() },
+            DraftPostcondition { text: "It reads well".into(), check: String::new() },
         ];
         expect_test::expect![[r#"
             ---
@@ -423,11 +423,11 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let refused = |draft: Draft| text(&draft).expect_err("refused").to_string();
-        assert_eq!(refused(Draft::default()), "say what is to be achieved: `objective` is empty");
+        let refused = |draft: PlanDraft| text(&draft).expect_err("refused").to_string();
+        assert_eq!(refused(PlanDraft::default()), "say what is to be achieved: `objective` is empty");
         assert_eq!(refused(draft(Vec::new())), "a plan needs at least one step");
         assert_eq!(refused(draft(vec![step(" ", "", "")])), "the title of step 1 is empty");
-        let ahead = Step { needs: vec![2], ..step("One", "", "make") };
+        let ahead = DraftStep { needs: vec![2], ..step("One", "", "make") };
         assert_eq!(
             refused(draft(vec![step("Zero", "", "make"), ahead])),
             "step 2 needs step 2, and it can only need steps before it: 1 to 1"

@@ -19,10 +19,10 @@ pub use outer_paths::{OuterPath, outer_paths, outer_paths_in_code};
 
 /// A script as a flat list of its simple commands.
 #[derive(Debug, Default)]
-pub struct Script {
+pub struct ShellScript {
     pub words: Vec<Word>,
     /// In the order of the text; commands inside `$(…)` come after the command they belong to.
-    pub commands: Vec<Command>,
+    pub commands: Vec<ShellCommand>,
     /// The words of `for x in …` and of arrays.
     pub listed: Vec<Word>,
     /// The bodies of here-documents, as spans of the text.
@@ -44,7 +44,7 @@ pub struct Word {
 }
 
 #[derive(Clone, Debug)]
-pub struct Command {
+pub struct ShellCommand {
     /// Index of its first word in `Script::words`, and the number of words.
     pub first: usize,
     pub count: usize,
@@ -71,13 +71,13 @@ pub enum Join {
     Background,
 }
 
-impl Script {
-    pub fn words_of(&self, command: &Command) -> &[Word] {
+impl ShellScript {
+    pub fn words_of(&self, command: &ShellCommand) -> &[Word] {
         self.words.get(command.first..command.first + command.count).unwrap_or(&[])
     }
 
     /// Returns the commands of the outermost list.
-    pub fn top(&self) -> impl Iterator<Item = &Command> {
+    pub fn top(&self) -> impl Iterator<Item = &ShellCommand> {
         self.commands.iter().filter(|command| command.top)
     }
 }

@@ -43,14 +43,14 @@ pub struct Template {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     pub name: String,
-    pub kind: Kind,
+    pub kind: ValueKind,
     pub default: Option<String>,
     pub about: String,
 }
 
 /// The kind of a value, which decides where it may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// Text for people; never in a check or in the frontmatter.
     Text,
     /// A name, a number or a path without special meaning to the shell; allowed anywhere.
@@ -61,33 +61,35 @@ pub enum Kind {
     Globs,
 }
 
-impl Kind {
+impl ValueKind {
     pub fn word(self) -> &'static str {
         match self {
-            Kind::Text => "text",
-            Kind::Word => "word",
-            Kind::Command => "command",
-            Kind::Globs => "globs",
+            ValueKind::Text => "text",
+            ValueKind::Word => "word",
+            ValueKind::Command => "command",
+            ValueKind::Globs => "globs",
         }
     }
 
-    fn read(word: &str) -> Option<Kind> {
-        [Kind::Text, Kind::Word, Kind::Command, Kind::Globs].into_iter().find(|kind| kind.word() == word)
+    fn read(word: &str) -> Option<ValueKind> {
+        [ValueKind::Text, ValueKind::Word, ValueKind::Command, ValueKind::Globs]
+            .into_iter()
+            .find(|kind| kind.word() == word)
     }
 
     /// Returns a sample value of this kind that changes nothing around it.
     fn sample(self) -> &'static str {
         match self {
-            Kind::Text => "Some words",
-            Kind::Word => "word",
-            Kind::Command => "make check",
-            Kind::Globs => "src/**",
+            ValueKind::Text => "Some words",
+            ValueKind::Word => "word",
+            ValueKind::Command => "make check",
+            ValueKind::Globs => "src/**",
         }
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
+pub enum TemplateProblem {
     #[error("the template has no value for {}; set it with {}", .0.join(", "), as_options(.0))]
     Missing(Vec<String>),
     #[error("the template has no parameter `{name}`{}", known(.there))]
@@ -119,7 +121,7 @@ enum Region {
 }
 
 impl Template {
-    pub fn read(text: &str) -> Result<Template, Problem> {
+    pub fn read(text: &str) -> Result<Template, TemplateProblem> {
         let text = text.replace("\r\n", "\n");
         let mut template = Template { about: String::new(), parameters: Vec::new(), body: String::new() };
         let mut head = 0;
@@ -140,7 +142,7 @@ impl Template {
     }
 
     /// Adds undeclared parameters, and rejects those at places where they are not allowed.
-    fn look_at_places(&mut self, head: usize) -> Result<(), Problem> {
+    fn look_at_places(&mut self, head: usize) -> Result<(), TemplateProblem> {
         let body = self.body.clone();
         for (index, (region, line)) in regions(&body).enumerate() {
             let number = head + index + 1;
@@ -148,7 +150,7 @@ impl Template {
                 let kind = match self.parameters.iter().find(|parameter| parameter.name == name) {
                     Some(parameter) => parameter.kind,
                     None => {
-                        let kind = if region == Region::Prose { Kind::Text } else { Kind::Word };
+                        let kind = if region == Region::Prose { ValueKind::Text } else { ValueKind::Word };
                         let (name, about) = (name.to_owned(), String::new());
                         self.parameters.push(Parameter { name, kind, default: None, about });
                         kind
@@ -157,10 +159,10 @@ impl Template {
                 let alone = line.trim() == format!("{OPEN}{name}{CLOSE}");
                 let fits = match kind {
                     // At the start of a line, free text could become a field.
-                    Kind::Text => region == Region::Prose && !line.trim_start().starts_with(OPEN),
-                    Kind::Word => true,
-                    Kind::Command => region == Region::Check && alone,
-                    Kind::Globs => region != Region::Check,
+                    ValueKind::Text => region == Region::Prose && !line.trim_start().starts_with(OPEN),
+                    ValueKind::Word => true,
+                    ValueKind::Command => region == Region::Check && alone,
+                    ValueKind::Globs => region != Region::Check,
                 };
                 if !fits {
                     let kind = kind.word();
@@ -175,11 +177,11 @@ impl Template {
     }
 
     /// Returns the plan with `values` filled in.
-    pub fn fill(&self, plan: &str, values: &BTreeMap<String, String>) -> Result<String, Problem> {
+    pub fn fill(&self, plan: &str, values: &BTreeMap<String, String>) -> Result<String, TemplateProblem> {
         let is_known = |name: &str| self.parameters.iter().any(|parameter| parameter.name == name);
         if let Some(name) = values.keys().find(|name| !is_known(name)) {
             let there = self.parameters.iter().map(|parameter| parameter.name.clone());
-            return Err(Problem::Unknown {
+            return Err(TemplateProblem::Unknown {
                 name: name.clone(),
                 there: there.filter(|name| name != NAME).collect(),
             });
@@ -191,13 +193,13 @@ impl Template {
         let missing = self.parameters.iter().filter(|parameter| value(parameter).is_none());
         let missing: Vec<String> = missing.map(|parameter| parameter.name.clone()).collect();
         if !missing.is_empty() {
-            return Err(Problem::Missing(missing));
+            return Err(TemplateProblem::Missing(missing));
         }
         let mut chosen: BTreeMap<&str, String> = BTreeMap::new();
         for parameter in &self.parameters {
             let value = value(parameter).unwrap_or_default();
             allowed(parameter.kind, &value)
-                .map_err(|why| Problem::Value { name: parameter.name.clone(), why })?;
+                .map_err(|why| TemplateProblem::Value { name: parameter.name.clone(), why })?;
             chosen.insert(&parameter.name, value);
         }
         self.keeps_its_shape(&chosen)?;
@@ -205,7 +207,7 @@ impl Template {
     }
 
     /// Tests each value alone, with harmless samples for the others, so that the error names the bad one.
-    fn keeps_its_shape(&self, chosen: &BTreeMap<&str, String>) -> Result<(), Problem> {
+    fn keeps_its_shape(&self, chosen: &BTreeMap<&str, String>) -> Result<(), TemplateProblem> {
         let harmless: BTreeMap<&str, String> = self
             .parameters
             .iter()
@@ -217,7 +219,7 @@ impl Template {
             let mut tried = harmless.clone();
             tried.insert(name, value.clone());
             if shape_of(&tried) != expected {
-                return Err(Problem::BreaksOut { name: (*name).to_owned() });
+                return Err(TemplateProblem::BreaksOut { name: (*name).to_owned() });
             }
         }
         Ok(())
@@ -234,7 +236,7 @@ impl Template {
                 let value = values.get(name).map(String::as_str).unwrap_or_default();
                 let kind = self.parameters.iter().find(|parameter| parameter.name == name);
                 match (kind.map(|parameter| parameter.kind), region) {
-                    (Some(Kind::Globs), Region::Frontmatter) => out.push_str(&as_list(value)),
+                    (Some(ValueKind::Globs), Region::Frontmatter) => out.push_str(&as_list(value)),
                     _ => out.push_str(value.trim()),
                 }
                 rest = after;
@@ -245,19 +247,25 @@ impl Template {
     }
 }
 
-fn parameter(line: usize, name: &str, kind: &str, default: &str, about: &str) -> Result<Parameter, Problem> {
+fn parameter(
+    line: usize,
+    name: &str,
+    kind: &str,
+    default: &str,
+    about: &str,
+) -> Result<Parameter, TemplateProblem> {
     if !is_name(name) {
         return Err(wrong(line, format!("`{name}` is no name of a parameter: a-z, 0-9, `_`")));
     }
-    let Some(kind) = Kind::read(kind) else {
+    let Some(kind) = ValueKind::read(kind) else {
         return Err(wrong(line, format!("there is no kind `{kind}`: text, word, command or globs")));
     };
     let default = (!default.is_empty()).then(|| default.to_owned());
     Ok(Parameter { name: name.to_owned(), kind, default, about: about.to_owned() })
 }
 
-fn wrong(line: usize, why: impl Into<String>) -> Problem {
-    Problem::Template { line, why: why.into() }
+fn wrong(line: usize, why: impl Into<String>) -> TemplateProblem {
+    TemplateProblem::Template { line, why: why.into() }
 }
 
 fn is_name(name: &str) -> bool {
@@ -308,7 +316,7 @@ fn regions(body: &str) -> impl Iterator<Item = (Region, &str)> {
 }
 
 /// Returns whether a value is allowed for this kind; the error says why not.
-fn allowed(kind: Kind, value: &str) -> Result<(), &'static str> {
+fn allowed(kind: ValueKind, value: &str) -> Result<(), &'static str> {
     let value = value.trim();
     if value.is_empty() {
         return Err("is empty");
@@ -326,20 +334,20 @@ fn allowed(kind: Kind, value: &str) -> Result<(), &'static str> {
     }
     let of = |more: &'static str| move |each: char| each.is_ascii_alphanumeric() || more.contains(each);
     match kind {
-        Kind::Text if value.contains("**") || value.contains('<') => {
+        ValueKind::Text if value.contains("**") || value.contains('<') => {
             Err("holds `**` or `<`, which Markdown reads as more than words")
         }
-        Kind::Text => Ok(()),
-        Kind::Word if value.starts_with('-') || !value.chars().all(of("._/:@%+,=-")) => {
+        ValueKind::Text => Ok(()),
+        ValueKind::Word if value.starts_with('-') || !value.chars().all(of("._/:@%+,=-")) => {
             Err("is more than a word: letters, digits and ._/:@%+,=- without a dash in front")
         }
-        Kind::Word => Ok(()),
-        Kind::Command if value.ends_with('\\') || value.contains("<<") => {
+        ValueKind::Word => Ok(()),
+        ValueKind::Command if value.ends_with('\\') || value.contains("<<") => {
             Err("goes on in the next line, which is not its own")
         }
-        Kind::Command if !quotes_are_closed(value) => Err("opens a quotation that it does not close"),
-        Kind::Command => Ok(()),
-        Kind::Globs => {
+        ValueKind::Command if !quotes_are_closed(value) => Err("opens a quotation that it does not close"),
+        ValueKind::Command => Ok(()),
+        ValueKind::Globs => {
             let is_glob = |glob: &str| {
                 !glob.is_empty() && !glob.starts_with(['-', '/', '*', '!']) && glob.chars().all(of("._/*?-"))
                     || glob.starts_with("**/") && glob.chars().all(of("._/*?-"))

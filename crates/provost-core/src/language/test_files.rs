@@ -6,7 +6,7 @@
 //!
 //! **Invariant:** the decision depends on the path alone and is the same on every machine.
 
-use crate::language::shell::{Command, Join, Script};
+use crate::language::shell::{Join, ShellCommand, ShellScript};
 
 /// Names of folders that hold tests, at any depth.
 const TEST_FOLDERS: [&str; 8] =
@@ -170,15 +170,15 @@ pub fn only_looks(command: &str) -> bool {
 /// `test "$(./a)" = 1` and `./a | grep -q 1`.
 pub fn lets_code_decide(command: &str) -> bool {
     let script = crate::language::shell::read(command);
-    let is_inside_a_word = |each: &Command| {
+    let is_inside_a_word = |each: &ShellCommand| {
         script.words.iter().any(|word| word.expands && word.start < each.start && each.end <= word.end)
     };
-    let is_compared = |each: &Command| each.then == Join::Pipe || is_inside_a_word(each);
+    let is_compared = |each: &ShellCommand| each.then == Join::Pipe || is_inside_a_word(each);
     !script.functions.is_empty()
         || script.commands.iter().any(|each| !is_look(&script, each, command) && !is_compared(each))
 }
 
-fn is_look(script: &Script, each: &Command, text: &str) -> bool {
+fn is_look(script: &ShellScript, each: &ShellCommand, text: &str) -> bool {
     let mut words = script.words_of(each).iter();
     let first = words.find(|word| !crate::language::shell::is_assignment(word.raw(text)));
     let name = match first {

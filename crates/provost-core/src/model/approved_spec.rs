@@ -16,7 +16,7 @@ use crate::model::hash::Hash;
 use crate::model::plan::{
     Budget, Check, Contract, Mark, Needs, Plan, Shell, Span, Spanned, Step, StepNumber,
 };
-use crate::model::run_policy::Terms;
+use crate::model::run_policy::RunPolicy;
 use crate::model::usage::Amount;
 
 /// Approval inputs besides the text of the plan: base commit, files, run policy.
@@ -26,7 +26,7 @@ pub struct Binding {
     pub base: Option<String>,
     /// Files that the contracts name and that existed at that time.
     pub files: Vec<NamedFile>,
-    pub terms: Terms,
+    pub terms: RunPolicy,
     /// Files that differ from the base commit and that a person included on purpose; they are part of the
     /// base.
     pub included: Vec<IncludedFile>,

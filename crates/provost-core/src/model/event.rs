@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::pass::Pass;
 use crate::model::plan::StepNumber;
-use crate::model::run_policy::Terms;
+use crate::model::run_policy::RunPolicy;
 use crate::model::timestamp::Timestamp;
 use crate::model::usage::{Amount, Cost, Resource, Usage};
 use crate::model::verdict::{Isolation, Verdict};
@@ -30,8 +30,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<NamedFile>,
         /// The run policy: configuration values that the approval covers.
-        #[serde(default, skip_serializing_if = "Terms::is_usual")]
-        terms: Terms,
+        #[serde(default, skip_serializing_if = "RunPolicy::is_usual")]
+        terms: RunPolicy,
         /// Files that differ from the commit but are part of the base.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         included: Vec<IncludedFile>,
@@ -55,8 +55,8 @@ pub enum Event {
         base: Option<String>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<NamedFile>,
-        #[serde(default, skip_serializing_if = "Terms::is_usual")]
-        terms: Terms,
+        #[serde(default, skip_serializing_if = "RunPolicy::is_usual")]
+        terms: RunPolicy,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         included: Vec<IncludedFile>,
         task_count: u32,
@@ -130,7 +130,7 @@ pub enum Event {
     StepClaimed { step: StepNumber, evidence: String },
     /// The agent's process ended.
     #[serde(rename = "ATTEMPT_ENDED")]
-    AttemptEnded(Ended),
+    AttemptEnded(EndedAttempt),
     /// provost stopped while the attempt ran. The attempt uses up no retry.
     #[serde(rename = "ATTEMPT_LOST")]
     AttemptLost {
@@ -146,7 +146,7 @@ pub enum Event {
     Judged {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         step: Option<StepNumber>,
-        subject: Subject,
+        subject: CheckSubject,
         verdict: Verdict,
         /// The plan the check belongs to; set only in the log of a merge train, which checks several plans.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -274,7 +274,7 @@ pub enum Event {
         tree: Option<String>,
         /// The reason for the end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        why: Option<Why>,
+        why: Option<RunEndReason>,
         /// For a merge train: its decision, recorded before any of it is carried out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         train: Option<Box<Landing>>,
@@ -301,7 +301,7 @@ pub enum Event {
 
 /// The end of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct EndedAttempt {
     pub step: StepNumber,
     pub attempt: u32,
     pub end: AttemptEnd,
@@ -320,14 +320,14 @@ pub struct Ended {
     pub session: Option<String>,
     /// Messages the agent published to topics. Other steps see them after the step has passed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub published: Vec<Post>,
+    pub published: Vec<TopicPost>,
     /// Each change the agent made to its own task list: what it removed and added. The agent cannot change
     /// the plan it was given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rewrites: Vec<String>,
     /// The tree the attempt left, if trees are sent between machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub carried: Option<Carried>,
+    pub carried: Option<RemoteTree>,
     /// The tree the attempt began with, if it was unknown when the attempt was announced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<StartTree>,
@@ -337,7 +337,7 @@ pub struct Ended {
     pub left: Option<String>,
     /// Changes outside of `touches` during the attempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub outside: Vec<Outside>,
+    pub outside: Vec<OutsidePath>,
 }
 
 /// The tree an attempt begins with.
@@ -351,7 +351,7 @@ pub struct StartTree {
 
 /// Something outside of `touches` that changed during an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outside {
+pub struct OutsidePath {
     /// Path of a file or folder, or name of a ref; for a note, its text.
     pub path: String,
     #[serde(default)]
@@ -393,7 +393,7 @@ pub enum OutsideKind {
     Note,
 }
 
-impl std::fmt::Display for Outside {
+impl std::fmt::Display for OutsidePath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let files = if self.files == 1 { "file" } else { "files" };
         let done = match self.change {
@@ -410,7 +410,7 @@ impl std::fmt::Display for Outside {
     }
 }
 
-impl Ended {
+impl EndedAttempt {
     /// Creates an end about which nothing else is known.
     pub fn new(step: StepNumber, attempt: u32, end: AttemptEnd) -> Self {
         Self {
@@ -435,7 +435,7 @@ impl Ended {
 /// A tree that an attempt left, on a git remote from which other machines fetch it. A fetched tree with
 /// another digest counts as not found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Carried {
+pub struct RemoteTree {
     pub tree: String,
     /// The name of the tree on the remote.
     pub name: String,
@@ -562,7 +562,7 @@ impl std::fmt::Display for Approver {
 
 /// A message that a step's agent published to a topic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Post {
+pub struct TopicPost {
     pub topic: String,
     pub text: String,
 }
@@ -625,7 +625,7 @@ impl AttemptEnd {
 /// The limit that an attempt does not fit: the plan's or the step's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Scope {
+pub enum BudgetScope {
     Plan,
     Step,
 }
@@ -633,7 +633,7 @@ pub enum Scope {
 /// The exhausted budget, and what the next attempt would need.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Breach {
-    pub scope: Scope,
+    pub scope: BudgetScope,
     pub resource: Resource,
     /// The limits of the plan or of the step.
     pub limit: Amount,
@@ -673,7 +673,7 @@ pub struct Probe {
 /// The check that was judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Subject {
+pub enum CheckSubject {
     Precondition(StepNumber),
     /// The contract before any work, on the base: shows whether it can fail at all.
     Control(StepNumber),
@@ -785,7 +785,7 @@ fn none(count: &u32) -> bool {
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Why {
+pub enum RunEndReason {
     Done,
     Failed,
     Budget,
@@ -804,7 +804,7 @@ impl Event {
         match self {
             Event::StepStarted { step, .. }
             | Event::StepClaimed { step, .. }
-            | Event::AttemptEnded(Ended { step, .. })
+            | Event::AttemptEnded(EndedAttempt { step, .. })
             | Event::AttemptLost { step, .. }
             | Event::StepPassed { step, .. }
             | Event::StepFailed { step, .. }

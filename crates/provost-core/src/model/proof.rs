@@ -23,10 +23,10 @@ pub const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
 pub const PREDICATE_TYPE: &str = "urn:provost:verdict:v1";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Statement {
+pub struct ProofStatement {
     #[serde(rename = "_type")]
     pub kind: String,
-    pub subject: Vec<Subject>,
+    pub subject: Vec<ProofSubject>,
     #[serde(rename = "predicateType")]
     pub predicate_type: String,
     pub predicate: Value,
@@ -34,7 +34,7 @@ pub struct Statement {
 
 /// An artifact the statement is about, with its digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Subject {
+pub struct ProofSubject {
     pub name: String,
     pub digest: Digest,
 }
@@ -51,8 +51,8 @@ pub struct Digest {
     pub git_tree: String,
 }
 
-impl Statement {
-    pub fn new(subject: Vec<Subject>, predicate: Value) -> Self {
+impl ProofStatement {
+    pub fn new(subject: Vec<ProofSubject>, predicate: Value) -> Self {
         Self {
             kind: STATEMENT_TYPE.to_owned(),
             subject,
@@ -62,7 +62,7 @@ impl Statement {
     }
 }
 
-impl Subject {
+impl ProofSubject {
     pub fn new(name: &str, sha256: impl Into<String>) -> Self {
         Self { name: name.to_owned(), digest: Digest { sha256: sha256.into(), ..Digest::default() } }
     }
@@ -116,9 +116,9 @@ pub enum Doubt {
 }
 
 /// provost's own key, made from 32 random bytes.
-pub struct Key(SigningKey);
+pub struct ProofKey(SigningKey);
 
-impl Key {
+impl ProofKey {
     pub fn new(seed: &[u8; 32]) -> Self {
         Self(SigningKey::from_bytes(seed))
     }
@@ -135,7 +135,7 @@ impl Key {
         envelope.signatures.push(Signed { keyid: self.public().id(), sig });
     }
 
-    pub fn seal(&self, statement: &Statement) -> Envelope {
+    pub fn seal(&self, statement: &ProofStatement) -> Envelope {
         let payload = chain::sorted(serde_json::to_value(statement).unwrap_or_default()).to_string();
         let signature = self.0.sign(&pre_authentication(PAYLOAD_TYPE, payload.as_bytes()));
         Envelope {
@@ -176,7 +176,7 @@ impl PublicKey {
     }
 
     /// Returns the statement if this key signed it.
-    pub fn open(&self, envelope: &Envelope) -> Result<Statement, Doubt> {
+    pub fn open(&self, envelope: &Envelope) -> Result<ProofStatement, Doubt> {
         if envelope.payload_type != PAYLOAD_TYPE {
             return Err(Doubt::OtherPayload { found: envelope.payload_type.clone() });
         }
@@ -190,7 +190,7 @@ impl PublicKey {
         if !good {
             return Err(Doubt::NotSigned);
         }
-        let statement: Statement = serde_json::from_slice(&payload).map_err(Doubt::NotAStatement)?;
+        let statement: ProofStatement = serde_json::from_slice(&payload).map_err(Doubt::NotAStatement)?;
         if statement.kind != STATEMENT_TYPE || statement.predicate_type != PREDICATE_TYPE {
             let found = format!("{} / {}", statement.kind, statement.predicate_type);
             return Err(Doubt::OtherStatement { found });
@@ -228,10 +228,10 @@ fn decoded(text: &str, what: &'static str) -> Result<Vec<u8>, Doubt> {
 mod tests {
     use super::*;
 
-    fn sealed() -> (Key, Envelope) {
-        let key = Key::new(&[7; 32]);
-        let statement = Statement::new(
-            vec![Subject::new("tree", "ab".repeat(32))],
+    fn sealed() -> (ProofKey, Envelope) {
+        let key = ProofKey::new(&[7; 32]);
+        let statement = ProofStatement::new(
+            vec![ProofSubject::new("tree", "ab".repeat(32))],
             serde_json::json!({ "step": 1, "verdict": "held", "ünï": "cödé" }),
         );
         let envelope = key.seal(&statement);
@@ -264,7 +264,7 @@ mod tests {
             change(&mut bad);
             assert!(public.open(&bad).is_err(), "{bad:?}");
         }
-        assert!(Key::new(&[8; 32]).public().open(&envelope).is_err());
+        assert!(ProofKey::new(&[8; 32]).public().open(&envelope).is_err());
         // The key's name is a hint and decides nothing.
         let mut renamed = envelope;
         renamed.signatures[0].keyid = "somebody else".to_owned();

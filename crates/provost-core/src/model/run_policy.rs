@@ -17,7 +17,7 @@ pub const SHARED_GIT: &str = "git shared: the agent can change your branches, re
                               command obeys them; `git = \"clone\"` keeps it out";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Terms {
+pub struct RunPolicy {
     /// The required isolation level; `None` takes the strongest that the machine supports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
@@ -32,17 +32,17 @@ pub struct Terms {
     pub max_file: Option<String>,
     /// The roles of the plan and what their agents may access.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub roles: BTreeMap<String, Reach>,
+    pub roles: BTreeMap<String, AgentAccess>,
     /// The command that provost starts for a role: its program with all arguments, and its model. Secrets are
     /// removed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub programs: BTreeMap<String, String>,
     /// Folders outside of the workspace that the agents of a role may read, or read and write.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub folders: BTreeMap<String, Folders>,
+    pub folders: BTreeMap<String, OuterFolders>,
     /// The same for checks.
-    #[serde(default, skip_serializing_if = "Folders::is_empty")]
-    pub check_folders: Folders,
+    #[serde(default, skip_serializing_if = "OuterFolders::is_empty")]
+    pub check_folders: OuterFolders,
     /// Secrets that checks get, each with the steps that name it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, Vec<u32>>,
@@ -74,25 +74,25 @@ pub struct Terms {
     pub quorum: Quorum,
 }
 
-impl Terms {
+impl RunPolicy {
     pub fn is_usual(&self) -> bool {
-        *self == Terms::default()
+        *self == RunPolicy::default()
     }
 
     /// Returns what the agent of a role may access.
-    pub fn reach(&self, role: &str) -> Reach {
+    pub fn reach(&self, role: &str) -> AgentAccess {
         self.roles.get(role).copied().unwrap_or_default()
     }
 
     /// Returns what the agent of a step may access: the values of its role, overridden by the step.
-    pub fn for_step(&self, step: &Step) -> Reach {
+    pub fn for_step(&self, step: &Step) -> AgentAccess {
         self.for_step_by(step, step.target.as_ref().map_or("", |target| &target.value))
     }
 
     /// The same if `role` carries out the step.
-    pub fn for_step_by(&self, step: &Step, role: &str) -> Reach {
+    pub fn for_step_by(&self, step: &Step, role: &str) -> AgentAccess {
         let role = self.reach(role);
-        Reach {
+        AgentAccess {
             network: step.agent_network.as_ref().map_or(role.network, |network| network.value),
             git: step.git.as_ref().map_or(role.git, |git| git.value),
             home: role.home,
@@ -167,7 +167,7 @@ impl Terms {
     }
 
     /// Lists the differences to `new`, one line each.
-    pub fn changes(&self, new: &Terms) -> Vec<String> {
+    pub fn changes(&self, new: &RunPolicy) -> Vec<String> {
         let (old, new) = (self.lines(), new.lines());
         let gone = old.iter().filter(|line| !new.contains(line)).map(|line| format!("no longer: {line}"));
         let come = new.iter().filter(|line| !old.contains(line)).map(|line| format!("now: {line}"));
@@ -177,14 +177,14 @@ impl Terms {
 
 /// Folders outside of the workspace to read, or to read and write.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Folders {
+pub struct OuterFolders {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub write: Vec<String>,
 }
 
-impl Folders {
+impl OuterFolders {
     pub fn is_empty(&self) -> bool {
         self.read.is_empty() && self.write.is_empty()
     }
@@ -250,16 +250,16 @@ impl Quorum {
 
 /// Access rights of an agent in its sandbox, besides its workspace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reach {
+pub struct AgentAccess {
     pub network: AgentNetwork,
     pub git: GitPolicy,
-    pub home: Home,
+    pub home: HomeAccess,
 }
 
-impl Reach {
+impl AgentAccess {
     /// Lists the values that differ from the default.
     pub fn unusual(&self) -> Vec<String> {
-        let usual = Reach::default();
+        let usual = AgentAccess::default();
         let mut words = Vec::new();
         if self.network != usual.network {
             words.push(format!("network {}", self.network.word()));
@@ -274,7 +274,7 @@ impl Reach {
     }
 }
 
-impl fmt::Display for Reach {
+impl fmt::Display for AgentAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "network {}, git {}, home {}", self.network.word(), self.git.word(), self.home.word())
     }
@@ -282,7 +282,7 @@ impl fmt::Display for Reach {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Home {
+pub enum HomeAccess {
     /// The user's home, readable; what the agent writes goes elsewhere.
     #[default]
     Private,
@@ -290,13 +290,13 @@ pub enum Home {
     Shared,
 }
 
-impl Home {
-    pub const ALL: [Home; 2] = [Home::Private, Home::Shared];
+impl HomeAccess {
+    pub const ALL: [HomeAccess; 2] = [HomeAccess::Private, HomeAccess::Shared];
 
     pub fn word(self) -> &'static str {
         match self {
-            Home::Private => "private",
-            Home::Shared => "shared",
+            HomeAccess::Private => "private",
+            HomeAccess::Shared => "shared",
         }
     }
 
@@ -307,14 +307,14 @@ impl Home {
 
 #[cfg(test)]
 mod tests {
-    use super::{AgentNetwork, GitPolicy, Home, Reach, Terms};
+    use super::{AgentAccess, AgentNetwork, GitPolicy, HomeAccess, RunPolicy};
     use crate::language::parse;
 
     #[test]
     fn a_role_that_shares_the_repository_says_what_that_means() {
-        let shared = Reach { git: GitPolicy::Shared, ..Reach::default() };
-        let roles = [("coder".to_owned(), shared), ("tester".to_owned(), Reach::default())];
-        let lines = Terms { roles: roles.into(), ..Terms::default() }.lines();
+        let shared = AgentAccess { git: GitPolicy::Shared, ..AgentAccess::default() };
+        let roles = [("coder".to_owned(), shared), ("tester".to_owned(), AgentAccess::default())];
+        let lines = RunPolicy { roles: roles.into(), ..RunPolicy::default() }.lines();
         let said: Vec<&String> = lines.iter().filter(|line| line.contains(super::SHARED_GIT)).collect();
         assert_eq!(said, [&format!("coder: {}", super::SHARED_GIT)]);
     }
@@ -324,8 +324,8 @@ mod tests {
         let text = "---\nstatus: draft\n---\n# T\n## Steps\n### 1. A\n**target:** coder\n**agent_network:** off\n\
                     ### 2. B\n**target:** coder\n**git:** shared\n### 3. C\n**target:** other\n";
         let plan = parse::plan(text).plan;
-        let on = Reach { network: AgentNetwork::On, git: GitPolicy::None, home: Home::Shared };
-        let terms = Terms { roles: [("coder".to_owned(), on)].into(), ..Terms::default() };
+        let on = AgentAccess { network: AgentNetwork::On, git: GitPolicy::None, home: HomeAccess::Shared };
+        let terms = RunPolicy { roles: [("coder".to_owned(), on)].into(), ..RunPolicy::default() };
         let reach: Vec<String> = plan.steps.iter().map(|step| terms.for_step(step).to_string()).collect();
         assert_eq!(
             reach,

@@ -13,7 +13,7 @@ use crate::model::usage::Usage;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    pub outcome: Outcome,
+    pub outcome: CheckOutcome,
     /// The isolation level at which the check ran.
     pub isolation: Isolation,
     pub duration_ms: u64,
@@ -58,18 +58,18 @@ pub struct Verdict {
     pub rests_on: Vec<String>,
     /// A model judged it, not a command alone: the weaker kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub judged: Option<Box<Judgement>>,
+    pub judged: Option<Box<ModelJudgement>>,
     /// Usage of the model calls, also if no answer counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Box<Usage>>,
     /// The environment that provided the check's programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub environment: Option<Box<Environment>>,
+    pub environment: Option<Box<CheckEnvironment>>,
 }
 
 /// The environment that provides a check's programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Environment {
+pub struct CheckEnvironment {
     /// Digest of the variables, and of the names, sizes and times of the files in these folders.
     pub sha256: String,
     /// The entries of `PATH`.
@@ -80,13 +80,13 @@ pub struct Environment {
     pub folders: Vec<String>,
 }
 
-impl Environment {
+impl CheckEnvironment {
     /// Describes the difference to another environment; `None` if they are equal.
-    pub fn difference(&self, other: &Environment) -> Option<String> {
+    pub fn difference(&self, other: &CheckEnvironment) -> Option<String> {
         if self.sha256 == other.sha256 {
             return None;
         }
-        let only = |these: &Environment, those: &Environment| {
+        let only = |these: &CheckEnvironment, those: &CheckEnvironment| {
             let folders = these.path.iter().filter(|folder| !those.path.contains(folder));
             folders.cloned().collect::<Vec<_>>().join(", ")
         };
@@ -199,16 +199,16 @@ fn is_zero(count: &u64) -> bool {
 
 impl Verdict {
     pub fn held(&self) -> bool {
-        matches!(self.outcome, Outcome::Held)
+        matches!(self.outcome, CheckOutcome::Held)
     }
 
     /// Creates a verdict for a check that never ran.
     pub fn not_run(isolation: Isolation, reason: impl Into<String>) -> Self {
-        Self::bare(isolation, Outcome::NotRun { reason: reason.into() })
+        Self::bare(isolation, CheckOutcome::NotRun { reason: reason.into() })
     }
 
     /// Creates a verdict with an outcome and nothing else.
-    pub fn bare(isolation: Isolation, outcome: Outcome) -> Self {
+    pub fn bare(isolation: Isolation, outcome: CheckOutcome) -> Self {
         Self {
             outcome,
             isolation,
@@ -236,7 +236,7 @@ impl Verdict {
     pub fn known(isolation: Isolation, tree: &str) -> Self {
         let (base, id) = (tree.to_owned(), tree.to_owned());
         let tree = Tree { base, id, ..Tree::default() };
-        Self { tree: Some(Box::new(tree)), cached: true, ..Self::bare(isolation, Outcome::Held) }
+        Self { tree: Some(Box::new(tree)), cached: true, ..Self::bare(isolation, CheckOutcome::Held) }
     }
 
     /// Lists what a person should know about a pass, one fragment each. A missing control is reported
@@ -267,7 +267,7 @@ impl Verdict {
     /// Returns whether the verdict concerns the check and not the work; provost then repeats the check, not
     /// the agent.
     pub fn is_of_the_check(&self) -> bool {
-        matches!(self.outcome, Outcome::Killed { .. } | Outcome::Flaky { .. })
+        matches!(self.outcome, CheckOutcome::Killed { .. } | CheckOutcome::Flaky { .. })
     }
 }
 
@@ -305,7 +305,7 @@ fn first_names(names: &[String], count: usize) -> String {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Outcome {
+pub enum CheckOutcome {
     Held,
     /// The check ran to its end and an expectation was not met.
     Broke {
@@ -340,36 +340,38 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
+impl CheckOutcome {
     /// Returns the name for people and for `--json`.
     pub fn word(&self) -> &'static str {
         match self {
-            Outcome::Held => "held",
-            Outcome::Broke { .. } => "broke",
-            Outcome::TimedOut { .. } => "timed_out",
-            Outcome::Killed { .. } => "killed",
-            Outcome::NotRun { .. } => "not_run",
-            Outcome::Vacuous { .. } => "vacuous",
-            Outcome::Flaky { .. } => "flaky",
-            Outcome::Tampered { .. } => "tampered",
-            Outcome::Conflict { .. } => "conflict",
+            CheckOutcome::Held => "held",
+            CheckOutcome::Broke { .. } => "broke",
+            CheckOutcome::TimedOut { .. } => "timed_out",
+            CheckOutcome::Killed { .. } => "killed",
+            CheckOutcome::NotRun { .. } => "not_run",
+            CheckOutcome::Vacuous { .. } => "vacuous",
+            CheckOutcome::Flaky { .. } => "flaky",
+            CheckOutcome::Tampered { .. } => "tampered",
+            CheckOutcome::Conflict { .. } => "conflict",
         }
     }
 }
 
 /// Writes one line for people.
-impl fmt::Display for Outcome {
+impl fmt::Display for CheckOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Outcome::Held => write!(f, "held"),
-            Outcome::Broke { exit_code } => write!(f, "broke: exit code {exit_code}"),
-            Outcome::TimedOut { after_ms } => write!(f, "timed out after {:.1} s", *after_ms as f64 / 1000.0),
-            Outcome::Killed { signal } => write!(f, "killed by signal {signal}"),
-            Outcome::NotRun { reason } => write!(f, "could not be run: {reason}"),
-            Outcome::Vacuous { reason } => write!(f, "vacuous: {reason}"),
-            Outcome::Flaky { reason } => write!(f, "flaky: {reason}"),
-            Outcome::Tampered { what } => write!(f, "tampered: {what}"),
-            Outcome::Conflict { files } => {
+            CheckOutcome::Held => write!(f, "held"),
+            CheckOutcome::Broke { exit_code } => write!(f, "broke: exit code {exit_code}"),
+            CheckOutcome::TimedOut { after_ms } => {
+                write!(f, "timed out after {:.1} s", *after_ms as f64 / 1000.0)
+            }
+            CheckOutcome::Killed { signal } => write!(f, "killed by signal {signal}"),
+            CheckOutcome::NotRun { reason } => write!(f, "could not be run: {reason}"),
+            CheckOutcome::Vacuous { reason } => write!(f, "vacuous: {reason}"),
+            CheckOutcome::Flaky { reason } => write!(f, "flaky: {reason}"),
+            CheckOutcome::Tampered { what } => write!(f, "tampered: {what}"),
+            CheckOutcome::Conflict { files } => {
                 write!(f, "conflict: another step changed {} meanwhile", files.join(", "))
             }
         }
@@ -463,7 +465,7 @@ impl fmt::Display for Excerpt {
 
 /// The judgement of a model: which one judged, and its reasons.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Judgement {
+pub struct ModelJudgement {
     pub role: String,
     /// The model, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -475,7 +477,7 @@ pub struct Judgement {
     pub citations: Vec<Citation>,
 }
 
-impl Judgement {
+impl ModelJudgement {
     /// Names the judge, for people.
     pub fn by(&self) -> String {
         match &self.model {

@@ -96,7 +96,7 @@ fn nth_text<'v>(value: &'v mut Value, left: &mut usize) -> Option<&'v mut String
 
 #[cfg(test)]
 mod tests {
-    use crate::model::event::{AttemptEnd, Ended, Event, Post};
+    use crate::model::event::{AttemptEnd, EndedAttempt, Event, TopicPost};
     use crate::model::plan::StepNumber;
     use crate::redact::Redactor;
 
@@ -104,12 +104,12 @@ mod tests {
 
     fn ended() -> Event {
         let end = AttemptEnd::NotStarted { reason: format!("{SECRET} is no program") };
-        Event::AttemptEnded(Ended {
+        Event::AttemptEnded(EndedAttempt {
             report: format!("I used {SECRET}"),
             notes: vec![format!("not reached: {SECRET}.example.org:443")],
             session: Some(format!("session-{SECRET}")),
-            published: vec![Post { topic: SECRET.to_owned(), text: format!("the key is {SECRET}") }],
-            ..Ended::new(StepNumber(1), 1, end)
+            published: vec![TopicPost { topic: SECRET.to_owned(), text: format!("the key is {SECRET}") }],
+            ..EndedAttempt::new(StepNumber(1), 1, end)
         })
     }
 
@@ -151,8 +151,8 @@ mod tests {
     fn a_secret_that_is_a_word_of_the_format_goes_everywhere_else() {
         let redactor = Redactor::new([("KEY", "not_started"), ("OTHER", "ATTEMPT_ENDED")]);
         let end = AttemptEnd::NotStarted { reason: "not_started: ATTEMPT_ENDED".to_owned() };
-        let event = redactor.event(Event::AttemptEnded(Ended::new(StepNumber(1), 1, end)));
-        let Event::AttemptEnded(Ended { end: AttemptEnd::NotStarted { reason }, .. }) = event else {
+        let event = redactor.event(Event::AttemptEnded(EndedAttempt::new(StepNumber(1), 1, end)));
+        let Event::AttemptEnded(EndedAttempt { end: AttemptEnd::NotStarted { reason }, .. }) = event else {
             unreachable!("the same kind of event")
         };
         assert!(!reason.contains("not_started") && !reason.contains("ATTEMPT_ENDED"), "{reason}");

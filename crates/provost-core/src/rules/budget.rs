@@ -9,7 +9,7 @@
 //! **Invariant:** when an attempt begins, spent and reserved amounts together do not exceed a limit. They can
 //! exceed it only by what an attempt used above its reservation.
 
-use crate::model::event::{Breach, Scope};
+use crate::model::event::{Breach, BudgetScope};
 use crate::model::plan::StepNumber;
 use crate::model::timestamp::Timestamp;
 use crate::model::usage::{Amount, Resource};
@@ -71,7 +71,9 @@ fn fits(run: &Run, step: StepNumber, now: Timestamp, as_it_is: bool) -> Fit {
     for resource in Resource::ALL {
         match case.lacks(resource) {
             None => {}
-            Some(Scope::Plan) if resource != Resource::WallClock && case.others_hold() => return Fit::NotNow,
+            Some(BudgetScope::Plan) if resource != Resource::WallClock && case.others_hold() => {
+                return Fit::NotNow;
+            }
             Some(scope) => return Fit::No(Box::new(case.breach(scope, resource))),
         }
     }
@@ -140,12 +142,12 @@ impl Case<'_> {
     }
 
     /// Returns the limit that it does not fit, if any.
-    fn lacks(&self, resource: Resource) -> Option<Scope> {
+    fn lacks(&self, resource: Resource) -> Option<BudgetScope> {
         let needed = self.needed(resource)?;
         if self.left_of_step(resource).is_some_and(|left| needed > left) {
-            return Some(Scope::Step);
+            return Some(BudgetScope::Step);
         }
-        self.left_of_plan(resource).filter(|left| needed > *left).map(|_| Scope::Plan)
+        self.left_of_plan(resource).filter(|left| needed > *left).map(|_| BudgetScope::Plan)
     }
 
     /// Returns whether another attempt is running that may leave some of its reserved amount.
@@ -157,15 +159,15 @@ impl Case<'_> {
         self.run.under_way().filter(running).any(|number| self.run.ledger.held(number).is_some())
     }
 
-    fn breach(&self, scope: Scope, resource: Resource) -> Breach {
+    fn breach(&self, scope: BudgetScope, resource: Resource) -> Breach {
         let ledger = &self.run.ledger;
         let (limit, who) = match scope {
-            Scope::Plan => (self.plan, None),
-            Scope::Step => (self.own, Some(self.step)),
+            BudgetScope::Plan => (self.plan, None),
+            BudgetScope::Step => (self.own, Some(self.step)),
         };
         let spent = |resource| match scope {
-            Scope::Plan => ledger.committed(resource, self.now),
-            Scope::Step => ledger.committed_by(self.step, resource),
+            BudgetScope::Plan => ledger.committed(resource, self.now),
+            BudgetScope::Step => ledger.committed_by(self.step, resource),
         };
         let open = |number| !matches!(self.run.step(number), Some(step) if step.state.is_settled());
         let left: Vec<StepNumber> =
@@ -227,8 +229,8 @@ impl std::fmt::Display for Breach {
         let said = |amount: &Amount| amount.of(self.resource).map(|count| self.resource.say(count));
         let unknown = || "an unknown amount".to_owned();
         let whose = match self.scope {
-            Scope::Plan => "the plan's budget",
-            Scope::Step => "the step's budget",
+            BudgetScope::Plan => "the plan's budget",
+            BudgetScope::Step => "the step's budget",
         };
         write!(
             f,

@@ -6,7 +6,7 @@
 //! **Invariant:** no variant of [`AgentCommand`] carries a verdict.
 
 use crate::model::approved_spec::Binding;
-use crate::model::event::{Approver, Choice, Ended, Probe, Revision, StartTree, Subject};
+use crate::model::event::{Approver, CheckSubject, Choice, EndedAttempt, Probe, Revision, StartTree};
 use crate::model::plan::StepNumber;
 use crate::model::usage::{Amount, Usage};
 use crate::model::verdict::{Isolation, Verdict};
@@ -110,7 +110,7 @@ pub enum HarnessCommand {
         step: StepNumber,
         start: StartTree,
     },
-    AttemptEnded(Ended),
+    AttemptEnded(EndedAttempt),
     /// A person interrupted provost while the attempt ran.
     AttemptInterrupted {
         step: StepNumber,
@@ -123,7 +123,7 @@ pub enum HarnessCommand {
         left: Option<String>,
     },
     Judged {
-        subject: Subject,
+        subject: CheckSubject,
         verdict: Verdict,
     },
     /// An attempt that was running when provost crashed was judged before anything else.
@@ -136,7 +136,7 @@ pub enum HarnessCommand {
     /// A session that provost did not start wants to stop, and its work was checked. A failure goes back to
     /// the session. There is no verdict if only a person can decide.
     Looked {
-        subject: Subject,
+        subject: CheckSubject,
         verdict: Option<Verdict>,
         /// The client of the session.
         client: String,
@@ -190,7 +190,7 @@ pub enum HarnessCommand {
     },
     /// The plan had landed, and this check no longer holds on the current branch.
     Undone {
-        subject: Subject,
+        subject: CheckSubject,
         verdict: Verdict,
         /// The cause, if known.
         reason: String,

@@ -14,15 +14,16 @@ mod session;
 use crate::language::parse;
 use crate::model::approved_spec::{self, Binding, Law};
 use crate::model::event::{
-    Approver, AttemptEnd, Dependency, Ended, Event, LossCause, Revision, RunOutcome, Scope, StartTree, Why,
+    Approver, AttemptEnd, BudgetScope, Dependency, EndedAttempt, Event, LossCause, Revision, RunEndReason,
+    RunOutcome, StartTree,
 };
 use crate::model::plan::{Needs, Plan, StepNumber};
 use crate::model::timestamp::Timestamp;
 use crate::rules::budget::{self, Fit};
 use crate::rules::command::{HarnessCommand, Refusal};
 use crate::rules::inbox;
-use crate::rules::quorum::Tally;
-use crate::rules::recover::{self, Failure, Means};
+use crate::rules::quorum::ApprovalCount;
+use crate::rules::recover::{self, AttemptFailure, RecoveryInput};
 use crate::state::run::{PLAN_WAITS, PostState, Run, Stage, StepRun, StepState};
 
 pub use agent::agent;
@@ -42,9 +43,9 @@ type Decision = Result<Vec<Event>, Refusal>;
 /// Records another approval; the plan is approved once none is missing.
 fn one_more(run: &Run, revision: Revision, by: Approver, modifications: Vec<String>) -> Decision {
     if run.has_approval_of(&by) {
-        return Err(Refusal::CountsOnce { by: by.to_string(), tally: Tally::of(run).to_string() });
+        return Err(Refusal::CountsOnce { by: by.to_string(), tally: ApprovalCount::of(run).to_string() });
     }
-    let missing = Tally::of(run).missing.saturating_sub(1);
+    let missing = ApprovalCount::of(run).missing.saturating_sub(1);
     Ok(vec![Event::Approved { revision, by, modifications, missing }])
 }
 
@@ -64,11 +65,11 @@ fn at_gate(run: &Run, revision: &Revision) -> Result<(), Refusal> {
 
 /// Decides what follows from something provost saw, with the built-in recipes and without waiting.
 pub fn harness(run: &Run, command: HarnessCommand) -> Decision {
-    harness_with(run, &Means::default(), command)
+    harness_with(run, &RecoveryInput::default(), command)
 }
 
 /// The same with the recipes and the time of a run.
-pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> Decision {
+pub fn harness_with(run: &Run, means: &RecoveryInput<'_>, command: HarnessCommand) -> Decision {
     if !matches!(command, HarnessCommand::Tampered { .. } | HarnessCommand::Forged { .. }) {
         genuine(run)?;
     }
@@ -164,12 +165,12 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
 }
 
 /// Returns what follows at once from the end of an attempt. Empty if the check comes next.
-fn after_end(run: &Run, means: &Means<'_>, ended: &Ended) -> Vec<Event> {
-    let Ended { step, attempt, end, .. } = ended;
+fn after_end(run: &Run, means: &RecoveryInput<'_>, ended: &EndedAttempt) -> Vec<Event> {
+    let EndedAttempt { step, attempt, end, .. } = ended;
     let (step, attempt) = (*step, *attempt);
     match end {
         AttemptEnd::NotStarted { .. } | AttemptEnd::PlanFailed { .. } => {
-            recover::after(run, means, step, attempt, &Failure::Agent(end))
+            recover::after(run, means, step, attempt, &AttemptFailure::Agent(end))
         }
         AttemptEnd::PlanWaits { reason, .. } => vec![waits_for_its_plan(step, reason)],
         // The budget is checked before the next attempt, as always.
@@ -221,10 +222,11 @@ fn remind(run: &Run, reason: String) -> Decision {
 /// Escalates a step that is due but that the budget does not allow.
 fn over_budget(run: &Run, step: StepNumber, now: Timestamp) -> Decision {
     // Ask once about the plan's budget, however many steps it blocks.
-    let over = |step: &StepRun| step.over_budget.as_ref().is_some_and(|breach| breach.scope == Scope::Plan);
+    let over =
+        |step: &StepRun| step.over_budget.as_ref().is_some_and(|breach| breach.scope == BudgetScope::Plan);
     let asked = run.steps().any(|(_, step)| over(step));
     match budget::fit(run, step, now) {
-        Fit::No(breach) if asked && breach.scope == Scope::Plan => Err(Refusal::NotOpen { step }),
+        Fit::No(breach) if asked && breach.scope == BudgetScope::Plan => Err(Refusal::NotOpen { step }),
         Fit::No(breach) if run.is_ready(step) => Ok(vec![Event::BudgetExceeded { step, breach }]),
         Fit::Yes(_) | Fit::NotNow | Fit::No(_) => Err(Refusal::NotOpen { step }),
     }
@@ -350,7 +352,7 @@ fn end(run: &Run) -> Decision {
     let (open, over) =
         (run.stage == Stage::InProgress, run.under_way().all(|step| run.is_being_confirmed(step)));
     if run.any_failed() && open && over {
-        let (outcome, summary, why) = (RunOutcome::Failed, run.summary(), Some(Why::Failed));
+        let (outcome, summary, why) = (RunOutcome::Failed, run.summary(), Some(RunEndReason::Failed));
         return Ok(vec![Event::RunEnded { outcome, summary, tree: None, why, train: None }]);
     }
     let held = run.postconditions().all(|(_, state)| matches!(state, PostState::Held(_)));
@@ -359,7 +361,13 @@ fn end(run: &Run) -> Decision {
         return Err(Refusal::StillOpen);
     }
     let (summary, tree) = (run.summary(), run.tree.clone());
-    Ok(vec![Event::RunEnded { outcome: RunOutcome::Done, summary, tree, why: Some(Why::Done), train: None }])
+    Ok(vec![Event::RunEnded {
+        outcome: RunOutcome::Done,
+        summary,
+        tree,
+        why: Some(RunEndReason::Done),
+        train: None,
+    }])
 }
 
 fn said(text: String, what: &'static str) -> Result<String, Refusal> {

@@ -10,7 +10,7 @@
 //! from outside.
 
 use crate::model::approved_spec::Binding;
-use crate::model::event::{Approver, Choice, Ended, Event, Revision};
+use crate::model::event::{Approver, Choice, EndedAttempt, Event, Revision};
 use crate::model::timestamp::Timestamp;
 use crate::model::verdict::Isolation;
 use crate::rules::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
@@ -117,7 +117,7 @@ fn again(run: &Run, event: &Event) -> Vec<Event> {
         | Event::PlanCreated { .. }
         | Event::IsolationAttested { .. }
         | Event::StepStarted { .. }
-        | Event::AttemptEnded(Ended { .. })
+        | Event::AttemptEnded(EndedAttempt { .. })
         | Event::AttemptLost { .. }
         | Event::Judged { .. }
         | Event::StepPassed { .. }

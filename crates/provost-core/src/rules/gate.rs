@@ -4,7 +4,7 @@
 //! half a sentence must not start an agent.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum GateAnswer {
     Approval,
     /// A plain no, with the rest of the answer.
     Rejection(String),
@@ -36,26 +36,26 @@ const YES: &[&str] = &[
 const NO: &[&str] =
     &["no", "n", "reject", "rejected", "stop", "don't", "do not", "✗", "✘", "❌", "👎", ":-1:", "-1"];
 
-pub fn hear(said: &str) -> Heard {
+pub fn hear(said: &str) -> GateAnswer {
     let said = said.trim();
     if said.is_empty() {
-        return Heard::Nothing;
+        return GateAnswer::Nothing;
     }
     let word = plain(said);
     if YES.contains(&word.as_str()) {
-        return Heard::Approval;
+        return GateAnswer::Approval;
     }
     let (first, rest) = match said.split_once([',', ':', ' ']) {
         Some((first, rest)) => (plain(first), rest.trim_start_matches([',', ':', ' ']).trim()),
         None => (word.clone(), ""),
     };
     if NO.contains(&word.as_str()) {
-        return Heard::Rejection(String::new());
+        return GateAnswer::Rejection(String::new());
     }
     if NO.contains(&first.as_str()) && !said.ends_with('?') {
-        return Heard::Rejection(rest.to_owned());
+        return GateAnswer::Rejection(rest.to_owned());
     }
-    Heard::Question(said.to_owned())
+    GateAnswer::Question(said.to_owned())
 }
 
 /// Lowercases the text and removes closing punctuation, variation selectors and skin tones.
@@ -77,7 +77,7 @@ mod tests {
     fn only_the_closed_list_approves() {
         for yes in ["approved", "Yes", "YES!", "proceed.", "✓", "✔️", "👍", "👍🏽", "yes, proceed", " y "]
         {
-            assert_eq!(hear(yes), Heard::Approval, "{yes}");
+            assert_eq!(hear(yes), GateAnswer::Approval, "{yes}");
         }
         for unclear in [
             "yes but skip task 2",
@@ -92,12 +92,12 @@ mod tests {
             "looks fine I guess",
             "👍👎",
         ] {
-            assert!(matches!(hear(unclear), Heard::Question(_)), "{unclear}: {:?}", hear(unclear));
+            assert!(matches!(hear(unclear), GateAnswer::Question(_)), "{unclear}: {:?}", hear(unclear));
         }
         for no in ["no", "No.", "n", "rejected", "👎", "no, wrong approach", "reject: try another way"] {
-            assert!(matches!(hear(no), Heard::Rejection(_)), "{no}");
+            assert!(matches!(hear(no), GateAnswer::Rejection(_)), "{no}");
         }
-        assert_eq!(hear("reject: try another way"), Heard::Rejection("try another way".to_owned()));
-        assert_eq!(hear(" \n"), Heard::Nothing);
+        assert_eq!(hear("reject: try another way"), GateAnswer::Rejection("try another way".to_owned()));
+        assert_eq!(hear(" \n"), GateAnswer::Nothing);
     }
 }

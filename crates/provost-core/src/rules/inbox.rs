@@ -14,18 +14,18 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 use crate::model::chain::PlanId;
-use crate::model::event::{Ended, Event, FailureClass};
+use crate::model::event::{EndedAttempt, Event, FailureClass};
 use crate::model::plan::StepNumber;
 use crate::model::timestamp::Timestamp;
 use crate::redact::Redactor;
-use crate::rules::quorum::Tally;
+use crate::rules::quorum::ApprovalCount;
 use crate::state::run::{PostState, Run, Stage, StepState};
 
 use context::context;
 use offers::offers;
 
-pub use context::{Context, Tried};
-pub use offers::Offer;
+pub use context::{ItemContext, Tried};
+pub use offers::ChoiceOffer;
 
 /// Start of a reminder in the log.
 pub const OVERDUE: &str = "overdue: ";
@@ -33,7 +33,7 @@ pub const OVERDUE: &str = "overdue: ";
 /// The kind of decision a person has to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum DecisionKind {
     /// The plan waits at the gate.
     Approval,
     /// A person asked something at the gate.
@@ -54,44 +54,48 @@ pub enum Kind {
     Changed,
 }
 
-impl Kind {
+impl DecisionKind {
     pub fn word(self) -> &'static str {
         match self {
-            Kind::Approval => "approval",
-            Kind::Question => "question",
-            Kind::Escalation => "escalation",
-            Kind::Permission => "permission",
-            Kind::Quota => "quota",
-            Kind::Confirmation => "confirmation",
-            Kind::Postcondition => "postcondition",
-            Kind::Budget => "budget",
-            Kind::Changed => "changed",
+            DecisionKind::Approval => "approval",
+            DecisionKind::Question => "question",
+            DecisionKind::Escalation => "escalation",
+            DecisionKind::Permission => "permission",
+            DecisionKind::Quota => "quota",
+            DecisionKind::Confirmation => "confirmation",
+            DecisionKind::Postcondition => "postcondition",
+            DecisionKind::Budget => "budget",
+            DecisionKind::Changed => "changed",
         }
     }
 
     /// Returns whether it is decided at the gate, not by an answer.
     pub fn is_at_gate(self) -> bool {
-        matches!(self, Kind::Approval | Kind::Question | Kind::Changed)
+        matches!(self, DecisionKind::Approval | DecisionKind::Question | DecisionKind::Changed)
     }
 }
 
 /// Something a run waits for, as far as the state of the run shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
-    pub kind: Kind,
+pub struct WaitingItem {
+    pub kind: DecisionKind,
     pub step: Option<StepNumber>,
     pub reason: String,
 }
 
-impl Waiting {
+impl WaitingItem {
     /// Returns the names of the events that its item is made from.
     pub fn events(&self) -> &'static [&'static str] {
         match self.kind {
-            Kind::Approval => &["PLAN_VERIFIED", "GATE_APPROVAL_REQUESTED"],
-            Kind::Question => &["GATE_QUESTION_ASKED"],
-            Kind::Changed => &["LAW_CHANGED"],
-            Kind::Postcondition => &["EXECUTION_COMPLETE"],
-            Kind::Escalation | Kind::Permission | Kind::Quota | Kind::Budget | Kind::Confirmation => &[
+            DecisionKind::Approval => &["PLAN_VERIFIED", "GATE_APPROVAL_REQUESTED"],
+            DecisionKind::Question => &["GATE_QUESTION_ASKED"],
+            DecisionKind::Changed => &["LAW_CHANGED"],
+            DecisionKind::Postcondition => &["EXECUTION_COMPLETE"],
+            DecisionKind::Escalation
+            | DecisionKind::Permission
+            | DecisionKind::Quota
+            | DecisionKind::Budget
+            | DecisionKind::Confirmation => &[
                 "TASK_STARTED",
                 "ATTEMPT_ENDED",
                 "ATTEMPT_LOST",
@@ -108,14 +112,14 @@ impl Waiting {
 
     fn is_opened_by(&self, event: &Event) -> bool {
         match event {
-            Event::PlanVerified { .. } => self.kind == Kind::Approval,
-            Event::QuestionAsked { .. } => self.kind == Kind::Question,
-            Event::LawChanged { .. } => self.kind == Kind::Changed,
-            Event::AttemptEnded(Ended { .. }) => self.kind == Kind::Confirmation,
-            Event::RunEnded { .. } => self.kind == Kind::Postcondition,
-            Event::BudgetExceeded { .. } => self.kind == Kind::Budget,
+            Event::PlanVerified { .. } => self.kind == DecisionKind::Approval,
+            Event::QuestionAsked { .. } => self.kind == DecisionKind::Question,
+            Event::LawChanged { .. } => self.kind == DecisionKind::Changed,
+            Event::AttemptEnded(EndedAttempt { .. }) => self.kind == DecisionKind::Confirmation,
+            Event::RunEnded { .. } => self.kind == DecisionKind::Postcondition,
+            Event::BudgetExceeded { .. } => self.kind == DecisionKind::Budget,
             Event::Escalated { step: Some(_), .. } => {
-                matches!(self.kind, Kind::Escalation | Kind::Permission | Kind::Quota)
+                matches!(self.kind, DecisionKind::Escalation | DecisionKind::Permission | DecisionKind::Quota)
             }
             _ => false,
         }
@@ -125,7 +129,7 @@ impl Waiting {
 /// Returns whether this event can open an item.
 pub fn may_open(run: &Run, event: &Event) -> bool {
     match event {
-        Event::AttemptEnded(Ended { step, .. }) => run.confirmed_by_person(*step),
+        Event::AttemptEnded(EndedAttempt { step, .. }) => run.confirmed_by_person(*step),
         Event::PlanVerified { .. }
         | Event::ApprovalRequested { .. }
         | Event::QuestionAsked { .. }
@@ -138,21 +142,21 @@ pub fn may_open(run: &Run, event: &Event) -> bool {
 }
 
 /// Lists everything the run waits for, the gate first, then the steps in order.
-pub fn waiting(run: &Run) -> Vec<Waiting> {
+pub fn waiting(run: &Run) -> Vec<WaitingItem> {
     let mut all = Vec::new();
     if run.forged_from.is_some() {
         return all;
     }
     if run.stage == Stage::Verified {
         let (kind, reason) = match &run.question {
-            Some(question) => (Kind::Question, format!("a question is open: {question}")),
-            None => (Kind::Approval, unapproved(run)),
+            Some(question) => (DecisionKind::Question, format!("a question is open: {question}")),
+            None => (DecisionKind::Approval, unapproved(run)),
         };
-        all.push(Waiting { kind, step: None, reason });
+        all.push(WaitingItem { kind, step: None, reason });
     }
     if let (Stage::Approved | Stage::InProgress, Some(changes)) = (run.stage, &run.law_changed) {
         let reason = format!("the plan file is not what was approved: {}", changes.join("; "));
-        all.push(Waiting { kind: Kind::Changed, step: None, reason });
+        all.push(WaitingItem { kind: DecisionKind::Changed, step: None, reason });
     }
     // Before the approval no step is asked about, because the plan may still change.
     if matches!(run.stage, Stage::Approved | Stage::InProgress) {
@@ -163,8 +167,8 @@ pub fn waiting(run: &Run) -> Vec<Waiting> {
             PostState::Broke(verdict) => Some((post.number, verdict)),
             PostState::Open | PostState::Held(_) => None,
         });
-        all.extend(broke.map(|(number, verdict)| Waiting {
-            kind: Kind::Postcondition,
+        all.extend(broke.map(|(number, verdict)| WaitingItem {
+            kind: DecisionKind::Postcondition,
             step: None,
             reason: format!("postcondition {number} {}", verdict.outcome),
         }));
@@ -173,27 +177,27 @@ pub fn waiting(run: &Run) -> Vec<Waiting> {
 }
 
 fn unapproved(run: &Run) -> String {
-    let tally = Tally::open(run).map(|tally| format!(": {tally}")).unwrap_or_default();
+    let tally = ApprovalCount::open(run).map(|tally| format!(": {tally}")).unwrap_or_default();
     format!("the plan is not approved{tally}")
 }
 
-fn at_step(run: &Run, number: StepNumber) -> Option<Waiting> {
+fn at_step(run: &Run, number: StepNumber) -> Option<WaitingItem> {
     let step = run.step(number)?;
     let (kind, reason) = match &step.state {
         StepState::Blocked { reason } => {
             let kind = if step.over_budget.is_some() {
-                Kind::Budget
+                DecisionKind::Budget
             } else if run.halted.contains(run.role(number)) {
-                Kind::Quota
+                DecisionKind::Quota
             } else if step.failed_as == Some(FailureClass::Permission) {
-                Kind::Permission
+                DecisionKind::Permission
             } else {
-                Kind::Escalation
+                DecisionKind::Escalation
             };
             (kind, reason.clone())
         }
         StepState::Ended { .. } if run.confirmed_by_person(number) => {
-            (Kind::Confirmation, "a person confirms this step".to_owned())
+            (DecisionKind::Confirmation, "a person confirms this step".to_owned())
         }
         StepState::Pending
         | StepState::Running { .. }
@@ -202,7 +206,7 @@ fn at_step(run: &Run, number: StepNumber) -> Option<Waiting> {
         | StepState::Failed
         | StepState::Waived { .. } => return None,
     };
-    Some(Waiting { kind, step: Some(number), reason })
+    Some(WaitingItem { kind, step: Some(number), reason })
 }
 
 /// The plan and the event that opened the item; permanent and the same on every machine with the log.
@@ -236,12 +240,12 @@ pub fn is_id(typed: &str) -> bool {
 }
 
 /// Returns the items that `typed` can mean.
-pub fn named<'i>(items: &'i [Item], typed: &str) -> Vec<&'i Item> {
+pub fn named<'i>(items: &'i [InboxItem], typed: &str) -> Vec<&'i InboxItem> {
     items.iter().filter(|item| item.id.is_named_by(&item.name, typed)).collect()
 }
 
 /// Returns the shortest unambiguous name of an item.
-pub fn short(items: &[Item], item: &Item) -> String {
+pub fn short(items: &[InboxItem], item: &InboxItem) -> String {
     let names = [format!("e{}", item.id.seq), format!("{}:e{}", item.name, item.id.seq)];
     let alone = |typed: &String| named(items, typed).len() <= 1;
     names.into_iter().find(alone).unwrap_or_else(|| item.id.to_string())
@@ -255,7 +259,7 @@ impl Serialize for ItemId {
 
 /// Names the plan for people and for the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heading {
+pub struct PlanLabel {
     pub plan: PlanId,
     /// Name for people.
     pub name: String,
@@ -265,13 +269,13 @@ pub struct Heading {
 
 /// One decision for a person, with everything that helps to make it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Item {
+pub struct InboxItem {
     pub id: ItemId,
     pub plan: PlanId,
     pub name: String,
     /// Title of the plan.
     pub title: String,
-    pub kind: Kind,
+    pub kind: DecisionKind,
     pub step: Option<StepNumber>,
     pub step_title: Option<String>,
     pub since: Timestamp,
@@ -279,17 +283,17 @@ pub struct Item {
     #[serde(skip)]
     pub asked: bool,
     pub reason: String,
-    pub context: Context,
-    pub choices: Vec<Offer>,
+    pub context: ItemContext,
+    pub choices: Vec<ChoiceOffer>,
 }
 
-impl Item {
+impl InboxItem {
     /// Creates an item. `events` are those of [`Waiting::events`] about the step, oldest first, each with
     /// sequence number and time. `None` if they lack the event that opened the item.
     pub fn new(
-        heading: &Heading,
+        heading: &PlanLabel,
         run: &Run,
-        waiting: &Waiting,
+        waiting: &WaitingItem,
         events: &[(u64, Timestamp, Event)],
     ) -> Option<Self> {
         let opened = events.iter().rev().find(|(_, _, event)| waiting.is_opened_by(event))?;
@@ -309,7 +313,7 @@ impl Item {
             step: waiting.step,
             step_title: waiting.step.and_then(|step| run.title(step)).map(str::to_owned),
             since: asked.unwrap_or(opened.1),
-            asked: waiting.kind != Kind::Approval || asked.is_some(),
+            asked: waiting.kind != DecisionKind::Approval || asked.is_some(),
             reason: waiting.reason.clone(),
             context: context(run, waiting, events),
         })
@@ -355,7 +359,7 @@ impl Item {
 }
 
 /// Writes one line that names the subject.
-impl std::fmt::Display for Item {
+impl std::fmt::Display for InboxItem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (self.step, &self.step_title) {
             (Some(step), Some(title)) => write!(f, "{}, step {step} “{title}”: {}", self.title, self.reason),

@@ -57,7 +57,7 @@ impl Run {
 
 /// The state of the approvals of a revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Tally {
+pub struct ApprovalCount {
     pub needed: u32,
     /// Names of the approvers so far.
     pub given: Vec<String>,
@@ -67,7 +67,7 @@ pub struct Tally {
     pub author: Option<String>,
 }
 
-impl Tally {
+impl ApprovalCount {
     pub fn of(run: &Run) -> Self {
         let quorum = run.quorum();
         let (asked, given) = (quorum.approvals.max(1), run.approvals.len() as u32);
@@ -96,7 +96,7 @@ impl Tally {
 }
 
 /// Writes `1 of 2 approvals (ada); still needed: 1 more person, other than bob, who wrote it`.
-impl std::fmt::Display for Tally {
+impl std::fmt::Display for ApprovalCount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { needed, given, missing, .. } = self;
         let plural = if *needed == 1 { "" } else { "s" };

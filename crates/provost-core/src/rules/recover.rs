@@ -19,46 +19,50 @@ mod tests;
 
 use std::time::Duration;
 
-use crate::model::event::{AttemptEnd, Event, FailureClass, RunOutcome, Why};
+use crate::model::event::{AttemptEnd, Event, FailureClass, RunEndReason, RunOutcome};
 use crate::model::plan::{Step, StepNumber, Then};
 use crate::model::timestamp::Timestamp;
-use crate::model::verdict::{Outcome, Verdict};
+use crate::model::verdict::{CheckOutcome, Verdict};
 use crate::state::run::Run;
-use class::{Finding, Seen};
-use recipe::{End, Recipe, Recipes};
+use class::{FailureMatch, FailureOutput};
+use recipe::{Recipe, RecipeEnd, Recipes};
 
 /// Why an attempt did not pass its step.
-pub enum Failure<'a> {
+pub enum AttemptFailure<'a> {
     Verdict(&'a Verdict),
     Agent(&'a AttemptEnd),
 }
 
-impl Failure<'_> {
+impl AttemptFailure<'_> {
     /// Returns one line for people and the log.
     pub fn message(&self) -> String {
         match self {
-            Failure::Verdict(verdict) if verdict.unmet.is_empty() => format!("contract {}", verdict.outcome),
-            Failure::Verdict(verdict) => {
+            AttemptFailure::Verdict(verdict) if verdict.unmet.is_empty() => {
+                format!("contract {}", verdict.outcome)
+            }
+            AttemptFailure::Verdict(verdict) => {
                 format!("contract {} (not met: {})", verdict.outcome, verdict.unmet.join(", "))
             }
-            Failure::Agent(AttemptEnd::NotStarted { reason }) => {
+            AttemptFailure::Agent(AttemptEnd::NotStarted { reason }) => {
                 format!("the agent could not be started: {reason}")
             }
-            Failure::Agent(AttemptEnd::OverBounds { reason }) => {
+            AttemptFailure::Agent(AttemptEnd::OverBounds { reason }) => {
                 format!("the agent took too much of the machine: {reason}")
             }
-            Failure::Agent(AttemptEnd::PlanFailed { plan, reason }) => {
+            AttemptFailure::Agent(AttemptEnd::PlanFailed { plan, reason }) => {
                 format!("the plan {plan}, which carries it out, did not get done: {reason}")
             }
-            Failure::Agent(AttemptEnd::PlanWaits { plan, reason }) => {
+            AttemptFailure::Agent(AttemptEnd::PlanWaits { plan, reason }) => {
                 format!("the plan {plan}, which carries it out, waits: {reason}")
             }
-            Failure::Agent(AttemptEnd::PlanStopped { plan }) => {
+            AttemptFailure::Agent(AttemptEnd::PlanStopped { plan }) => {
                 format!("the plan {plan}, which carries it out, was stopped where the budget ends")
             }
-            Failure::Agent(AttemptEnd::TimedOut) => "the agent ran out of time".to_owned(),
-            Failure::Agent(AttemptEnd::Exited { exit_code }) => format!("the agent exited with {exit_code}"),
-            Failure::Agent(AttemptEnd::Signalled { signal }) => {
+            AttemptFailure::Agent(AttemptEnd::TimedOut) => "the agent ran out of time".to_owned(),
+            AttemptFailure::Agent(AttemptEnd::Exited { exit_code }) => {
+                format!("the agent exited with {exit_code}")
+            }
+            AttemptFailure::Agent(AttemptEnd::Signalled { signal }) => {
                 format!("the agent was ended by signal {signal}")
             }
         }
@@ -66,73 +70,79 @@ impl Failure<'_> {
 
     fn fingerprint(&self) -> Option<String> {
         match self {
-            Failure::Verdict(verdict) => {
+            AttemptFailure::Verdict(verdict) => {
                 let output = format!("{}\n{}", verdict.stdout, verdict.stderr);
                 fingerprint::of(verdict.outcome.word(), &output)
             }
-            Failure::Agent(_) => fingerprint::of("agent", &self.message()),
+            AttemptFailure::Agent(_) => fingerprint::of("agent", &self.message()),
         }
     }
 }
 
 /// The recipes and the current time.
 #[derive(Clone, Copy, Debug)]
-pub struct Means<'a> {
+pub struct RecoveryInput<'a> {
     pub recipes: &'a Recipes,
     pub now: Timestamp,
 }
 
-impl Default for Means<'_> {
+impl Default for RecoveryInput<'_> {
     fn default() -> Self {
         static BUILT_IN: std::sync::LazyLock<Recipes> = std::sync::LazyLock::new(Recipes::default);
-        Means { recipes: &BUILT_IN, now: Timestamp(0) }
+        RecoveryInput { recipes: &BUILT_IN, now: Timestamp(0) }
     }
 }
 
 /// Returns the class of a failure and the rule that found it.
-pub fn classify(run: &Run, means: &Means<'_>, step: StepNumber, failure: &Failure<'_>) -> Finding {
+pub fn classify(
+    run: &Run,
+    means: &RecoveryInput<'_>,
+    step: StepNumber,
+    failure: &AttemptFailure<'_>,
+) -> FailureMatch {
     use FailureClass::{InvalidInput, Logic, Transient, Unrecoverable};
     let verdict = match failure {
-        Failure::Verdict(verdict) => verdict,
-        Failure::Agent(AttemptEnd::NotStarted { reason }) => {
-            let seen = Seen { stderr: reason, ..Seen::default() };
+        AttemptFailure::Verdict(verdict) => verdict,
+        AttemptFailure::Agent(AttemptEnd::NotStarted { reason }) => {
+            let seen = FailureOutput { stderr: reason, ..FailureOutput::default() };
             let own = means.recipes.recognise(seen, "not_started");
             return own.unwrap_or_else(|| {
-                Finding::new(InvalidInput, "agent-not-started", "the agent could not be started")
+                FailureMatch::new(InvalidInput, "agent-not-started", "the agent could not be started")
             });
         }
-        Failure::Agent(AttemptEnd::PlanFailed { reason, .. }) => {
-            let own = means.recipes.recognise(Seen { stderr: reason, ..Seen::default() }, "plan");
+        AttemptFailure::Agent(AttemptEnd::PlanFailed { reason, .. }) => {
+            let own =
+                means.recipes.recognise(FailureOutput { stderr: reason, ..FailureOutput::default() }, "plan");
             return own.unwrap_or_else(|| {
-                Finding::new(Logic, "plan-failed", "the plan that carries it out did not get done")
+                FailureMatch::new(Logic, "plan-failed", "the plan that carries it out did not get done")
             });
         }
-        Failure::Agent(_) => return Finding::unknown(),
+        AttemptFailure::Agent(_) => return FailureMatch::unknown(),
     };
     let exit_code = match verdict.outcome {
-        Outcome::Broke { exit_code } => Some(exit_code),
+        CheckOutcome::Broke { exit_code } => Some(exit_code),
         _ => None,
     };
     let (stdout, stderr) = (verdict.stdout.to_string(), verdict.stderr.to_string());
-    let seen = Seen { stdout: &stdout, stderr: &stderr, exit_code };
+    let seen = FailureOutput { stdout: &stdout, stderr: &stderr, exit_code };
     match &verdict.outcome {
-        Outcome::Vacuous { .. } => {
-            return Finding::new(InvalidInput, "vacuous", "the contract proves nothing");
+        CheckOutcome::Vacuous { .. } => {
+            return FailureMatch::new(InvalidInput, "vacuous", "the contract proves nothing");
         }
-        Outcome::Flaky { .. } => {
-            return Finding::new(Transient, "flaky", "the contract disagrees with itself");
+        CheckOutcome::Flaky { .. } => {
+            return FailureMatch::new(Transient, "flaky", "the contract disagrees with itself");
         }
-        Outcome::Tampered { .. } => {
-            return Finding::new(Unrecoverable, "tampered", "something protected was touched");
+        CheckOutcome::Tampered { .. } => {
+            return FailureMatch::new(Unrecoverable, "tampered", "something protected was touched");
         }
-        Outcome::Conflict { .. } => {
-            return Finding::new(Logic, "conflict", "two steps changed the same files");
+        CheckOutcome::Conflict { .. } => {
+            return FailureMatch::new(Logic, "conflict", "two steps changed the same files");
         }
-        Outcome::Held
-        | Outcome::Broke { .. }
-        | Outcome::TimedOut { .. }
-        | Outcome::Killed { .. }
-        | Outcome::NotRun { .. } => {}
+        CheckOutcome::Held
+        | CheckOutcome::Broke { .. }
+        | CheckOutcome::TimedOut { .. }
+        | CheckOutcome::Killed { .. }
+        | CheckOutcome::NotRun { .. } => {}
     }
     if let Some(own) = means.recipes.recognise(seen, verdict.outcome.word()) {
         return own;
@@ -142,20 +152,22 @@ pub fn classify(run: &Run, means: &Means<'_>, step: StepNumber, failure: &Failur
         return found;
     }
     match &verdict.outcome {
-        Outcome::Killed { .. } => {
-            Finding::new(Transient, "check-killed", "the contract was killed from outside")
+        CheckOutcome::Killed { .. } => {
+            FailureMatch::new(Transient, "check-killed", "the contract was killed from outside")
         }
-        Outcome::TimedOut { .. } => Finding::new(Logic, "check-timed-out", "the contract ran out of time"),
-        Outcome::NotRun { reason } => {
+        CheckOutcome::TimedOut { .. } => {
+            FailureMatch::new(Logic, "check-timed-out", "the contract ran out of time")
+        }
+        CheckOutcome::NotRun { reason } => {
             let stderr = format!("{reason}\n{stderr}");
-            class::of(Seen { stderr: &stderr, stdout: &stdout, exit_code: None })
+            class::of(FailureOutput { stderr: &stderr, stdout: &stdout, exit_code: None })
         }
         _ => of_the_work(run, step, verdict, class::of(seen)),
     }
 }
 
 /// Returns the finding about an agent that did not end well, if it explains why the agent could not work.
-fn turned_away(run: &Run, means: &Means<'_>, step: StepNumber) -> Option<Finding> {
+fn turned_away(run: &Run, means: &RecoveryInput<'_>, step: StepNumber) -> Option<FailureMatch> {
     let (end, report) = run.step(step)?.ended.as_ref()?;
     let exit_code = match end {
         AttemptEnd::Exited { exit_code: 0 } => return None,
@@ -168,21 +180,21 @@ fn turned_away(run: &Run, means: &Means<'_>, step: StepNumber) -> Option<Finding
         | AttemptEnd::PlanWaits { .. }
         | AttemptEnd::PlanStopped { .. } => None,
     };
-    let seen = Seen { stderr: report, exit_code, ..Seen::default() };
+    let seen = FailureOutput { stderr: report, exit_code, ..FailureOutput::default() };
     if let Some(own) = means.recipes.recognise(seen, "agent") {
-        return Some(Finding { of_the_agent: true, ..own });
+        return Some(FailureMatch { of_the_agent: true, ..own });
     }
     // Only its output counts; exit codes of agents have no common meaning.
-    let found = class::of(Seen { exit_code: None, ..seen });
+    let found = class::of(FailureOutput { exit_code: None, ..seen });
     let counts = matches!(found.class, FailureClass::Transient | FailureClass::Permission);
     let counts = found.stops_agent || counts && !found.mendable;
-    counts.then_some(Finding { of_the_agent: true, ..found })
+    counts.then_some(FailureMatch { of_the_agent: true, ..found })
 }
 
 /// Reinterprets findings in the output of a contract, which is mostly about the work.
-fn of_the_work(run: &Run, step: StepNumber, verdict: &Verdict, found: Finding) -> Finding {
+fn of_the_work(run: &Run, step: StepNumber, verdict: &Verdict, found: FailureMatch) -> FailureMatch {
     let network = run.plan.step(step).and_then(|step| step.network.as_ref()).is_some_and(|on| on.value);
-    let broke = || Finding::new(FailureClass::Logic, "contract", "the contract ran and did not hold");
+    let broke = || FailureMatch::new(FailureClass::Logic, "contract", "the contract ran and did not hold");
     match found.class {
         FailureClass::Unknown => broke(),
         _ if found.mendable => broke(),
@@ -191,11 +203,11 @@ fn of_the_work(run: &Run, step: StepNumber, verdict: &Verdict, found: Finding) -
         _ if found.rule == "command-not-found" || found.rule == "exit-not-found" => broke(),
         _ if found.rule == "read-only" && verdict.isolation.has_fence() => {
             let reason = "it wrote outside of its own tree, and all else is read-only for a check";
-            Finding::new(FailureClass::Logic, found.rule, reason)
+            FailureMatch::new(FailureClass::Logic, found.rule, reason)
         }
         // Without a network, waiting does not help.
         FailureClass::Transient if found.network && !network && verdict.isolation.has_fence() => {
-            Finding::new(FailureClass::Logic, found.rule, "it wanted a network, and the check has none")
+            FailureMatch::new(FailureClass::Logic, found.rule, "it wanted a network, and the check has none")
         }
         _ => found,
     }
@@ -204,16 +216,16 @@ fn of_the_work(run: &Run, step: StepNumber, verdict: &Verdict, found: Finding) -
 /// Returns what follows from a failed attempt.
 pub fn after(
     run: &Run,
-    means: &Means<'_>,
+    means: &RecoveryInput<'_>,
     step: StepNumber,
     attempt: u32,
-    failure: &Failure<'_>,
+    failure: &AttemptFailure<'_>,
 ) -> Vec<Event> {
     let found = classify(run, means, step, failure);
     let hidden = run.plan.step(step).is_some_and(Step::is_hidden);
     let message = match failure {
         // The expectations of a hidden contract go into the verdict, and into nothing that agents can read.
-        Failure::Verdict(verdict) if hidden => format!("contract {}", verdict.outcome),
+        AttemptFailure::Verdict(verdict) if hidden => format!("contract {}", verdict.outcome),
         failure => failure.message(),
     };
     let halts = found.quota.then(|| run.role(step).to_owned());
@@ -236,21 +248,26 @@ pub fn after(
 }
 
 /// Returns whether the environment of the check is at fault, not the agent or its work.
-fn is_of_the_check(failure: &Failure<'_>, found: &Finding) -> bool {
+fn is_of_the_check(failure: &AttemptFailure<'_>, found: &FailureMatch) -> bool {
     use FailureClass::{Permission, Transient, Unrecoverable};
     match failure {
-        Failure::Verdict(verdict) if !found.of_the_agent => match verdict.outcome {
-            Outcome::NotRun { .. } => true,
-            Outcome::Broke { .. } => matches!(found.class, Permission | Transient | Unrecoverable),
+        AttemptFailure::Verdict(verdict) if !found.of_the_agent => match verdict.outcome {
+            CheckOutcome::NotRun { .. } => true,
+            CheckOutcome::Broke { .. } => matches!(found.class, Permission | Transient | Unrecoverable),
             _ => verdict.is_of_the_check(),
         },
-        Failure::Verdict(_) | Failure::Agent(_) => false,
+        AttemptFailure::Verdict(_) | AttemptFailure::Agent(_) => false,
     }
 }
 
 /// Returns what follows if the agent is a session that continues by itself: it learns the failure, and no
 /// retry is decided.
-pub fn send_back(run: &Run, means: &Means<'_>, step: StepNumber, failure: &Failure<'_>) -> Vec<Event> {
+pub fn send_back(
+    run: &Run,
+    means: &RecoveryInput<'_>,
+    step: StepNumber,
+    failure: &AttemptFailure<'_>,
+) -> Vec<Event> {
     let attempt = run.step(step).map_or(0, |step| step.attempts);
     let mut events = after(run, means, step, attempt, failure);
     events.truncate(2);
@@ -276,11 +293,11 @@ pub fn send_back(run: &Run, means: &Means<'_>, step: StepNumber, failure: &Failu
 /// One failure, and everything that decides what follows.
 struct Case<'a> {
     run: &'a Run,
-    means: &'a Means<'a>,
+    means: &'a RecoveryInput<'a>,
     step: StepNumber,
     attempt: u32,
-    failure: &'a Failure<'a>,
-    found: Finding,
+    failure: &'a AttemptFailure<'a>,
+    found: FailureMatch,
     message: String,
     hidden: bool,
     /// The same failure as the last one.
@@ -294,7 +311,10 @@ impl Case<'_> {
         // No attempt can make a check stronger or stop it from being flaky.
         let hopeless = matches!(
             self.failure,
-            Failure::Verdict(Verdict { outcome: Outcome::Vacuous { .. } | Outcome::Flaky { .. }, .. })
+            AttemptFailure::Verdict(Verdict {
+                outcome: CheckOutcome::Vacuous { .. } | CheckOutcome::Flaky { .. },
+                ..
+            })
         );
         if hopeless {
             return vec![self.to_a_person(self.message.clone())];
@@ -305,7 +325,7 @@ impl Case<'_> {
         let may = failures <= on_fail.retries && recipe.max_attempts.is_none_or(|most| tried < most);
         // A sub-plan that ended stays ended, until a person answers there or changes it.
         if self.run.carried_by(self.step).is_some() && !self.checks_again() {
-            return self.by_plan(self.message.clone(), Why::Failed);
+            return self.by_plan(self.message.clone(), RunEndReason::Failed);
         }
         if !may || self.found.quota {
             return self.stop(recipe, failures > on_fail.retries);
@@ -346,19 +366,19 @@ impl Case<'_> {
         let report = || self.run.step(self.step).and_then(|step| step.ended.as_ref()).map(|(_, said)| said);
         match self.failure {
             _ if self.found.of_the_agent => report().cloned().unwrap_or_default(),
-            Failure::Verdict(verdict) => format!("{}\n{}", verdict.stdout, verdict.stderr),
-            Failure::Agent(_) => self.message.clone(),
+            AttemptFailure::Verdict(verdict) => format!("{}\n{}", verdict.stdout, verdict.stderr),
+            AttemptFailure::Agent(_) => self.message.clone(),
         }
     }
 
     /// Returns whether only the check is repeated: a transient failure of the check is not the work's fault.
     fn checks_again(&self) -> bool {
         match self.failure {
-            Failure::Verdict(verdict) => {
+            AttemptFailure::Verdict(verdict) => {
                 verdict.is_of_the_check()
                     || (self.found.class == FailureClass::Transient && !self.found.of_the_agent)
             }
-            Failure::Agent(_) => false,
+            AttemptFailure::Agent(_) => false,
         }
     }
 
@@ -414,7 +434,7 @@ impl Case<'_> {
                 role: Some(other.clone()),
                 fresh: false,
             }],
-            None => self.by_plan(format!("{}: the same failure twice", self.message), Why::Stuck),
+            None => self.by_plan(format!("{}: the same failure twice", self.message), RunEndReason::Stuck),
         }
     }
 
@@ -432,7 +452,7 @@ impl Case<'_> {
                 Then::Escalate => format!("{}, after {tried}", self.message),
                 Then::Abort | Then::Skip => self.message.clone(),
             };
-            events.extend(self.by_plan(reason, Why::Failed));
+            events.extend(self.by_plan(reason, RunEndReason::Failed));
             return events;
         }
         let again = "`retry` runs the check again, not the agent";
@@ -441,7 +461,7 @@ impl Case<'_> {
                 let said = last_line(&self.output());
                 format!("the agent was turned away: {}{said}", self.found.reason)
             }
-            Failure::Verdict(Verdict { outcome: Outcome::NotRun { reason }, .. }) => {
+            AttemptFailure::Verdict(Verdict { outcome: CheckOutcome::NotRun { reason }, .. }) => {
                 format!("the check could not be run: {reason}; then {again}")
             }
             _ if self.of_the_check => format!("{}: {}; {again}", self.message, self.found.reason),
@@ -449,11 +469,11 @@ impl Case<'_> {
         };
         let skips = self.run.on_fail(self.step).then == Then::Skip;
         match recipe.then {
-            End::Escalate => events.push(self.to_a_person(reason)),
-            End::Ask => events.push(self.to_a_person(format!("{reason}; correct it, then `retry`"))),
-            End::Abort => events.extend(self.failed(reason, Why::Failed)),
-            End::Skip if skips => events.extend(self.by_plan(reason, Why::Failed)),
-            End::Skip => {
+            RecipeEnd::Escalate => events.push(self.to_a_person(reason)),
+            RecipeEnd::Ask => events.push(self.to_a_person(format!("{reason}; correct it, then `retry`"))),
+            RecipeEnd::Abort => events.extend(self.failed(reason, RunEndReason::Failed)),
+            RecipeEnd::Skip if skips => events.extend(self.by_plan(reason, RunEndReason::Failed)),
+            RecipeEnd::Skip => {
                 events.push(self.to_a_person(format!("{reason}; the plan does not let it be skipped")))
             }
         }
@@ -463,12 +483,12 @@ impl Case<'_> {
     /// Returns whether neither the agent nor its work is at fault: then the plan's `on_fail` does not apply.
     fn is_of_the_environment(&self) -> bool {
         use FailureClass::Transient;
-        let not_started = matches!(self.failure, Failure::Agent(AttemptEnd::NotStarted { .. }));
+        let not_started = matches!(self.failure, AttemptFailure::Agent(AttemptEnd::NotStarted { .. }));
         not_started || (self.of_the_check || self.found.of_the_agent) && self.found.class != Transient
     }
 
     /// Applies the end of the plan's `on_fail`, after all retries.
-    fn by_plan(&self, reason: String, why: Why) -> Vec<Event> {
+    fn by_plan(&self, reason: String, why: RunEndReason) -> Vec<Event> {
         let on_fail = self.run.on_fail(self.step);
         match on_fail.then {
             Then::Escalate => vec![self.to_a_person(reason)],
@@ -482,7 +502,7 @@ impl Case<'_> {
     }
 
     /// Fails the step for good. Steps that do not wait for it continue; the run ends with the last of them.
-    fn failed(&self, reason: String, why: Why) -> Vec<Event> {
+    fn failed(&self, reason: String, why: RunEndReason) -> Vec<Event> {
         let [failed, ended] = fail(self.run, self.step, reason, why);
         let goes_on = |step: StepNumber| step != self.step && !self.run.is_being_confirmed(step);
         let mut others = self.run.under_way().chain(self.run.ready());
@@ -518,7 +538,7 @@ fn last_line(text: &str) -> String {
 }
 
 /// Fails the step for good, and the run with it.
-pub fn fail(run: &Run, step: StepNumber, error: String, why: Why) -> [Event; 2] {
+pub fn fail(run: &Run, step: StepNumber, error: String, why: RunEndReason) -> [Event; 2] {
     let mut summary = run.summary();
     summary.failed += 1;
     let outcome = RunOutcome::Failed;

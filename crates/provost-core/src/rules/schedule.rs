@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::event::Subject;
+use crate::model::event::CheckSubject;
 use crate::model::plan::StepNumber;
 use crate::model::timestamp::Timestamp;
 use crate::rules::budget::{self, Fit};
@@ -19,7 +19,7 @@ pub enum Action {
     /// Give the step to an agent.
     Dispatch { step: StepNumber },
     /// Run a check that is due.
-    Judge { subject: Subject },
+    Judge { subject: CheckSubject },
     /// provost crashed during this attempt: kill what it left, and judge.
     JudgeLost { step: StepNumber, attempt: u32 },
     /// provost crashed while a sub-plan carried out this step: continue the sub-plan.
@@ -43,12 +43,12 @@ impl Action {
             | Action::OverBudget { step } => Some(step),
             Action::Judge {
                 subject:
-                    Subject::Contract(step)
-                    | Subject::Control(step)
-                    | Subject::Precondition(step)
-                    | Subject::Final(step),
+                    CheckSubject::Contract(step)
+                    | CheckSubject::Control(step)
+                    | CheckSubject::Precondition(step)
+                    | CheckSubject::Final(step),
             } => Some(step),
-            Action::Judge { subject: Subject::Postcondition(_) } | Action::End => None,
+            Action::Judge { subject: CheckSubject::Postcondition(_) } | Action::End => None,
         }
     }
 }
@@ -169,11 +169,11 @@ fn to_judge<'a>(
         }
         // The tree it began with differs from the one checked before the work: check that one first.
         StepState::Running { .. } | StepState::Ended { .. } if owes_control(run, number) => {
-            Some(Action::Judge { subject: Subject::Control(number) })
+            Some(Action::Judge { subject: CheckSubject::Control(number) })
         }
         StepState::Running { attempt } => Some(Action::JudgeLost { step: number, attempt }),
         StepState::Ended { .. } if run.confirmed_by_person(number) => None,
-        StepState::Ended { .. } => Some(Action::Judge { subject: Subject::Contract(number) }),
+        StepState::Ended { .. } => Some(Action::Judge { subject: CheckSubject::Contract(number) }),
         StepState::Pending
         | StepState::Passed
         | StepState::Failed
@@ -195,12 +195,12 @@ fn open(run: &Run, step: StepNumber, now: Timestamp) -> Option<Action> {
     }
     // The control check, which shows that the contract can fail, runs on the tree the work begins with.
     if run.lacks_control(step) {
-        return Some(Action::Judge { subject: Subject::Control(step) });
+        return Some(Action::Judge { subject: CheckSubject::Control(step) });
     }
     let gated = run.plan.step(step).is_some_and(|step| step.precondition.is_some());
     let held = run.step(step).is_some_and(|step| step.precondition_held);
     if gated && !held {
-        return Some(Action::Judge { subject: Subject::Precondition(step) });
+        return Some(Action::Judge { subject: CheckSubject::Precondition(step) });
     }
     if run.halted.contains(run.role(step)) {
         return Some(Action::Hold { step });
@@ -217,14 +217,14 @@ fn finish(run: &Run, in_hand: &InHand, room: usize) -> Vec<Action> {
     // Run the first final check alone: it fixes the tree the others are checked on.
     let room = if run.has_unseen_work() { usize::from(in_hand.is_empty()) } else { room };
     let last = run.to_be_final().filter(|step| !in_hand.steps.contains(step)).take(room);
-    let last: Vec<Action> = last.map(|step| Action::Judge { subject: Subject::Final(step) }).collect();
+    let last: Vec<Action> = last.map(|step| Action::Judge { subject: CheckSubject::Final(step) }).collect();
     if !last.is_empty() || !in_hand.is_empty() {
         return last;
     }
     let open = run.postconditions().find(|(_, state)| **state == PostState::Open);
     let broke = run.postconditions().any(|(_, state)| matches!(state, PostState::Broke(_)));
     match open {
-        Some((post, _)) => vec![Action::Judge { subject: Subject::Postcondition(post.number) }],
+        Some((post, _)) => vec![Action::Judge { subject: CheckSubject::Postcondition(post.number) }],
         // A session repairs it, and is then checked again.
         None if broke => Vec::new(),
         None => vec![Action::End],

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 
 use crate::model::approved_spec::{self, Binding};
 use crate::model::event::{
-    Approver, AttemptEnd, Breach, Carried, Event, FailureClass, Outside, OutsideKind, Post, Revision,
-    StartTree, Summary,
+    Approver, AttemptEnd, Breach, Event, FailureClass, OutsideKind, OutsidePath, RemoteTree, Revision,
+    StartTree, Summary, TopicPost,
 };
 use crate::model::hash::Hash;
 use crate::model::pass::{Pass, Passes};
@@ -19,7 +19,7 @@ use crate::model::run_policy::Quorum;
 use crate::model::timestamp::Timestamp;
 use crate::model::usage::Usage;
 use crate::model::verdict::{Isolation, Verdict};
-use crate::state::spending::Ledger;
+use crate::state::spending::Spending;
 
 mod area;
 mod fold;
@@ -27,7 +27,7 @@ mod ready;
 
 use area::Areas;
 pub(crate) use fold::CONFIRMED;
-use ready::Ready;
+use ready::ReadySteps;
 
 /// Start of the reason if a step is blocked because its contract holds before any work.
 pub const HOLDS_ALREADY: &str = "its check holds already, before any work";
@@ -98,7 +98,7 @@ pub struct Run {
     /// The tree left by the last step that passed; the base of the next step.
     pub tree: Option<String>,
     /// The tree the last attempt left, if trees are sent between machines; it replaces the workspace there.
-    pub work: Option<Carried>,
+    pub work: Option<RemoteTree>,
     /// The last attempt in the workspace: the trees it began with and left.
     pub last: Option<LastAttempt>,
     /// Some contract is hidden from agents.
@@ -121,7 +121,7 @@ pub struct Run {
     /// Differences between the plan file and the approved spec that stopped a run.
     pub law_changed: Option<Vec<String>>,
     /// Changes of agents outside of `touches` since the last approval, by step and attempt.
-    pub outside: Vec<(StepNumber, u32, Outside)>,
+    pub outside: Vec<(StepNumber, u32, OutsidePath)>,
     /// The binding of the revision that was approved last.
     pub approved: Option<Binding>,
     /// A person leaves the plan failed, although a postcondition could be checked again.
@@ -129,7 +129,7 @@ pub struct Run {
     /// Roles whose quota is exhausted, until a person lets them continue.
     pub halted: BTreeSet<String>,
     /// Spent and reserved amounts, and how long provost worked.
-    pub ledger: Ledger,
+    pub ledger: Spending,
     /// The branch and the commit as which it landed, since it was last done.
     pub landed: Option<Landed>,
     /// Number of retries.
@@ -138,7 +138,7 @@ pub struct Run {
     pub began_with: Option<String>,
     steps: Vec<StepRun>,
     postconditions: Vec<PostState>,
-    ready: Ready,
+    ready: ReadySteps,
     areas: Areas,
 }
 
@@ -209,9 +209,9 @@ pub struct StepRun {
     /// The role that carries it out, if it is not its own.
     pub role: Option<String>,
     /// The conversation that the next attempt resumes.
-    pub session: Option<Session>,
+    pub session: Option<Conversation>,
     /// The last messages its agent published to topics.
-    posts: Vec<Post>,
+    posts: Vec<TopicPost>,
     /// It waits because its own budget or the plan's is exhausted.
     pub over_budget: Option<Box<Breach>>,
     digest: Hash,
@@ -219,7 +219,7 @@ pub struct StepRun {
 
 /// A conversation with an agent's client, over one or more attempts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Session {
+pub struct Conversation {
     /// The client's id of it.
     pub id: String,
     /// Number of attempts in it.
@@ -228,9 +228,9 @@ pub struct Session {
     pub used: Usage,
 }
 
-impl Session {
+impl Conversation {
     /// Returns the session after one more attempt.
-    fn after(before: Option<Session>, id: &str, usage: &Usage) -> Self {
+    fn after(before: Option<Conversation>, id: &str, usage: &Usage) -> Self {
         match before.filter(|before| before.id == id) {
             Some(before) => Self { turns: before.turns + 1, used: before.used.and(usage), ..before },
             None => Self { id: id.to_owned(), turns: 1, used: usage.clone() },
@@ -710,14 +710,14 @@ impl Run {
     /// Returns the attempt since the last approval that moved a ref to this commit.
     pub fn moved_by(&self, commit: &str) -> Option<(StepNumber, u32)> {
         let made =
-            |change: &Outside| change.kind == OutsideKind::Ref && change.after.as_deref() == Some(commit);
+            |change: &OutsidePath| change.kind == OutsideKind::Ref && change.after.as_deref() == Some(commit);
         self.outside.iter().find(|(_, _, change)| made(change)).map(|(step, attempt, _)| (*step, *attempt))
     }
 
     /// Returns the attempt since the last approval that changed something at or below a path.
     pub fn touched_by(&self, path: &str) -> Option<(StepNumber, u32)> {
         let path = path.trim_end_matches('/');
-        let is_at = |change: &Outside| {
+        let is_at = |change: &OutsidePath| {
             let other = change.path.trim_end_matches('/');
             let beneath = |one: &str, other: &str| {
                 one.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

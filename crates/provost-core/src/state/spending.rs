@@ -8,13 +8,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::event::{AttemptEnd, Choice, Ended, Event};
+use crate::model::event::{AttemptEnd, Choice, EndedAttempt, Event};
 use crate::model::plan::StepNumber;
 use crate::model::timestamp::Timestamp;
 use crate::model::usage::{Amount, Cost, Resource, Usage};
 
 #[derive(Clone, Debug, Default)]
-pub struct Ledger {
+pub struct Spending {
     whole: Account,
     steps: BTreeMap<StepNumber, Account>,
     /// Reserved amounts by step: no step has two running attempts.
@@ -124,7 +124,7 @@ impl Account {
     }
 }
 
-impl Ledger {
+impl Spending {
     pub(crate) fn hear(&mut self, event: &Event) {
         match event {
             Event::PlanCreated { drafting, .. } => {
@@ -143,10 +143,10 @@ impl Ledger {
                 self.held.insert(*step, *reserved);
                 self.as_it_is = false;
             }
-            Event::AttemptEnded(Ended { step, end: AttemptEnd::NotStarted { .. }, .. }) => {
+            Event::AttemptEnded(EndedAttempt { step, end: AttemptEnd::NotStarted { .. }, .. }) => {
                 self.held.remove(step);
             }
-            Event::AttemptEnded(Ended { step, usage, duration_ms, .. }) => {
+            Event::AttemptEnded(EndedAttempt { step, usage, duration_ms, .. }) => {
                 self.settle(*step, usage, Some(*duration_ms));
             }
             // The step passed although its attempt was lost, or the attempt is lost: its usage stays unknown.
@@ -295,7 +295,7 @@ impl Ledger {
 fn is_said_at_work(event: &Event) -> bool {
     match event {
         Event::StepStarted { .. }
-        | Event::AttemptEnded(Ended { .. })
+        | Event::AttemptEnded(EndedAttempt { .. })
         | Event::AttemptLost { .. }
         | Event::Judged { .. }
         | Event::StepPassed { .. }

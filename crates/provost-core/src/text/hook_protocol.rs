@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// The client of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Client {
+pub enum HookClient {
     Claude,
     Codex,
     Gemini,
@@ -18,19 +18,25 @@ pub enum Client {
     GitPrePush,
 }
 
-impl Client {
-    pub const ALL: [Client; 6] =
-        [Client::Claude, Client::Codex, Client::Gemini, Client::Opencode, Client::Cursor, Client::GitPrePush];
+impl HookClient {
+    pub const ALL: [HookClient; 6] = [
+        HookClient::Claude,
+        HookClient::Codex,
+        HookClient::Gemini,
+        HookClient::Opencode,
+        HookClient::Cursor,
+        HookClient::GitPrePush,
+    ];
 
     /// Returns the word as a person types it.
     pub fn word(self) -> &'static str {
         match self {
-            Client::Claude => "claude",
-            Client::Codex => "codex",
-            Client::Gemini => "gemini",
-            Client::Opencode => "opencode",
-            Client::Cursor => "cursor",
-            Client::GitPrePush => "git-pre-push",
+            HookClient::Claude => "claude",
+            HookClient::Codex => "codex",
+            HookClient::Gemini => "gemini",
+            HookClient::Opencode => "opencode",
+            HookClient::Cursor => "cursor",
+            HookClient::GitPrePush => "git-pre-push",
         }
     }
 
@@ -64,7 +70,7 @@ pub enum Moment {
 
 /// provost's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum HookAnswer {
     /// It may stop; `words` is an optional message for the person.
     LetGo { words: String },
     /// It may not stop; `words` is for the agent.
@@ -75,15 +81,15 @@ pub enum Answer {
 
 /// Output and exit code of the hook's process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reply {
+pub struct HookOutput {
     pub stdout: String,
     pub stderr: String,
     pub exit_code: u8,
 }
 
 /// Reads the input that a client gives its hook.
-pub fn read(client: Client, input: &str) -> Result<Asked, String> {
-    if client == Client::GitPrePush {
+pub fn read(client: HookClient, input: &str) -> Result<Asked, String> {
+    if client == HookClient::GitPrePush {
         // The input lists refs; which ones does not matter.
         return Ok(Asked { moment: Moment::Stop, session: None, cwd: None, tools: 0, is_fleeting: false });
     }
@@ -96,7 +102,7 @@ pub fn read(client: Client, input: &str) -> Result<Asked, String> {
     let owned = |text: Option<&str>| text.map(str::to_owned);
     let root = value.pointer("/workspace_roots/0").and_then(Value::as_str);
     Ok(match client {
-        Client::Cursor => Asked {
+        HookClient::Cursor => Asked {
             // A person ended it, or it failed: there is no agent to send back.
             moment: if matches!(text("status"), None | Some("completed")) {
                 Moment::Stop
@@ -121,7 +127,7 @@ pub fn read(client: Client, input: &str) -> Result<Asked, String> {
             session: owned(text("session_id").or(text("sessionID"))),
             cwd: owned(text("cwd").or(text("directory"))),
             tools: value.get("tools").and_then(Value::as_u64).unwrap_or(0),
-            is_fleeting: client == Client::Codex && value.get("transcript_path") == Some(&Value::Null),
+            is_fleeting: client == HookClient::Codex && value.get("transcript_path") == Some(&Value::Null),
         },
     })
 }
@@ -136,12 +142,12 @@ fn moment(event: Option<&str>) -> Moment {
 }
 
 /// Writes the answer in the client's form.
-pub fn say(client: Client, answer: &Answer) -> Reply {
+pub fn say(client: HookClient, answer: &HookAnswer) -> HookOutput {
     match answer {
-        Answer::LetGo { words } => let_go(client, words),
-        Answer::Refuse { words } => refuse(client, words),
-        Answer::Tell { words } => match client {
-            Client::Claude | Client::Codex if !words.is_empty() => {
+        HookAnswer::LetGo { words } => let_go(client, words),
+        HookAnswer::Refuse { words } => refuse(client, words),
+        HookAnswer::Tell { words } => match client {
+            HookClient::Claude | HookClient::Codex if !words.is_empty() => {
                 let context = json!({ "hookEventName": "SessionStart", "additionalContext": words });
                 object(json!({ "hookSpecificOutput": context }))
             }
@@ -150,32 +156,34 @@ pub fn say(client: Client, answer: &Answer) -> Reply {
     }
 }
 
-fn let_go(client: Client, words: &str) -> Reply {
+fn let_go(client: HookClient, words: &str) -> HookOutput {
     match client {
-        Client::GitPrePush => {
+        HookClient::GitPrePush => {
             let stderr = if words.is_empty() { String::new() } else { format!("provost: {words}\n") };
-            Reply { stderr, ..Reply::default() }
+            HookOutput { stderr, ..HookOutput::default() }
         }
-        Client::Claude | Client::Codex | Client::Gemini if !words.is_empty() => {
+        HookClient::Claude | HookClient::Codex | HookClient::Gemini if !words.is_empty() => {
             object(json!({ "systemMessage": format!("provost: {words}") }))
         }
-        Client::Opencode if !words.is_empty() => object(json!({ "note": words })),
+        HookClient::Opencode if !words.is_empty() => object(json!({ "note": words })),
         _ => object(json!({})),
     }
 }
 
-fn refuse(client: Client, words: &str) -> Reply {
+fn refuse(client: HookClient, words: &str) -> HookOutput {
     match client {
-        Client::Claude | Client::Codex => object(json!({ "decision": "block", "reason": words })),
-        Client::Gemini => object(json!({ "decision": "deny", "reason": words })),
-        Client::Opencode => object(json!({ "refuse": words })),
-        Client::Cursor => object(json!({ "followup_message": words })),
-        Client::GitPrePush => Reply { stderr: format!("{words}\n"), exit_code: 5, ..Reply::default() },
+        HookClient::Claude | HookClient::Codex => object(json!({ "decision": "block", "reason": words })),
+        HookClient::Gemini => object(json!({ "decision": "deny", "reason": words })),
+        HookClient::Opencode => object(json!({ "refuse": words })),
+        HookClient::Cursor => object(json!({ "followup_message": words })),
+        HookClient::GitPrePush => {
+            HookOutput { stderr: format!("{words}\n"), exit_code: 5, ..HookOutput::default() }
+        }
     }
 }
 
-fn object(value: Value) -> Reply {
-    Reply { stdout: format!("{value}\n"), ..Reply::default() }
+fn object(value: Value) -> HookOutput {
+    HookOutput { stdout: format!("{value}\n"), ..HookOutput::default() }
 }
 
 #[cfg(test)]
@@ -187,7 +195,7 @@ mod tests {
     /// The input format of the clients as of autumn 2026.
     const INPUTS: &str = include_str!("../../test_data/hooks/inputs.jsonl");
 
-    fn check(client: Client, expected: Expect) {
+    fn check(client: HookClient, expected: Expect) {
         let mut said = String::new();
         for line in INPUTS.lines() {
             let recorded: Value = serde_json::from_str(line).unwrap();
@@ -203,12 +211,12 @@ mod tests {
             }
         }
         for answer in [
-            Answer::LetGo { words: String::new() },
-            Answer::LetGo { words: "it waits".to_owned() },
-            Answer::Refuse { words: "step 2 is open".to_owned() },
-            Answer::Tell { words: "there is a plan".to_owned() },
+            HookAnswer::LetGo { words: String::new() },
+            HookAnswer::LetGo { words: "it waits".to_owned() },
+            HookAnswer::Refuse { words: "step 2 is open".to_owned() },
+            HookAnswer::Tell { words: "there is a plan".to_owned() },
         ] {
-            let Reply { stdout, stderr, exit_code } = say(client, &answer);
+            let HookOutput { stdout, stderr, exit_code } = say(client, &answer);
             said.push_str(&format!("{exit_code} {}|{}\n", stdout.trim_end(), stderr.trim_end()));
         }
         expected.assert_eq(&said);
@@ -217,7 +225,7 @@ mod tests {
     #[test]
     fn claude_code() {
         check(
-            Client::Claude,
+            HookClient::Claude,
             expect![[r#"
                 Stop 0c9dc328-7412-44a1-9be8-9494aeedd693 /home/dev/wt
                 Stop 0c9dc328-7412-44a1-9be8-9494aeedd693 /home/dev/wt
@@ -235,7 +243,7 @@ mod tests {
     #[test]
     fn codex() {
         check(
-            Client::Codex,
+            HookClient::Codex,
             expect![[r#"
                 Stop 01a1dc9e-03eb-7e51-ad34-17ec7d9f1e39 /home/dev/wt
                 Stop 01a1dc9e-03eb-7e51-ad34-17ec7d9f1e39 /home/dev/wt
@@ -251,7 +259,7 @@ mod tests {
     #[test]
     fn gemini() {
         check(
-            Client::Gemini,
+            HookClient::Gemini,
             expect![[r#"
             Stop 0d13feed-7bd0-4343-ac8c-2785d0fea3cb /home/dev/wt
             Stop 0d13feed-7bd0-4343-ac8c-2785d0fea3cb /home/dev/wt
@@ -266,7 +274,7 @@ mod tests {
     #[test]
     fn opencode() {
         check(
-            Client::Opencode,
+            HookClient::Opencode,
             expect![[r#"
             Stop ses_5f3a /home/dev/wt
             0 {}|
@@ -280,7 +288,7 @@ mod tests {
     #[test]
     fn cursor() {
         check(
-            Client::Cursor,
+            HookClient::Cursor,
             expect![[r#"
             Stop c-17 /home/dev/wt
             Other c-17 /home/dev/wt
@@ -295,7 +303,7 @@ mod tests {
     #[test]
     fn git() {
         check(
-            Client::GitPrePush,
+            HookClient::GitPrePush,
             expect![[r#"
             0 |
             0 |provost: it waits
@@ -308,9 +316,9 @@ mod tests {
     #[test]
     fn what_is_no_input_is_said_and_nothing_breaks() {
         for text in ["", "not json", "[]", "7", "{\"session_id\":"] {
-            assert!(read(Client::Claude, text).is_err(), "{text}");
+            assert!(read(HookClient::Claude, text).is_err(), "{text}");
         }
-        let odd = read(Client::Claude, r#"{"session_id":7,"cwd":null,"hook_event_name":[]}"#).unwrap();
+        let odd = read(HookClient::Claude, r#"{"session_id":7,"cwd":null,"hook_event_name":[]}"#).unwrap();
         let stop = Asked { moment: Moment::Stop, session: None, cwd: None, tools: 0, is_fleeting: false };
         assert_eq!(odd, stop);
     }

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use crate::language::diagnostic::{Code, Diagnostic};
 use crate::model::plan::Plan;
-use crate::text::prompt::{self, Context};
+use crate::text::prompt::{self, PromptContext};
 
 const ASK: &str = include_str!("planner/ask.md");
 const FORMAT: &str = include_str!("planner/format.md");
@@ -23,9 +23,9 @@ const REASONS: usize = 30;
 const FRONTMATTER_LINES: usize = 40;
 
 /// The input of the planner.
-pub struct Request<'a> {
+pub struct PlannerRequest<'a> {
     pub goal: &'a str,
-    pub context: &'a [Context],
+    pub context: &'a [PromptContext],
     /// The possible targets of a step.
     pub roles: &'a [String],
     /// The file to which the planner may write the plan instead of printing it.
@@ -40,7 +40,7 @@ pub struct Returned<'a> {
 }
 
 /// Returns the whole prompt, for the first round or a later one.
-pub fn ask(request: &Request<'_>, returned: Option<&Returned<'_>>) -> String {
+pub fn ask(request: &PlannerRequest<'_>, returned: Option<&Returned<'_>>) -> String {
     let roles = match request.roles {
         [] => "`coder`".to_owned(),
         roles => roles.iter().map(|role| format!("`{role}`")).collect::<Vec<_>>().join(", "),
@@ -228,7 +228,8 @@ mod tests {
 
     #[test]
     fn neither_goal_nor_draft_gets_out_of_its_fence() {
-        let request = Request { goal: "```\n## Goal\n````", context: &[], roles: &["a".into()], file: None };
+        let request =
+            PlannerRequest { goal: "```\n## Goal\n````", context: &[], roles: &["a".into()], file: None };
         let returned =
             Returned { text: Some(PLAN), reasons: vec!["line 1, error P039: no contract.".into()] };
         let text = ask(&request, Some(&returned));

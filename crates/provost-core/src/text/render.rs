@@ -8,13 +8,15 @@ use std::fmt::Write as _;
 pub mod base;
 pub mod graph;
 
-use crate::model::event::{AttemptEnd, Choice, Ended, Event, Landing, Probe, RunOutcome, Subject, Summary};
+use crate::model::event::{
+    AttemptEnd, CheckSubject, Choice, EndedAttempt, Event, Landing, Probe, RunOutcome, Summary,
+};
 use crate::model::pass::Pass;
 use crate::model::plan::{Check, Contract, Needs, Step};
-use crate::model::run_policy::Reach;
+use crate::model::run_policy::AgentAccess;
 use crate::model::usage::Cost;
-use crate::model::verdict::{Isolation, Outcome, Teeth, Verdict};
-use crate::rules::quorum::Tally;
+use crate::model::verdict::{CheckOutcome, Isolation, Teeth, Verdict};
+use crate::rules::quorum::ApprovalCount;
 use crate::rules::{budget, inbox};
 use crate::state::run::{Run, StepState};
 
@@ -31,7 +33,7 @@ pub fn plan(run: &Run) -> String {
     if let Some(by) = run.approvers() {
         let _ = writeln!(out, "approved by {by}");
     }
-    if let Some(tally) = Tally::open(run) {
+    if let Some(tally) = ApprovalCount::open(run) {
         let _ = writeln!(out, "{tally}");
     }
     if let Some(question) = &run.question {
@@ -159,7 +161,7 @@ fn needs(needs: &Needs) -> String {
 }
 
 /// Lists the unusual access rights of an agent.
-fn reach(reach: &Reach) -> String {
+fn reach(reach: &AgentAccess) -> String {
     reach.unusual().into_iter().map(|words| format!(" · {words}")).collect()
 }
 
@@ -188,7 +190,7 @@ fn contract(out: &mut String, name: &str, contract: &Contract) {
 }
 
 /// Describes an event in one line.
-pub fn event(run: &Run, event: &Event) -> Line {
+pub fn event(run: &Run, event: &Event) -> EventLine {
     let (mut symbol, mut words) = meaning(event);
     if let Event::StepPassed { step, .. } = event {
         symbol = Symbol::Passed(run.step(*step).and_then(|step| step.pass).unwrap_or(Pass::Verified));
@@ -196,13 +198,13 @@ pub fn event(run: &Run, event: &Event) -> Line {
     if let Event::RunEnded { outcome, summary, train: None, .. } = event {
         (symbol, words) = run_ended(run, *outcome, summary);
     }
-    if let Event::Judged { subject: Subject::Contract(number), verdict, .. } = event
+    if let Event::Judged { subject: CheckSubject::Contract(number), verdict, .. } = event
         && run.plan.step(*number).is_some_and(Step::is_hidden)
     {
         // Agents can read the progress file.
         words = format!("checked: contract {}{}", verdict.outcome, left_behind(verdict));
     }
-    if let Event::Judged { subject: Subject::Contract(number), verdict, .. } = event
+    if let Event::Judged { subject: CheckSubject::Contract(number), verdict, .. } = event
         && verdict.held()
         && run.is_held_apart(*number)
     {
@@ -210,7 +212,7 @@ pub fn event(run: &Run, event: &Event) -> Line {
     }
     let total = run.plan.steps.len() as u32;
     let step = event.step().map(|number| (number.0, run.title(number).unwrap_or_default().to_owned()));
-    Line { symbol, step, total, words, told_elsewhere: told_elsewhere(event) }
+    EventLine { symbol, step, total, words, told_elsewhere: told_elsewhere(event) }
 }
 
 /// Describes what the verdicts of this run are worth, and what limits them.
@@ -246,7 +248,7 @@ fn isolation(level: Isolation, probes: &[Probe]) -> String {
 /// Describes the check before the work; it should fail there.
 fn control(verdict: &crate::model::verdict::Verdict) -> String {
     match &verdict.outcome {
-        Outcome::Held => {
+        CheckOutcome::Held => {
             "before the work the contract holds already: it cannot show that the work was done".to_owned()
         }
         outcome => format!("before the work the contract {outcome}, as it should"),
@@ -256,13 +258,13 @@ fn control(verdict: &crate::model::verdict::Verdict) -> String {
 /// Recognises events that another line of the same moment already covers.
 fn told_elsewhere(event: &Event) -> bool {
     match event {
-        Event::Judged { subject: Subject::Contract(_), verdict, .. } => verdict.held(),
-        Event::AttemptEnded(Ended { end, notes, rewrites, outside, .. }) => {
+        Event::Judged { subject: CheckSubject::Contract(_), verdict, .. } => verdict.held(),
+        Event::AttemptEnded(EndedAttempt { end, notes, rewrites, outside, .. }) => {
             let is_bare = notes.is_empty() && rewrites.is_empty() && outside.is_empty();
             *end == AttemptEnd::Exited { exit_code: 0 } && is_bare
         }
-        Event::Judged { subject: Subject::Control(_), verdict, .. } => !verdict.held(),
-        Event::Judged { subject: Subject::Final(_), verdict, .. } => verdict.held() && verdict.cached,
+        Event::Judged { subject: CheckSubject::Control(_), verdict, .. } => !verdict.held(),
+        Event::Judged { subject: CheckSubject::Final(_), verdict, .. } => verdict.held() && verdict.cached,
         Event::FailureDetected { .. } => true,
         _ => false,
     }
@@ -303,7 +305,7 @@ fn meaning(event: &Event) -> (Symbol, String) {
         Event::StepClaimed { evidence, .. } => {
             (Symbol::Claim, format!("the agent claims “{}”", one_line(evidence)))
         }
-        Event::AttemptEnded(Ended { end, report, notes, rewrites, outside, .. }) => {
+        Event::AttemptEnded(EndedAttempt { end, report, notes, rewrites, outside, .. }) => {
             let mut words = ended(end, report, notes);
             if !outside.is_empty() {
                 let changes: Vec<String> = outside.iter().map(ToString::to_string).collect();
@@ -319,15 +321,15 @@ fn meaning(event: &Event) -> (Symbol, String) {
         }
         Event::Judged { subject, verdict, plan, .. } => {
             let what = match subject {
-                Subject::Precondition(_) => "precondition".to_owned(),
-                Subject::Control(_) => return (Symbol::Note, control(verdict)),
-                Subject::Contract(_) => "contract".to_owned(),
-                Subject::Final(_) if verdict.held() => "at the end: contract".to_owned(),
-                Subject::Final(_) => "a later step undid it: contract".to_owned(),
-                Subject::Postcondition(number) => format!("postcondition {number}"),
+                CheckSubject::Precondition(_) => "precondition".to_owned(),
+                CheckSubject::Control(_) => return (Symbol::Note, control(verdict)),
+                CheckSubject::Contract(_) => "contract".to_owned(),
+                CheckSubject::Final(_) if verdict.held() => "at the end: contract".to_owned(),
+                CheckSubject::Final(_) => "a later step undid it: contract".to_owned(),
+                CheckSubject::Postcondition(number) => format!("postcondition {number}"),
             };
             let what = match (plan, subject) {
-                (Some(plan), Subject::Final(step)) => format!("contract {step} of {plan} on the union"),
+                (Some(plan), CheckSubject::Final(step)) => format!("contract {step} of {plan} on the union"),
                 (Some(plan), _) => format!("{what} of {plan} on the union"),
                 (None, _) => what,
             };
@@ -337,8 +339,11 @@ fn meaning(event: &Event) -> (Symbol, String) {
             let by = verdict.judged.iter().map(|judgement| format!("; {}", judgement.by()));
             let tried: String = by.chain(std::iter::once(tried)).collect();
             let missing = left_behind(verdict);
-            let worth =
-                if matches!(subject, Subject::Postcondition(_)) { worth(verdict) } else { String::new() };
+            let worth = if matches!(subject, CheckSubject::Postcondition(_)) {
+                worth(verdict)
+            } else {
+                String::new()
+            };
             let words =
                 format!("checked: {what} {}{}{tried}{missing}{worth}", verdict.outcome, because(verdict));
             (symbol, words)
@@ -434,7 +439,7 @@ fn cost(cost: &Cost) -> String {
 
 /// One line about an event, not yet formatted for a medium.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct EventLine {
     pub symbol: Symbol,
     /// Number and title.
     pub step: Option<(u32, String)>,
@@ -478,7 +483,7 @@ impl Symbol {
 }
 
 /// Writes `[Step 2/4] ✓ Title: words`.
-impl std::fmt::Display for Line {
+impl std::fmt::Display for EventLine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.step {
             Some((number, title)) => {
@@ -520,7 +525,7 @@ fn because(verdict: &crate::model::verdict::Verdict) -> String {
         return String::new();
     }
     // provost's own objections appear in no output.
-    if matches!(verdict.outcome, Outcome::Broke { exit_code: 0 }) && !verdict.unmet.is_empty() {
+    if matches!(verdict.outcome, CheckOutcome::Broke { exit_code: 0 }) && !verdict.unmet.is_empty() {
         return format!(" — {}", one_line(&verdict.unmet.join(", ")));
     }
     let text = [&verdict.stderr, &verdict.stdout]

@@ -16,14 +16,14 @@ use crate::model::chain::PlanId;
 use crate::model::plan::StepNumber;
 use crate::model::usage::Usage;
 
-pub use hearing::Hearing;
+pub use hearing::SummaryReader;
 
 /// Rows of plans, and their total.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct PlansSummary {
     pub plans: Vec<PlanRow>,
     pub total: Taken,
-    agents: BTreeMap<Agent, AgentRow>,
+    agents: BTreeMap<AgentName, AgentRow>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,13 +65,13 @@ pub struct Taken {
     pub person_ms: u64,
     /// Time waiting in pauses.
     pub pause_ms: u64,
-    pub tokens: Sum,
-    pub micro_usd: Sum,
+    pub tokens: PartialSum,
+    pub micro_usd: PartialSum,
 }
 
 /// A sum with possibly missing parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sum {
+pub struct PartialSum {
     /// The counted amount.
     pub known: u64,
     /// Number of attempts with and without a count.
@@ -81,7 +81,7 @@ pub struct Sum {
 
 /// The agent of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Agent {
+pub struct AgentName {
     pub role: String,
     /// `None` if it was not reported.
     pub model: Option<String>,
@@ -93,11 +93,11 @@ pub struct AgentRow {
     pub verified: u32,
     pub attempts: u32,
     pub agent_ms: u64,
-    pub tokens: Sum,
-    pub micro_usd: Sum,
+    pub tokens: PartialSum,
+    pub micro_usd: PartialSum,
 }
 
-impl Sum {
+impl PartialSum {
     /// Returns the sum if every part of it is known.
     pub fn total(self) -> Option<u64> {
         (self.uncounted == 0).then_some(self.known)
@@ -113,7 +113,7 @@ impl Sum {
         }
     }
 
-    fn join(&mut self, other: Sum) {
+    fn join(&mut self, other: PartialSum) {
         self.known = self.known.saturating_add(other.known);
         self.counted += other.counted;
         self.uncounted += other.uncounted;
@@ -182,16 +182,16 @@ impl AgentRow {
     }
 }
 
-impl Summary {
+impl PlansSummary {
     /// Returns the agents by cost per verified step, and by time if the cost is unknown.
-    pub fn agents(&self) -> Vec<(&Agent, &AgentRow)> {
-        let mut rows: Vec<(&Agent, &AgentRow)> = self.agents.iter().collect();
+    pub fn agents(&self) -> Vec<(&AgentName, &AgentRow)> {
+        let mut rows: Vec<(&AgentName, &AgentRow)> = self.agents.iter().collect();
         // Stable sort: agents of the same rank stay in the order of their names.
         rows.sort_by(|(_, one), (_, other)| one.rank(other));
         rows
     }
 
-    fn add(&mut self, row: PlanRow, agents: BTreeMap<Agent, AgentRow>) {
+    fn add(&mut self, row: PlanRow, agents: BTreeMap<AgentName, AgentRow>) {
         self.total.join(&row.total);
         self.plans.push(row);
         for (agent, row) in agents {

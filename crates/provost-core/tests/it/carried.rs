@@ -2,11 +2,11 @@
 //! has no say in it.
 
 use provost_core::model::approved_spec::Binding;
-use provost_core::model::event::{AttemptEnd, Ended, Event, Subject};
+use provost_core::model::event::{AttemptEnd, CheckSubject, EndedAttempt, Event};
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::model::usage::Usage;
-use provost_core::model::verdict::{Isolation, Outcome, Verdict};
+use provost_core::model::verdict::{CheckOutcome, Isolation, Verdict};
 use provost_core::rules::command::{HarnessCommand, HumanCommand, Refusal};
 use provost_core::rules::decide;
 use provost_core::rules::schedule::{self, Action, InHand};
@@ -46,10 +46,10 @@ fn ended(run: &mut Run, end: AttemptEnd, tokens: u64) -> Vec<&'static str> {
     let usage = Usage { input_tokens: Some(tokens), output_tokens: Some(0), ..Usage::default() };
     let events = say(
         run,
-        HarnessCommand::AttemptEnded(Ended {
+        HarnessCommand::AttemptEnded(EndedAttempt {
             duration_ms: 1,
             usage,
-            ..Ended::new(STEP, run.step(STEP).map_or(0, |step| step.attempts), end)
+            ..EndedAttempt::new(STEP, run.step(STEP).map_or(0, |step| step.attempts), end)
         }),
     );
     events.iter().map(Event::name).collect()
@@ -68,7 +68,7 @@ fn one_that_was_lost_is_taken_up_and_not_judged() {
     let mut run = begun("abort");
     assert_eq!(next(&run), [Action::TakeUp { step: STEP, attempt: 1 }]);
     assert_eq!(ended(&mut run, AttemptEnd::Exited { exit_code: 0 }, 1), ["ATTEMPT_ENDED"]);
-    assert_eq!(next(&run), [Action::Judge { subject: Subject::Contract(STEP) }]);
+    assert_eq!(next(&run), [Action::Judge { subject: CheckSubject::Contract(STEP) }]);
 }
 
 #[test]
@@ -110,9 +110,9 @@ fn where_the_budget_ends_a_person_is_asked_as_always() {
 #[test]
 fn no_session_passes_it() {
     let mut run = begun("abort");
-    let verdict = Verdict::bare(Isolation::InPlace, Outcome::Held);
+    let verdict = Verdict::bare(Isolation::InPlace, CheckOutcome::Held);
     let looked = HarnessCommand::Looked {
-        subject: Subject::Contract(STEP),
+        subject: CheckSubject::Contract(STEP),
         verdict: Some(verdict),
         client: "claude".to_owned(),
     };
@@ -143,9 +143,9 @@ fn who_drafts_and_who_judges_is_paid_and_says_nothing_about_attempts() {
     ended(&mut run, AttemptEnd::Exited { exit_code: 0 }, 10);
     let verdict = Verdict {
         usage: Some(Box::new(used(7))),
-        ..Verdict::bare(Isolation::InPlace, Outcome::Broke { exit_code: 1 })
+        ..Verdict::bare(Isolation::InPlace, CheckOutcome::Broke { exit_code: 1 })
     };
-    say(&mut run, HarnessCommand::Judged { subject: Subject::Contract(STEP), verdict });
+    say(&mut run, HarnessCommand::Judged { subject: CheckSubject::Contract(STEP), verdict });
     assert_eq!((run.ledger.known(resource), run.ledger.cost_of(STEP).tokens), (17, Some(17)));
     assert_eq!(run.ledger.mean(resource), Some(10));
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use provost_core::rules::recover::class::{self, Seen};
+use provost_core::rules::recover::class::{self, FailureOutput};
 
 const OUTPUTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/cases/stderr.jsonl");
 
@@ -19,7 +19,7 @@ fn nine_in_ten_real_outputs_are_known_and_no_wrong_retry_or_stop_among_twenty() 
         let row: serde_json::Value = serde_json::from_str(line).expect("a row");
         let exit_code = row["exit_code"].as_i64().and_then(|code| i32::try_from(code).ok());
         let stderr = row["text"].as_str().unwrap_or_default();
-        let found = class::of(Seen { stderr, exit_code, ..Seen::default() }).class.word();
+        let found = class::of(FailureOutput { stderr, exit_code, ..FailureOutput::default() }).class.word();
         let alternatives = row["alt"].as_array().cloned().unwrap_or_default();
         let good = row["class"] == found || alternatives.iter().any(|each| each == found);
         all += 1;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use provost_core::language::diagnostic::{Diagnostic, Severity};
 use provost_core::language::parse;
-use provost_core::language::plan_writer::{self, Draft};
+use provost_core::language::plan_writer::{self, PlanDraft};
 use provost_core::model::event::{Approver, Event, SESSION_POLICY};
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::Plan;
@@ -20,11 +20,11 @@ use provost_core::text::render::base::BaseLook;
 use provost_host::config::SessionGate;
 use provost_store::Query;
 
-use super::{Answer, Desk, Refused};
+use super::{AgentSessions, Answer, SessionRefusal};
 use crate::harness::{Access, Harness};
 use crate::plan_registry::Here;
 use crate::reading::Reading;
-use crate::sessions::Session;
+use crate::sessions::ClientSession;
 use crate::{Error, plan_registry};
 
 /// Maximum number that is appended to plans of the same name.
@@ -35,24 +35,24 @@ pub struct Created {
     pub run: Run,
     pub name: String,
     pub path: PathBuf,
-    pub gate: Gate,
+    pub gate: SessionDecision,
     /// Warnings of the static checks, one line each.
     pub warnings: Vec<String>,
     /// Verdicts before the work, if the checks could be run in a short time.
     pub on_base: Option<BaseLook>,
 }
 
-pub enum Gate {
+pub enum SessionDecision {
     Open(Approver),
     /// A person must read it, for this reason.
     Waits(String),
 }
 
-impl Desk {
+impl AgentSessions {
     /// Creates or rewrites the session's plan.
-    pub fn create(&self, session: &Session, draft: &Draft) -> Answer<Created> {
+    pub fn create(&self, session: &ClientSession, draft: &PlanDraft) -> Answer<Created> {
         if self.attempt.is_some() {
-            return Err(Refused::InsideAttempt);
+            return Err(SessionRefusal::InsideAttempt);
         }
         let text = plan_writer::text(draft)?;
         let harness = match self.own(session)? {
@@ -73,10 +73,10 @@ impl Desk {
     }
 
     /// Returns the plan that this session made, if it is not done yet.
-    fn own(&self, session: &Session) -> Answer<Option<Harness>> {
+    fn own(&self, session: &ClientSession) -> Answer<Option<Harness>> {
         let path = match self.path(session) {
             Ok(path) => path,
-            Err(Refused::NoPlan) => return Ok(None),
+            Err(SessionRefusal::NoPlan) => return Ok(None),
             Err(refused) => return Err(refused),
         };
         if !path.is_file() {
@@ -87,7 +87,9 @@ impl Desk {
         let is_its_own = run.plan.owner.as_ref().is_some_and(|owner| owner.value == plan_writer::ROLE);
         match run.stage {
             Stage::Done => Ok(None),
-            _ if run.exists() && !is_its_own => Err(Refused::NotYours { name: harness.place().name.clone() }),
+            _ if run.exists() && !is_its_own => {
+                Err(SessionRefusal::NotYours { name: harness.place().name.clone() })
+            }
             _ => Ok(Some(harness)),
         }
     }
@@ -107,13 +109,13 @@ impl Desk {
         checked
     }
 
-    fn at_the_gate(&self, harness: &Harness, run: Run) -> Answer<(Run, Gate)> {
+    fn at_the_gate(&self, harness: &Harness, run: Run) -> Answer<(Run, SessionDecision)> {
         if let Some(by) = run.approved_by.clone() {
-            return Ok((run, Gate::Open(by)));
+            return Ok((run, SessionDecision::Open(by)));
         }
         let (run, hearing) = harness.ask_policies(&run)?;
         if let Some(by) = hearing.approver {
-            return Ok((run, Gate::Open(by)));
+            return Ok((run, SessionDecision::Open(by)));
         }
         let why = match (self.gate, past(harness)?) {
             (SessionGate::Person, _) => "the configuration says so ([mcp] gate = \"person\")".to_owned(),
@@ -122,12 +124,12 @@ impl Desk {
             (SessionGate::Auto, past) => match session::covers(past.approved.as_ref(), &run.plan) {
                 Ok(()) => {
                     let by = rule(harness.trusted_checks(&run.plan)?);
-                    return Ok((harness.approve_by_rule(&run, by.clone())?, Gate::Open(by)));
+                    return Ok((harness.approve_by_rule(&run, by.clone())?, SessionDecision::Open(by)));
                 }
                 Err(why) => why,
             },
         };
-        Ok((harness.request_approval()?, Gate::Waits(why)))
+        Ok((harness.request_approval()?, SessionDecision::Waits(why)))
     }
 }
 
@@ -146,7 +148,7 @@ fn rewritten(harness: Harness, text: &str) -> Answer<Harness> {
 
 fn without_errors(reading: &Reading) -> Answer<()> {
     match reading.errors() {
-        true => Err(Refused::Diagnosed { lines: lines(reading, Severity::Error) }),
+        true => Err(SessionRefusal::Diagnosed { lines: lines(reading, Severity::Error) }),
         false => Ok(()),
     }
 }
@@ -168,7 +170,7 @@ fn lines(reading: &Reading, severity: Severity) -> Vec<String> {
 fn put(folder: &Path, slug: &str, text: &str) -> Answer<PathBuf> {
     let io = |path: &Path| {
         let path = path.to_owned();
-        move |source| Refused::from(Error::Io { what: "write", path, source })
+        move |source| SessionRefusal::from(Error::Io { what: "write", path, source })
     };
     fs::create_dir_all(folder).map_err(io(folder))?;
     let mut number = 1;

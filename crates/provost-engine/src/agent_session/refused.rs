@@ -9,7 +9,7 @@ use provost_core::rules::command::Refusal;
 use crate::Error;
 
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
+pub enum SessionRefusal {
     #[error(
         "there is no plan in this session yet: call plan_create first, with an objective, steps and a check for each"
     )]
@@ -86,19 +86,19 @@ pub enum Refused {
     Engine(Error),
 }
 
-impl From<Refusal> for Refused {
+impl From<Refusal> for SessionRefusal {
     fn from(refusal: Refusal) -> Self {
-        Refused::Engine(refusal.into())
+        SessionRefusal::Engine(refusal.into())
     }
 }
 
-impl From<Error> for Refused {
+impl From<Error> for SessionRefusal {
     fn from(error: Error) -> Self {
-        Refused::Engine(error)
+        SessionRefusal::Engine(error)
     }
 }
 
-impl Refused {
+impl SessionRefusal {
     /// Returns the message, followed by its causes.
     pub fn told(&self) -> String {
         let mut words = self.to_string();

@@ -3,9 +3,9 @@
 //!
 //! **Invariant:** an announcement and its events are written in one transaction, or neither is written.
 
-use provost_core::fleet::work_item::Item;
+use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::Head;
-use provost_core::model::event::Subject;
+use provost_core::model::event::CheckSubject;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::rules::command::HarnessCommand;
 use provost_core::rules::schedule::{Action, InHand};
@@ -21,17 +21,17 @@ pub type Effects<'a> = dyn FnMut(&Run, &[Action], Option<Timestamp>) -> Vec<Effe
 
 /// Decides whether this process continues with the plan after an item, instead of leaving it to the next
 /// tick.
-pub trait Next {
+pub trait Continues {
     /// Asked when an item is done. If `false`, another process schedules the plan.
     fn goes_on(&self) -> bool;
     /// Effects to write with the end of `done` if `begun` follows: they offer it to this process or to all.
-    fn offers(&self, run: &Run, done: Item, begun: Item) -> Vec<Effect>;
+    fn offers(&self, run: &Run, done: WorkItem, begun: WorkItem) -> Vec<Effect>;
     /// Returns whether `begun` was offered to this process; from then on this process holds it.
-    fn has(&self, begun: Item) -> bool;
+    fn has(&self, begun: WorkItem) -> bool;
     /// Effects to write with the end of `item` if the plan must be scheduled again.
-    fn ends(&self, item: Item) -> Vec<Effect>;
+    fn ends(&self, item: WorkItem) -> Vec<Effect>;
     /// Effects to write with the end of the last item.
-    fn is_over(&self, item: Item) -> Vec<Effect>;
+    fn is_over(&self, item: WorkItem) -> Vec<Effect>;
 }
 
 impl<W: World> Drive<'_, W> {
@@ -72,9 +72,9 @@ impl<W: World> Drive<'_, W> {
         self,
         run: Run,
         head: Head,
-        item: Item,
+        item: WorkItem,
         ends: &[Effect],
-        next: Option<&dyn Next>,
+        next: Option<&dyn Continues>,
     ) -> Result<(Run, Rest), Error> {
         let mut state = Loop { shared: true, ..Loop::new(self, run, head) };
         state.looked_at = state.drive.world.now();
@@ -112,24 +112,24 @@ impl<W: World> Drive<'_, W> {
 }
 
 /// Next item, with the action and order that this process will perform.
-type Begun<W> = (Item, (Action, <W as World>::Order));
+type Begun<W> = (WorkItem, (Action, <W as World>::Order));
 
 impl<W: World> Loop<'_, W> {
     /// Decides what follows from the item and writes it in the transaction that ends the item. Returns it if
     /// this process is to perform it.
     fn go_on_from(
         &mut self,
-        item: Item,
+        item: WorkItem,
         ends: &[Effect],
-        next: &dyn Next,
+        next: &dyn Continues,
     ) -> Result<Option<Begun<W>>, Error> {
         loop {
             let mut orders = self.next();
             // Other processes see these final checks as one item until they are durable.
-            if self.may_wait(&orders) && matches!(item, Item::Judge { subject: Subject::Final(_) }) {
+            if self.may_wait(&orders) && matches!(item, WorkItem::Judge { subject: CheckSubject::Final(_) }) {
                 return Ok(orders.pop().map(|order| (item, order)));
             }
-            let begun = orders.first().and_then(|(action, _)| Item::of(&self.run, *action));
+            let begun = orders.first().and_then(|(action, _)| WorkItem::of(&self.run, *action));
             let is_over = matches!(self.run.stage, Stage::Done | Stage::Failed);
             self.effects = match begun {
                 Some(begun) => next.offers(&self.run, item, begun),

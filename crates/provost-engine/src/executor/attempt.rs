@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use provost_core::language::parse;
 use provost_core::model::approved_spec;
-use provost_core::model::event::{AttemptEnd, Ended, Post, StartTree};
+use provost_core::model::event::{AttemptEnd, EndedAttempt, StartTree, TopicPost};
 use provost_core::model::plan::{StepNumber, Subscription};
-use provost_core::model::run_policy::Reach;
+use provost_core::model::run_policy::AgentAccess;
 use provost_core::model::usage::{Amount, Usage};
 use provost_core::rules::budget;
 use provost_core::rules::command::{AgentCommand, HarnessCommand};
-use provost_core::state::run::{Run, Session};
-use provost_core::text::prompt::{self, Context};
-use provost_host::agent::{Agent, Item, Outbox, Resume, Saying, Work, home};
+use provost_core::state::run::{Conversation, Run};
+use provost_core::text::prompt::{self, PromptContext};
+use provost_host::agent::{AgentDriver, AttemptInput, Outbox, Resume, Saying, StepTools, home};
 use provost_host::config::Driver;
 use provost_host::egress::meter::Account;
 use provost_host::egress::prices;
@@ -23,12 +23,12 @@ use provost_host::exec::environment::Veil;
 use provost_host::plans::trust;
 use provost_host::{drivers, files};
 
-use super::start::Beginning;
-use super::step_worktree::{Home, globs, not_home, place};
-use super::{Hands, Order};
-use crate::live::Live;
+use super::start::StartTreeInput;
+use super::step_worktree::{WorkspaceSync, globs, not_home, place};
+use super::{Executor, TaskInput};
+use crate::live::LiveOutput;
 use crate::sandbox_forwarder;
-use crate::world::Said;
+use crate::world::TaskOutcome;
 
 /// Maximum size of a subscribed file in a prompt.
 const CONTEXT_BYTES: usize = 64 * 1024;
@@ -41,11 +41,11 @@ pub struct AttemptOrder {
     /// Topics it may write to.
     pub(super) publishes: Vec<String>,
     /// Conversation to resume, and the message for it.
-    pub(super) resume: Option<(Session, String)>,
+    pub(super) resume: Option<(Conversation, String)>,
     pub(super) timeout: Duration,
     /// Plan file as the agent may see it, if parts of it are hidden.
     pub(super) veiled: Option<String>,
-    pub(super) reach: Reach,
+    pub(super) reach: AgentAccess,
     /// Addresses that count as the model's, as approved.
     pub(super) api: Vec<String>,
     /// The most it may use.
@@ -60,21 +60,21 @@ pub struct AttemptOrder {
     /// Tree it starts with in the workspace, if known.
     pub(super) start: Option<StartTree>,
     /// Input to find that tree, if it is not known.
-    pub(super) beginning: Option<Beginning>,
-    pub(super) home: Option<Home>,
+    pub(super) beginning: Option<StartTreeInput>,
+    pub(super) home: Option<WorkspaceSync>,
     /// Tree that the previous attempt left, if trees travel between machines.
     pub(super) work: Option<String>,
     /// Data that its tools answer from, if its role has tools.
-    pub(super) item: Option<Item>,
+    pub(super) item: Option<StepTools>,
 }
 
-impl Hands<'_> {
-    pub(super) fn attempt_order(&self, run: &Run, number: StepNumber) -> Order {
-        let Some(step) = run.plan.step(number) else { return Order::Nothing };
+impl Executor<'_> {
+    pub(super) fn attempt_order(&self, run: &Run, number: StepNumber) -> TaskInput {
+        let Some(step) = run.plan.step(number) else { return TaskInput::Nothing };
         if let Some(errand) = self.errand(run, number) {
-            return Order::Errand(Box::new(errand));
+            return TaskInput::Errand(Box::new(errand));
         }
-        let context: Vec<Context> =
+        let context: Vec<PromptContext> =
             step.subscriptions.iter().map(|subscription| self.context(run, &subscription.value)).collect();
         let prompt = prompt::step(run, number, &context);
         let target = run.role(number).to_owned();
@@ -85,7 +85,7 @@ impl Hands<'_> {
         // No attempt lasts longer than the budget allows.
         let left = run.ledger.held(number).and_then(|held| held.wall_ms).map(Duration::from_millis);
         let terms = &run.binding.terms;
-        Order::Attempt(Box::new(AttemptOrder {
+        TaskInput::Attempt(Box::new(AttemptOrder {
             step: number,
             attempt: run.step(number).map_or(1, |step| step.attempts),
             reach: self.within_reach(terms.for_step_by(step, &target)),
@@ -117,8 +117,8 @@ impl Hands<'_> {
         step: StepNumber,
         role: &str,
         prompt: &str,
-        context: &[Context],
-    ) -> Option<Item> {
+        context: &[PromptContext],
+    ) -> Option<StepTools> {
         let role = self.site.config.agents.get(role)?;
         let has_topics = context.iter().any(|context| context.name.starts_with("topic:"))
             || run.plan.step(step).is_some_and(|step| !step.publishes.is_empty());
@@ -134,7 +134,7 @@ impl Hands<'_> {
             let name = context.name.strip_prefix("topic:")?.to_owned();
             Some((name, clean(context.content.as_ref().ok()?)))
         });
-        Some(Item {
+        Some(StepTools {
             program: self.site.launcher.first().cloned()?,
             step,
             plan: clean(&plan),
@@ -143,12 +143,12 @@ impl Hands<'_> {
         })
     }
 
-    fn resume(&self, run: &Run, number: StepNumber) -> Option<(Session, String)> {
+    fn resume(&self, run: &Run, number: StepNumber) -> Option<(Conversation, String)> {
         let session = run.step(number)?.session.clone()?;
         Some((session, self.site.redactor.text(&prompt::resumed(run, number)?).into_owned()))
     }
 
-    fn context(&self, run: &Run, subscription: &Subscription) -> Context {
+    fn context(&self, run: &Run, subscription: &Subscription) -> PromptContext {
         let place = &self.site.place;
         let (name, path) = match subscription {
             Subscription::File(path) => (format!("file:{path}"), place.workspace.join(path)),
@@ -165,23 +165,23 @@ impl Hands<'_> {
         let is_topic = matches!(subscription, Subscription::Topic(_));
         if let Err(untrusted) = if is_topic { trust::check(&path) } else { Ok(()) } {
             let content = with_posts(run, name.trim_start_matches("topic:"), Err(untrusted.to_string()));
-            return Context { name, content };
+            return PromptContext { name, content };
         }
         let content = files::beginning(&place.workspace, passed.as_deref().unwrap_or(&path), CONTEXT_BYTES);
         let content = content.map_err(|error| error.to_string());
         if let Subscription::Topic(topic) = subscription {
-            return Context { name, content: with_posts(run, topic, content) };
+            return PromptContext { name, content: with_posts(run, topic, content) };
         }
         // The plan file, under any name: hidden parts stay hidden.
         let is_plan =
             path.canonicalize().is_ok_and(|path| place.path.canonicalize().is_ok_and(|own| own == path));
         match veiled(run).filter(|_| is_plan && content.is_ok()) {
-            Some(text) => Context { name, content: Ok(text.chars().take(CONTEXT_BYTES).collect()) },
-            None => Context { name, content },
+            Some(text) => PromptContext { name, content: Ok(text.chars().take(CONTEXT_BYTES).collect()) },
+            None => PromptContext { name, content },
         }
     }
 
-    pub(super) fn attempt(&self, order: &AttemptOrder) -> Vec<Said> {
+    pub(super) fn attempt(&self, order: &AttemptOrder) -> Vec<TaskOutcome> {
         let AttemptOrder { step, attempt, timeout, .. } = *order;
         let tag = self.tag(step, attempt);
         let config = &self.site.config;
@@ -198,7 +198,7 @@ impl Hands<'_> {
         let (agent, home, outbox, account, apart, start) = match opened {
             Ok(opened) => opened,
             Err(reason) => {
-                return vec![Said::Harness(HarnessCommand::AttemptEnded(Ended::new(
+                return vec![TaskOutcome::Harness(HarnessCommand::AttemptEnded(EndedAttempt::new(
                     step,
                     attempt,
                     AttemptEnd::NotStarted { reason },
@@ -217,7 +217,7 @@ impl Hands<'_> {
         let metered = account.as_ref().map(|account| account.environment(&self.site.agents_environment));
         // Without its folder a client cannot resume the conversation.
         let resume = order.resume.as_ref().filter(|_| home.as_ref().is_none_or(|(_, kept)| *kept));
-        let work = Work {
+        let work = AttemptInput {
             prompt: &order.prompt,
             workspace: &self.site.place.workspace,
             step,
@@ -242,18 +242,18 @@ impl Hands<'_> {
             heard: None,
         };
         let clean = |text: &str| self.metering.clean(self.site.redactor.text(text).into_owned());
-        let live = Live::new(self.ground.state(), &self.site.id, step);
+        let live = LiveOutput::new(self.ground.state(), &self.site.id, step);
         let veil = order.veiled.as_ref().map(|text| Veil { path: &self.site.place.path, text });
         let done = std::thread::scope(|scope| {
             scope.spawn(|| live.attend(clean));
             let _over = live.until_dropped();
             let heard = |bytes: &[u8]| live.hear(bytes);
-            let work = Work { heard: Some(&heard), ..work };
+            let work = AttemptInput { heard: Some(&heard), ..work };
             self.ground.attempt(&*agent, &work, veil, &grant, apart.as_ref())
         });
         let left = self.left_by(order, start.as_ref());
         let Ok(mut done) = done else {
-            return vec![Said::Harness(HarnessCommand::AttemptStopped { step, attempt, left })];
+            return vec![TaskOutcome::Harness(HarnessCommand::AttemptStopped { step, attempt, left })];
         };
         if let Some(account) = account {
             self.metering.close(account, &mut done);
@@ -271,18 +271,18 @@ impl Hands<'_> {
         };
         // The agent reported explicitly that it cannot continue. If it only failed, the contract decides.
         let block = said.filter(|said| said.blocked && matches!(done.end, AttemptEnd::Exited { .. }));
-        let block = block.map(|said| Said::Agent(AgentCommand::Block { step, reason: said.text }));
+        let block = block.map(|said| TaskOutcome::Agent(AgentCommand::Block { step, reason: said.text }));
         let mut notes: Vec<String> = done.notes.iter().map(|note| clean(note)).collect();
         let Ok((carried, untold)) = self.send_on(order, apart.as_ref()) else {
-            return vec![Said::Harness(HarnessCommand::AttemptInterrupted { step, attempt })];
+            return vec![TaskOutcome::Harness(HarnessCommand::AttemptInterrupted { step, attempt })];
         };
         notes.extend(untold.iter().map(|note| clean(note)));
         let posts = done.published.into_iter();
-        let published = posts.map(|post| Post { text: clean(&post.text), ..post }).collect();
+        let published = posts.map(|post| TopicPost { text: clean(&post.text), ..post }).collect();
         // The last words of an agent that exited with 0 are its claim; otherwise they are its report.
         let claims = done.end == (AttemptEnd::Exited { exit_code: 0 }) && !words.is_empty();
         let (report, claim) = match claims {
-            true => (String::new(), Some(Said::Agent(AgentCommand::Claim { step, evidence: words }))),
+            true => (String::new(), Some(TaskOutcome::Agent(AgentCommand::Claim { step, evidence: words }))),
             // The reason for a failure can be in either stream, mostly at the end.
             false => (format!("{words}\n{}", clean(&done.stderr.to_string())).trim().to_owned(), None),
         };
@@ -290,7 +290,7 @@ impl Hands<'_> {
         let model = role.and_then(|role| role.model.as_deref());
         let said = Usage { model: done.usage.model.as_deref().map(clean), ..done.usage };
         let usage = prices::priced(&self.site.config.prices, model, said);
-        let ended = Said::Harness(HarnessCommand::AttemptEnded(Ended {
+        let ended = TaskOutcome::Harness(HarnessCommand::AttemptEnded(EndedAttempt {
             duration_ms: done.duration.as_millis() as u64,
             report,
             notes,
@@ -302,7 +302,7 @@ impl Hands<'_> {
             start: start.filter(|_| order.start.is_none()),
             left,
             outside: done.outside,
-            ..Ended::new(step, attempt, done.end)
+            ..EndedAttempt::new(step, attempt, done.end)
         }));
         std::iter::once(ended).chain(claim).chain(block).collect()
     }
@@ -311,7 +311,7 @@ impl Hands<'_> {
     /// conversation.
     fn client_home(
         &self,
-        agent: &dyn Agent,
+        agent: &dyn AgentDriver,
         order: &AttemptOrder,
     ) -> Result<Option<(PathBuf, bool)>, String> {
         if !agent.has_client() {

@@ -5,28 +5,28 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use provost_core::model::event::{StartTree, Subject};
+use provost_core::model::event::{CheckSubject, StartTree};
 use provost_core::model::plan::{Check, Contract, Shell, Span, Step, StepNumber};
 use provost_core::model::rubric;
 use provost_core::model::usage::Amount;
-use provost_core::model::verdict::{Excerpt, Outcome, Verdict};
+use provost_core::model::verdict::{CheckOutcome, Excerpt, Verdict};
 use provost_core::rules::budget;
 use provost_core::rules::command::HarnessCommand;
 use provost_core::state::run::Run;
-use provost_host::check::negative_control::{Before, Doubts};
-use provost_host::exec::environment::{Case, Given};
+use provost_host::check::negative_control::{BaseResult, Doubts};
+use provost_host::exec::environment::{CheckExtras, CheckSpec};
 use provost_host::process::Survivor;
 use provost_host::sandbox::Processes;
 use provost_host::tree::Apart;
 use provost_host::{Interrupted, process, tree};
 
-use super::step_worktree::{Home, globs, not_home, place, told};
-use super::{Hands, Order};
-use crate::model_judge::Bench;
-use crate::world::Said;
+use super::step_worktree::{WorkspaceSync, globs, not_home, place, told};
+use super::{Executor, TaskInput};
+use crate::model_judge::JudgeRequest;
+use crate::world::TaskOutcome;
 
 pub struct CheckOrder {
-    pub(super) subject: Subject,
+    pub(super) subject: CheckSubject,
     pub(super) check: Option<Check>,
     pub(super) timeout: Duration,
     pub(super) attempt: u32,
@@ -59,7 +59,7 @@ pub struct CheckOrder {
     pub(super) apart: Option<Apart>,
     /// Globs the step may change, if it declares any.
     pub(super) touches: Option<Vec<String>>,
-    pub(super) home: Option<Home>,
+    pub(super) home: Option<WorkspaceSync>,
     /// Why it cannot be judged: missing trees, or a secret that cannot be given.
     pub(super) unseen: Option<String>,
     /// The most that a judging model may use.
@@ -69,26 +69,26 @@ pub struct CheckOrder {
 impl CheckOrder {
     pub(super) fn step(&self) -> StepNumber {
         match self.subject {
-            Subject::Precondition(step)
-            | Subject::Control(step)
-            | Subject::Contract(step)
-            | Subject::Final(step) => step,
-            Subject::Postcondition(_) => StepNumber(0),
+            CheckSubject::Precondition(step)
+            | CheckSubject::Control(step)
+            | CheckSubject::Contract(step)
+            | CheckSubject::Final(step) => step,
+            CheckSubject::Postcondition(_) => StepNumber(0),
         }
     }
 }
 
-impl Hands<'_> {
-    pub(super) fn check_order(&self, run: &Run, subject: Subject, lost: bool) -> Order {
+impl Executor<'_> {
+    pub(super) fn check_order(&self, run: &Run, subject: CheckSubject, lost: bool) -> TaskInput {
         let plan = &run.plan;
         let (contract, step): (Option<&Contract>, Option<&Step>) = match subject {
-            Subject::Precondition(number) => {
+            CheckSubject::Precondition(number) => {
                 (plan.step(number).and_then(|step| step.precondition.as_ref()), plan.step(number))
             }
-            Subject::Contract(number) | Subject::Control(number) | Subject::Final(number) => {
+            CheckSubject::Contract(number) | CheckSubject::Control(number) | CheckSubject::Final(number) => {
                 (plan.step(number).and_then(|step| step.contract.as_ref()), plan.step(number))
             }
-            Subject::Postcondition(number) => {
+            CheckSubject::Postcondition(number) => {
                 let found = plan.postconditions.iter().find(|post| post.number == number);
                 (found.and_then(|post| post.contract.as_ref()), None)
             }
@@ -99,10 +99,10 @@ impl Hands<'_> {
         let protect = step.into_iter().flat_map(|step| &step.protect).map(|glob| glob.value.clone());
         let left_alone = !self.at_home().1.is_empty();
         let with_work = match subject {
-            Subject::Precondition(_) | Subject::Contract(_) => true,
-            Subject::Control(_) => false,
+            CheckSubject::Precondition(_) | CheckSubject::Contract(_) => true,
+            CheckSubject::Control(_) => false,
             // Changes that others made in the workspace take part in the final checks, as always.
-            Subject::Final(_) | Subject::Postcondition(_) => run.has_unseen_work() || left_alone,
+            CheckSubject::Final(_) | CheckSubject::Postcondition(_) => run.has_unseen_work() || left_alone,
         };
         let carried = self.laid_out(run, with_work);
         let (secrets, withheld) = match self.secrets(step, network) {
@@ -112,7 +112,7 @@ impl Hands<'_> {
         let unseen = carried.as_ref().and_then(|carried| carried.as_ref().err().cloned());
         let apart = match subject {
             _ if self.courier.is_some() => carried.and_then(Result::ok).flatten(),
-            Subject::Contract(number) if run.works_apart(number) => {
+            CheckSubject::Contract(number) if run.works_apart(number) => {
                 step.and_then(|step| self.ground.apart(&self.site.id.to_string(), &place(run, step)))
             }
             _ => None,
@@ -125,7 +125,7 @@ impl Hands<'_> {
         // First in the worktree of the step, then together with what other steps left meanwhile.
         let tree = match &apart {
             // A control before the work runs on the tree that the work starts with.
-            None if matches!(subject, Subject::Control(_)) && begins.is_some() => {
+            None if matches!(subject, CheckSubject::Control(_)) && begins.is_some() => {
                 begins.as_ref().map(|start| start.tree.clone())
             }
             Some(apart) if step.is_some_and(|step| !run.is_held_apart(step.number)) => {
@@ -133,7 +133,7 @@ impl Hands<'_> {
             }
             _ => self.tree(run),
         };
-        Order::Check(Box::new(CheckOrder {
+        TaskInput::Check(Box::new(CheckOrder {
             subject,
             check: contract.map(|contract| contract.check.clone()),
             timeout: own.map_or(usual, |timeout| timeout.value),
@@ -141,9 +141,9 @@ impl Hands<'_> {
             lost,
             tree,
             before: run.began_with.clone().or_else(|| self.within.and_then(|within| within.tree.clone())),
-            start: begins.filter(|_| matches!(subject, Subject::Contract(_))),
+            start: begins.filter(|_| matches!(subject, CheckSubject::Contract(_))),
             with_work,
-            known: matches!(subject, Subject::Final(_) | Subject::Postcondition(_))
+            known: matches!(subject, CheckSubject::Final(_) | CheckSubject::Postcondition(_))
                 && !network
                 && !left_alone
                 && contract.is_some_and(|contract| match &contract.check {
@@ -162,15 +162,15 @@ impl Hands<'_> {
             doubts: doubts(run, subject),
             held_apart: held_apart(run, subject).cloned(),
             on_base: match (subject, &self.base) {
-                (Subject::Control(number), Some(base)) => base.steps.get(&number).cloned().map(Box::new),
-                (Subject::Postcondition(number), Some(base)) => {
+                (CheckSubject::Control(number), Some(base)) => base.steps.get(&number).cloned().map(Box::new),
+                (CheckSubject::Postcondition(number), Some(base)) => {
                     base.postconditions.get(&number).cloned().map(Box::new)
                 }
                 _ => None,
             },
             worker: step.map(|step| run.role(step.number).to_owned()).unwrap_or_default(),
             apart,
-            touches: step.filter(|_| matches!(subject, Subject::Contract(_))).and_then(globs),
+            touches: step.filter(|_| matches!(subject, CheckSubject::Contract(_))).and_then(globs),
             home: self.home(run),
             unseen: unseen.or(withheld),
             limit: step.map(|step| budget::allows(run, step.number)).unwrap_or_default(),
@@ -178,14 +178,16 @@ impl Hands<'_> {
     }
 
     /// Returns the tree that the attempt under check started with, or will start with.
-    fn begins_with(&self, run: &Run, subject: Subject) -> Result<Option<StartTree>, tree::Error> {
+    fn begins_with(&self, run: &Run, subject: CheckSubject) -> Result<Option<StartTree>, tree::Error> {
         match subject {
-            Subject::Contract(number) => Ok(run.step(number).and_then(|step| step.start.clone())),
-            Subject::Control(number) => match run.step(number) {
+            CheckSubject::Contract(number) => Ok(run.step(number).and_then(|step| step.start.clone())),
+            CheckSubject::Control(number) => match run.step(number) {
                 Some(step) if run.under_way().any(|open| open == number) => Ok(step.start.clone()),
                 _ => self.start(run, number),
             },
-            Subject::Precondition(_) | Subject::Final(_) | Subject::Postcondition(_) => Ok(None),
+            CheckSubject::Precondition(_) | CheckSubject::Final(_) | CheckSubject::Postcondition(_) => {
+                Ok(None)
+            }
         }
     }
 
@@ -212,7 +214,7 @@ impl Hands<'_> {
 
     /// Runs the contract again on a kept tree, without the agent's workspace.
     pub fn recheck(&self, run: &Run, number: StepNumber, tree: Option<String>) -> Option<Verdict> {
-        let Order::Check(mut order) = self.check_order(run, Subject::Final(number), false) else {
+        let TaskInput::Check(mut order) = self.check_order(run, CheckSubject::Final(number), false) else {
             return None;
         };
         (order.tree, order.with_work, order.known) = (tree, false, false);
@@ -229,24 +231,24 @@ impl Hands<'_> {
 
     /// Runs the contract of a step on the base, at most for `limit`.
     pub fn step_on_base(&self, run: &Run, number: StepNumber, limit: Duration) -> Option<Verdict> {
-        self.on_base(self.check_order(run, Subject::Control(number), false), limit)
+        self.on_base(self.check_order(run, CheckSubject::Control(number), false), limit)
     }
 
     /// Runs a postcondition on the base, at most for `limit`.
     pub fn postcondition_on_base(&self, run: &Run, number: u32, limit: Duration) -> Option<Verdict> {
-        self.on_base(self.check_order(run, Subject::Postcondition(number), false), limit)
+        self.on_base(self.check_order(run, CheckSubject::Postcondition(number), false), limit)
     }
 
     /// Returns `None` if the check is no command, needs the network, or was interrupted.
-    fn on_base(&self, order: Order, limit: Duration) -> Option<Verdict> {
-        let Order::Check(mut order) = order else { return None };
+    fn on_base(&self, order: TaskInput, limit: Duration) -> Option<Verdict> {
+        let TaskInput::Check(mut order) = order else { return None };
         let Some(Check::Shell(shell)) = order.check.clone().filter(|_| !order.network) else { return None };
         order.timeout = order.timeout.min(limit);
         (order.with_work, order.runs, order.known) = (false, 1, false);
         self.judge(&order, &shell).ok().map(|verdict| self.redacted(verdict))
     }
 
-    pub(super) fn check(&self, order: &CheckOrder) -> Vec<Said> {
+    pub(super) fn check(&self, order: &CheckOrder) -> Vec<TaskOutcome> {
         let not_run = |reason: &str| Ok(Verdict::not_run(self.ground.level, reason));
         let verdict = match (self.come_home(order.home.as_ref()), &order.check) {
             (Err(error), _) => not_run(&not_home(&error)),
@@ -265,17 +267,17 @@ impl Hands<'_> {
         let verdict = self.redacted(verdict);
         if let (Some(session), false) = (&self.session, order.lost) {
             let person = matches!(order.check, Some(Check::Human));
-            if !verdict.held() && !person && !matches!(order.subject, Subject::Control(_)) {
+            if !verdict.held() && !person && !matches!(order.subject, CheckSubject::Control(_)) {
                 session.end();
             }
-            return vec![Said::Harness(HarnessCommand::Looked {
+            return vec![TaskOutcome::Harness(HarnessCommand::Looked {
                 subject: order.subject,
                 verdict: (!person).then_some(verdict),
                 client: session.client.clone(),
             })];
         }
         let max_losses = self.site.config.run.max_lost_attempts;
-        vec![Said::Harness(if order.lost {
+        vec![TaskOutcome::Harness(if order.lost {
             HarnessCommand::JudgedLost { step: order.step(), verdict, max_losses }
         } else {
             HarnessCommand::Judged { subject: order.subject, verdict }
@@ -291,7 +293,7 @@ impl Hands<'_> {
             return Ok(first);
         }
         let tag = self.tag(order.step(), order.attempt);
-        let bench = Bench {
+        let bench = JudgeRequest {
             site: self.site,
             ground: &self.ground,
             metering: &self.metering,
@@ -305,8 +307,8 @@ impl Hands<'_> {
         bench.judge(&self.case(order, &shell, &tag))
     }
 
-    fn case<'c>(&'c self, order: &'c CheckOrder, shell: &'c Shell, tag: &'c str) -> Case<'c> {
-        Case {
+    fn case<'c>(&'c self, order: &'c CheckOrder, shell: &'c Shell, tag: &'c str) -> CheckSpec<'c> {
+        CheckSpec {
             shell,
             timeout: order.timeout,
             tag,
@@ -319,7 +321,7 @@ impl Hands<'_> {
             protect: &order.protect,
             network: order.network,
             processes: order.processes,
-            given: Given { folders: Some(&self.site.config.verify.folders), secrets: &order.secrets },
+            given: CheckExtras { folders: Some(&self.site.config.verify.folders), secrets: &order.secrets },
             bounds: Some(self.site.config.run.bounds()),
             doubts: order.doubts.clone(),
             known: order.on_base.as_deref(),
@@ -345,7 +347,7 @@ impl Hands<'_> {
         let tag = self.tag(step, order.attempt);
         let case = self.case(order, shell, &tag);
         let first = self.ground.judge(&case)?;
-        let again = Case { doubts: Doubts { bite: false, ..case.doubts.clone() }, ..case };
+        let again = CheckSpec { doubts: Doubts { bite: false, ..case.doubts.clone() }, ..case };
         for run in 2..=order.runs {
             // A pass must hold in every run; a failure needs no second run.
             if !first.held() {
@@ -354,7 +356,7 @@ impl Hands<'_> {
             let again = self.ground.judge(&again)?;
             if !again.held() {
                 let reason = format!("run {run} of {} disagreed: {}", order.runs, again.outcome);
-                return Ok(Verdict { outcome: Outcome::Flaky { reason }, ..again });
+                return Ok(Verdict { outcome: CheckOutcome::Flaky { reason }, ..again });
             }
         }
         Ok(match order.held_apart.clone().filter(|_| first.held()) {
@@ -368,16 +370,17 @@ impl Hands<'_> {
     /// If a postcondition holds, checks whether it also held before the work; needs a level with a clean
     /// tree.
     fn compared(&self, order: &CheckOrder, shell: &Shell, verdict: Verdict) -> Result<Verdict, Interrupted> {
-        let is_due = matches!(order.subject, Subject::Postcondition(_)) && verdict.held();
+        let is_due = matches!(order.subject, CheckSubject::Postcondition(_)) && verdict.held();
         if !is_due || !self.ground.level.has_clean_tree() {
             return Ok(verdict);
         }
         let tag = self.tag(order.step(), order.attempt);
-        let case = Case { tree: order.before.as_deref(), with_work: false, ..self.case(order, shell, &tag) };
+        let case =
+            CheckSpec { tree: order.before.as_deref(), with_work: false, ..self.case(order, shell, &tag) };
         let held_before = match self.ground.judge(&case)?.outcome {
-            Outcome::Held => Some(true),
+            CheckOutcome::Held => Some(true),
             // No result.
-            Outcome::NotRun { .. } | Outcome::Killed { .. } => None,
+            CheckOutcome::NotRun { .. } | CheckOutcome::Killed { .. } => None,
             _ => Some(false),
         };
         Ok(Verdict { held_before, ..verdict })
@@ -394,11 +397,11 @@ impl Hands<'_> {
 }
 
 /// Returns what is known of a check from before the work, and whether to run it with a planted failing test.
-fn doubts(run: &Run, subject: Subject) -> Doubts {
-    let Subject::Contract(number) = subject else { return Doubts::default() };
+fn doubts(run: &Run, subject: CheckSubject) -> Doubts {
+    let CheckSubject::Contract(number) = subject else { return Doubts::default() };
     let before = run.step(number).and_then(|step| {
         let runners = step.runners_before.clone();
-        step.held_before.map(|held| Before { held, tests: step.tests_before, runners })
+        step.held_before.map(|held| BaseResult { held, tests: step.tests_before, runners })
     });
     let writes_tests = run.plan.step(number).is_some_and(Step::writes_tests);
     Doubts { before, writes_tests, bite: held_apart(run, subject).is_none() }
@@ -406,7 +409,7 @@ fn doubts(run: &Run, subject: Subject) -> Doubts {
 
 /// Returns the verdict of a contract that held in the step's own worktree and is judged again together with
 /// what other steps left meanwhile.
-fn held_apart(run: &Run, subject: Subject) -> Option<&Verdict> {
-    let Subject::Contract(number) = subject else { return None };
+fn held_apart(run: &Run, subject: CheckSubject) -> Option<&Verdict> {
+    let CheckSubject::Contract(number) = subject else { return None };
     run.step(number)?.verdict.as_ref().filter(|verdict| run.is_held_apart(number) && verdict.held())
 }

@@ -6,16 +6,16 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use provost_core::model::event::{Carried, Subject};
+use provost_core::model::event::{CheckSubject, RemoteTree};
 use provost_core::model::plan::GitPolicy;
-use provost_core::model::run_policy::Reach;
+use provost_core::model::run_policy::AgentAccess;
 use provost_core::model::verdict::Verdict;
 use provost_core::state::run::Run;
 use provost_host::Interrupted;
 use provost_host::tree::{Apart, Error as TreeError};
 
-use super::step_worktree::{Home, home, told};
-use super::{AttemptOrder, CheckOrder, EAR, Hands};
+use super::step_worktree::{WorkspaceSync, home, told};
+use super::{AttemptOrder, CheckOrder, EAR, Executor};
 use crate::remote_tree;
 use crate::remote_tree::Carrying;
 
@@ -29,20 +29,20 @@ pub(super) struct Courier<'a> {
     epoch: u64,
 }
 
-impl<'a> Hands<'a> {
+impl<'a> Executor<'a> {
     pub fn carrying(self, carrying: Option<&'a Carrying>, epoch: u64) -> Self {
         Self { courier: carrying.map(|carrying| Courier { carrying, epoch }), ..self }
     }
 
     /// Returns `None` if trees travel: no workspace has to be updated then.
-    pub(super) fn home(&self, run: &Run) -> Option<Home> {
+    pub(super) fn home(&self, run: &Run) -> Option<WorkspaceSync> {
         home(run).filter(|_| self.courier.is_none())
     }
 
     /// Gives the agent a clone instead of the shared repository, which is on another machine.
-    pub(super) fn within_reach(&self, reach: Reach) -> Reach {
+    pub(super) fn within_reach(&self, reach: AgentAccess) -> AgentAccess {
         match (self.courier, reach.git) {
-            (Some(_), GitPolicy::Shared) => Reach { git: GitPolicy::Clone, ..reach },
+            (Some(_), GitPolicy::Shared) => AgentAccess { git: GitPolicy::Clone, ..reach },
             _ => reach,
         }
     }
@@ -92,7 +92,7 @@ impl<'a> Hands<'a> {
         &self,
         order: &AttemptOrder,
         apart: Option<&Apart>,
-    ) -> Result<(Option<Carried>, Vec<String>), Interrupted> {
+    ) -> Result<(Option<RemoteTree>, Vec<String>), Interrupted> {
         let (Some(courier), Some(apart)) = (self.courier, apart) else { return Ok((None, Vec::new())) };
         let gathered = match self.ground.gather(apart) {
             Ok(gathered) => gathered,
@@ -108,7 +108,7 @@ impl<'a> Hands<'a> {
             return Ok((None, notes));
         }
         let (tree, machine) = (gathered.tree.id.clone(), courier.carrying.machine.clone());
-        Ok((Some(Carried { tree, name, machine }), notes))
+        Ok((Some(RemoteTree { tree, name, machine }), notes))
     }
 
     /// Sends a tree that held to the remote, so that other machines can continue from it, before the verdict
@@ -118,8 +118,10 @@ impl<'a> Hands<'a> {
         order: &CheckOrder,
         verdict: Verdict,
     ) -> Result<Verdict, Interrupted> {
-        let goes_on =
-            matches!(order.subject, Subject::Contract(_) | Subject::Final(_) | Subject::Postcondition(_));
+        let goes_on = matches!(
+            order.subject,
+            CheckSubject::Contract(_) | CheckSubject::Final(_) | CheckSubject::Postcondition(_)
+        );
         let tree = verdict.tree.as_ref().map(|tree| tree.id.clone());
         let (Some(courier), Some(tree), true) = (self.courier, tree, goes_on && verdict.held()) else {
             return Ok(verdict);

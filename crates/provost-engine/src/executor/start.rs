@@ -7,10 +7,10 @@ use provost_host::exec::environment::Outset;
 use provost_host::tree;
 
 use super::step_worktree::{globs, told};
-use super::{AttemptOrder, Hands};
+use super::{AttemptOrder, Executor};
 
 /// Input to find the tree that an attempt starts with.
-pub struct Beginning {
+pub struct StartTreeInput {
     /// Tree that the previous steps left.
     tree: Option<String>,
     touches: Option<Vec<String>>,
@@ -19,19 +19,19 @@ pub struct Beginning {
     own: Vec<String>,
 }
 
-impl Hands<'_> {
+impl Executor<'_> {
     /// Returns the tree that an attempt at the step starts with now. `None` if the agent does not work in the
     /// workspace, if an external session does the work, or if checks run in the workspace itself.
     pub(super) fn start(&self, run: &Run, number: StepNumber) -> Result<Option<StartTree>, tree::Error> {
         self.beginning(run, number).map_or(Ok(None), |beginning| self.find_start(&beginning))
     }
 
-    pub(super) fn beginning(&self, run: &Run, number: StepNumber) -> Option<Beginning> {
+    pub(super) fn beginning(&self, run: &Run, number: StepNumber) -> Option<StartTreeInput> {
         let apart = self.side_by_side && run.works_apart(number);
         if !self.dispatches || self.session.is_some() || self.courier.is_some() || apart {
             return None;
         }
-        Some(Beginning {
+        Some(StartTreeInput {
             tree: self.tree(run),
             touches: run.plan.step(number).and_then(globs),
             before: run.last_attempt(number).map(|(start, left)| (start.to_owned(), left.map(str::to_owned))),
@@ -39,8 +39,8 @@ impl Hands<'_> {
         })
     }
 
-    fn find_start(&self, beginning: &Beginning) -> Result<Option<StartTree>, tree::Error> {
-        let Beginning { tree, touches, before, own } = beginning;
+    fn find_start(&self, beginning: &StartTreeInput) -> Result<Option<StartTree>, tree::Error> {
+        let StartTreeInput { tree, touches, before, own } = beginning;
         let before = before.as_ref().map(|(start, left)| (start.as_str(), left.as_deref()));
         let start =
             self.ground.start(&Outset { tree: tree.as_deref(), touches: touches.as_deref(), before, own })?;

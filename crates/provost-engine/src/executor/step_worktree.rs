@@ -7,21 +7,21 @@ use std::sync::{MutexGuard, PoisonError};
 use provost_core::model::approved_spec;
 use provost_core::model::plan::Step;
 use provost_core::state::run::Run;
-use provost_host::exec::environment::Beginning;
+use provost_host::exec::environment::StepWorktreeStart;
 use provost_host::tree;
 use provost_host::tree::Apart;
 
-use super::{AttemptOrder, Hands};
+use super::{AttemptOrder, Executor};
 
 /// State that the workspace must have before a task starts, if agents work in their own worktrees.
-pub struct Home {
+pub struct WorkspaceSync {
     seq: u64,
     pub(super) tree: String,
     /// Steps that are settled and need no worktree any more.
     over: Vec<String>,
 }
 
-impl Hands<'_> {
+impl Executor<'_> {
     /// Returns the worktree that the attempt works in, or `None` if it works in the workspace.
     pub(super) fn apart(&self, order: &AttemptOrder) -> Result<Option<Apart>, String> {
         let plan = self.site.id.to_string();
@@ -29,7 +29,7 @@ impl Hands<'_> {
             self.ground.forget_apart(&plan, &order.place);
             return Ok(None);
         }
-        let beginning = Beginning {
+        let beginning = StepWorktreeStart {
             plan: &plan,
             step: &order.place,
             tree: order.tree.as_deref(),
@@ -45,7 +45,7 @@ impl Hands<'_> {
 
     /// Updates the workspace to the passed work, if agents work in their own worktrees. Never sets it back:
     /// of two tasks, the one that started first may finish last.
-    pub(super) fn come_home(&self, home: Option<&Home>) -> Result<(), tree::Error> {
+    pub(super) fn come_home(&self, home: Option<&WorkspaceSync>) -> Result<(), tree::Error> {
         let Some(home) = home else { return Ok(()) };
         let mut at_home = self.at_home();
         if at_home.0 >= home.seq {
@@ -78,7 +78,7 @@ pub(super) fn globs(step: &Step) -> Option<Vec<String>> {
 }
 
 /// Returns the state the workspace must have, if some steps of the plan work in their own worktrees.
-pub(super) fn home(run: &Run) -> Option<Home> {
+pub(super) fn home(run: &Run) -> Option<WorkspaceSync> {
     if !run.has_areas {
         return None;
     }
@@ -86,7 +86,7 @@ pub(super) fn home(run: &Run) -> Option<Home> {
     let is_over = |step: &&Step| run.step(step.number).is_some_and(|step| step.state.is_settled());
     let tree = run.tree.clone().filter(|_| run.plan.steps.iter().any(|step| apart(&step)))?;
     let over = run.plan.steps.iter().filter(apart).filter(is_over).map(|step| place(run, step));
-    Some(Home { seq: run.seq, tree, over: over.collect() })
+    Some(WorkspaceSync { seq: run.seq, tree, over: over.collect() })
 }
 
 pub(super) fn not_home(error: &tree::Error) -> String {

@@ -12,14 +12,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use provost_core::model::plan::Step;
-use provost_core::model::verdict::{Isolation, Outcome, Verdict};
+use provost_core::model::verdict::{CheckOutcome, Isolation, Verdict};
 use provost_core::state::run::{Run, Stage};
 use provost_core::text::render::base::{self, BaseLook};
 use provost_host::check::judge;
-use provost_host::exec::environment::{self, Estate};
+use provost_host::exec::environment::{self, RunPaths};
 use provost_host::process;
 
-use crate::executor::Hands;
+use crate::executor::Executor;
 use crate::{Error, confined};
 
 use super::Harness;
@@ -128,12 +128,12 @@ impl Harness {
         let launcher = confined::launcher(&self.site.launcher);
         let workspace = &self.place().workspace;
         let estate =
-            Estate { workspace, state: &self.state, read_only: &[], secret: None, launcher: &launcher };
+            RunPaths { workspace, state: &self.state, read_only: &[], secret: None, launcher: &launcher };
         let (offer, seen) = environment::attest(self.config().verify.isolation, &estate)?;
         if seen.level != Isolation::Clean {
             return Ok(None);
         }
-        let hands = Hands::new(&self.site, self.on_the_base(run, offer, seen.level, &estate)?);
+        let hands = Executor::new(&self.site, self.on_the_base(run, offer, seen.level, &estate)?);
         let begun = Instant::now();
         let left = || patience.all.saturating_sub(begun.elapsed()).min(patience.each);
         let goes_on = || !left().is_zero() && !self.is_stopped();
@@ -150,7 +150,7 @@ impl Harness {
             return Ok(None);
         }
         // Checks that a session's time limit cut short are run again for a person.
-        let is_cut = |verdict: &Verdict| matches!(verdict.outcome, Outcome::TimedOut { .. });
+        let is_cut = |verdict: &Verdict| matches!(verdict.outcome, CheckOutcome::TimedOut { .. });
         let mut all = look.steps.values().chain(look.postconditions.values());
         if patience.all >= OF_A_PERSON.all || !left().is_zero() && !all.any(is_cut) {
             self.keep(&look);

@@ -6,13 +6,13 @@ use provost_core::model::chain::PlanId;
 use provost_core::model::event::{Approver, Revision};
 use provost_core::model::plan::Plan;
 use provost_core::rules::command::{AgentCommand, HarnessCommand, HumanCommand};
-use provost_core::rules::quorum::Tally;
+use provost_core::rules::quorum::ApprovalCount;
 use provost_core::rules::{decide, foreign_events};
 use provost_core::state::run::{Run, Stage};
 use provost_host::config;
 use provost_store::Holder;
 
-use crate::gate::Hearing;
+use crate::gate::PolicyResult;
 use crate::human_check::Who;
 use crate::sessions::Sessions;
 use crate::{Error, commit, gate, human_check, plan_context, remote_tree};
@@ -29,19 +29,19 @@ impl Harness {
     }
 
     /// Asks the policies of the configuration for an approval.
-    pub fn ask_policies(&self, run: &Run) -> Result<(Run, Hearing), Error> {
+    pub fn ask_policies(&self, run: &Run) -> Result<(Run, PolicyResult), Error> {
         let key = self.prover().secret_if_any()?.map(|secret| secret.key().public());
         let hearing = gate::hear(&self.state, key.as_ref(), &self.policies(), &run.plan)?;
         let Some(by) = hearing.approver.clone() else { return Ok((run.clone(), hearing)) };
         match self.approve_by_rule(run, by.clone()) {
             Ok(run) if run.approved_by.is_none() => {
-                let silent = vec![format!("{by} has approved it: {}", Tally::of(&run))];
-                Ok((run, Hearing { approver: None, silent }))
+                let silent = vec![format!("{by} has approved it: {}", ApprovalCount::of(&run))];
+                Ok((run, PolicyResult { approver: None, silent }))
             }
             Ok(run) => Ok((run, hearing)),
             Err(refusal @ (Error::Refused(_) | Error::Uncommitted { .. })) => {
                 let silent = vec![format!("policy did not speak: {refusal}")];
-                Ok((run.clone(), Hearing { approver: None, silent }))
+                Ok((run.clone(), PolicyResult { approver: None, silent }))
             }
             Err(error) => Err(error),
         }

@@ -16,18 +16,18 @@ use provost_core::state::run::{Run, Stage, StepState};
 use provost_host::agent::home;
 use provost_host::check::judge;
 use provost_host::config::Demand;
-use provost_host::exec::environment::{self, Approval, Estate, Ground, Wanted};
+use provost_host::exec::environment::{self, ApprovedFiles, CheckSettings, ExecEnv, RunPaths};
 use provost_host::plans::plan_file;
-use provost_host::sandbox::{Attestation, Offer};
-use provost_host::tree::Limits;
+use provost_host::sandbox::{Attestation, SandboxFeatures};
+use provost_host::tree::ImportLimits;
 use provost_host::{process, sandbox};
 use provost_store::{Error as StoreError, Fence, Holder, Lease, Log};
 
 use crate::drive::{Drive, Rest};
-use crate::executor::Hands;
+use crate::executor::Executor;
 use crate::projections::{Projector, Trailing};
 use crate::shared_folder_lock::Sharing;
-use crate::tamper_watch::Watch;
+use crate::tamper_watch::TamperWatch;
 use crate::worker::Worker;
 use crate::{Error, confined, drive, plan_context, projections, remote_tree, work_items};
 
@@ -120,7 +120,7 @@ impl Harness {
         self.still_proved()?;
         let secret = self.prover().secret()?;
         let mut proving = self.prover().begin(&secret)?;
-        let watched = Arc::new(Watch::new(&self.site, &self.state, self.prover().file(), secret));
+        let watched = Arc::new(TamperWatch::new(&self.site, &self.state, self.prover().file(), secret));
         let head = self.log.head(self.id())?.seq;
         let mut projector = Projector::new(&self.site, watched.clone(), trailing, head);
         // Project lines again that a crash kept out of the progress file.
@@ -151,7 +151,7 @@ impl Harness {
                 self.tell(&mut run, &events, &mut both)?;
             }
         }
-        let hands = Hands::new(&self.site, ground).watched(&watched).for_worker(worker);
+        let hands = Executor::new(&self.site, ground).watched(&watched).for_worker(worker);
         let hands = hands.knowing(self.base_look(&run));
         let hands = hands.delegating(self).within(self.within.as_ref());
         let hands = hands.carrying(self.carrying.as_ref(), lease.fence().epoch);
@@ -265,7 +265,7 @@ impl Harness {
         run: &mut Run,
         fence: Option<&Fence>,
         watch: &mut dyn FnMut(&Run, &Sealed, &Event),
-    ) -> Result<Ground, Error> {
+    ) -> Result<ExecEnv, Error> {
         let place = self.place();
         let read_only = self.own_files();
         let keys = self.carrying.as_ref().and_then(|carrying| carrying.keys(&self.site.environment));
@@ -274,7 +274,7 @@ impl Harness {
         let launcher = confined::launcher(&self.site.launcher);
         let workspace = &self.place().workspace;
         let estate =
-            Estate { workspace, state: &self.state, read_only: &read_only, secret, launcher: &launcher };
+            RunPaths { workspace, state: &self.state, read_only: &read_only, secret, launcher: &launcher };
         let verify = &self.config().verify;
         let (offer, seen) = match worker {
             Worker::Share(_) => work_items::attest(verify.isolation, &estate, &place.path)?,
@@ -291,31 +291,34 @@ impl Harness {
     pub(crate) fn on_the_base(
         &self,
         run: &Run,
-        offer: Option<Offer>,
+        offer: Option<SandboxFeatures>,
         level: Isolation,
-        estate: &Estate<'_>,
-    ) -> Result<Ground, Error> {
+        estate: &RunPaths<'_>,
+    ) -> Result<ExecEnv, Error> {
         let verify = &self.config().verify;
         let all = [String::from("**")];
         let touches: Vec<String> = match &run.plan.touches {
             Some(touches) => touches.iter().map(|glob| glob.value.clone()).collect(),
             None => all.to_vec(),
         };
-        let approval = Approval {
+        let approval = ApprovedFiles {
             revision: &run.revision.0,
             commit: run.binding.base.as_deref(),
             files: &run.binding.files,
             included: &run.binding.included,
             touches: &touches,
             caches: remote_tree::caches(self, run),
-            limits: Limits { as_git: self.carrying.is_some(), ..Limits::of_file(verify.max_file) },
-            wanted: Wanted {
+            limits: ImportLimits {
+                as_git: self.carrying.is_some(),
+                ..ImportLimits::of_file(verify.max_file)
+            },
+            wanted: CheckSettings {
                 provision: &verify.provision,
                 build_caches: verify.build_caches,
                 stop: Some(&self.site.stop),
             },
         };
-        Ok(Ground::prepare(offer, level, estate, &approval)?)
+        Ok(ExecEnv::prepare(offer, level, estate, &approval)?)
     }
 
     /// Runs the contract of a passed step again, on the tree it passed on, and records nothing.
@@ -328,7 +331,7 @@ impl Harness {
         let launcher = confined::launcher(&self.site.launcher);
         let workspace = &self.place().workspace;
         let read_only = self.own_files();
-        let estate = Estate {
+        let estate = RunPaths {
             workspace,
             state: &self.state,
             read_only: &read_only,
@@ -340,7 +343,7 @@ impl Harness {
         if let Some(tree) = &tree {
             remote_tree::kept(self, &run, &environment::trees_of(workspace, &self.state)?, tree)?;
         }
-        let hands = Hands::new(&self.site, self.on_the_base(&run, offer, seen.level, &estate)?);
+        let hands = Executor::new(&self.site, self.on_the_base(&run, offer, seen.level, &estate)?);
         let now = hands.recheck(&run, number, tree);
         judge::leave();
         Ok(Recheck { recorded, now })
@@ -365,8 +368,11 @@ impl Harness {
             let events = share.given_back(run)?;
             self.tell_with(run, &events, fence, watch)?;
         }
-        let probe =
-            |probe: sandbox::Probe| Probe { name: probe.name, held: probe.held, detail: probe.detail };
+        let probe = |probe: sandbox::SelfTestProbe| Probe {
+            name: probe.name,
+            held: probe.held,
+            detail: probe.detail,
+        };
         let command = HarnessCommand::Attested {
             level: seen.level,
             require_red,

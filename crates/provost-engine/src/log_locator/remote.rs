@@ -8,11 +8,11 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use provost_store::postgres::Address;
+use provost_store::postgres::DatabaseAddress;
 use provost_store::{Log, Memory, Moved, Postgres, Sqlite, transfer};
 
-use super::{Way, address, file};
-use crate::harness::{Access, Settings};
+use super::{MoveDirection, address, file};
+use crate::harness::{Access, EngineSettings};
 use crate::human_check::Who;
 use crate::plan_registry::Here;
 use crate::sessions::Sessions;
@@ -26,19 +26,19 @@ pub fn know(keys: Variables) {
     *KEYS.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(keys));
 }
 
-fn at(url: &str) -> Result<Address, Error> {
+fn at(url: &str) -> Result<DatabaseAddress, Error> {
     let keys = KEYS.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    Ok(Address::new(url, keys.as_deref().map_or(&[], Vec::as_slice))?)
+    Ok(DatabaseAddress::new(url, keys.as_deref().map_or(&[], Vec::as_slice))?)
 }
 
 /// Returns the database that has the log of the state folder, if one has.
-pub fn database(state: &Path) -> Result<Option<Address>, Error> {
+pub fn database(state: &Path) -> Result<Option<DatabaseAddress>, Error> {
     address(state)?.map(|url| at(&url)).transpose()
 }
 
 /// Returns whether both addresses name the same database and user.
 pub fn same(here: &str, wanted: &str) -> bool {
-    match (Address::new(here, &[]), Address::new(wanted, &[])) {
+    match (DatabaseAddress::new(here, &[]), DatabaseAddress::new(wanted, &[])) {
         (Ok(here), Ok(wanted)) => here.to_string() == wanted.to_string(),
         _ => false,
     }
@@ -56,9 +56,13 @@ pub fn remote_log(url: &str, access: Access) -> Result<Box<dyn Log>, Error> {
 }
 
 /// Moves the log. Only a person may do this, because it decides which log is trusted from now on.
-pub fn migrate(settings: &Settings, way: &Way, told: &mut dyn FnMut(u64)) -> Result<Moved, Error> {
+pub fn migrate(
+    settings: &EngineSettings,
+    way: &MoveDirection,
+    told: &mut dyn FnMut(u64),
+) -> Result<Moved, Error> {
     let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
-    let (Way::To(url) | Way::From(url)) = way;
+    let (MoveDirection::To(url) | MoveDirection::From(url)) = way;
     let elsewhere = || address(&state).map(|found| found.filter(|found| !same(found, url)));
     if KEYS.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
         know(settings.environment.clone());
@@ -75,12 +79,12 @@ pub fn migrate(settings: &Settings, way: &Way, told: &mut dyn FnMut(u64)) -> Res
     drop(believed);
     let (embedded, database) = (Sqlite::open(&state)?, Postgres::open(&remote)?);
     Ok(match way {
-        Way::To(url) => {
+        MoveDirection::To(url) => {
             let moved = transfer(&embedded, &database, told)?;
             point_to(&state, url)?;
             moved
         }
-        Way::From(_) => {
+        MoveDirection::From(_) => {
             let moved = transfer(&database, &embedded, told)?;
             match fs::remove_file(file(&state)) {
                 Err(source) if source.kind() != std::io::ErrorKind::NotFound => {

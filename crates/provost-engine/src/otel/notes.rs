@@ -1,6 +1,6 @@
 //! Turns events that have no span into events of a span, and makes attributes.
 
-use provost_core::model::event::{Approver, Choice, Event, RunOutcome, Why};
+use provost_core::model::event::{Approver, Choice, Event, RunEndReason, RunOutcome};
 
 use super::wire::{Attribute, Value};
 
@@ -110,14 +110,14 @@ pub fn outcome(outcome: RunOutcome) -> &'static str {
     }
 }
 
-pub fn why(why: Why) -> &'static str {
+pub fn why(why: RunEndReason) -> &'static str {
     match why {
-        Why::Done => "done",
-        Why::Failed => "failed",
-        Why::Budget => "budget",
-        Why::Person => "person",
-        Why::Stuck => "stuck",
-        Why::LetGo => "let_go",
-        Why::Undone => "undone",
+        RunEndReason::Done => "done",
+        RunEndReason::Failed => "failed",
+        RunEndReason::Budget => "budget",
+        RunEndReason::Person => "person",
+        RunEndReason::Stuck => "stuck",
+        RunEndReason::LetGo => "let_go",
+        RunEndReason::Undone => "undone",
     }
 }

@@ -1,23 +1,23 @@
 //! Builds single spans: their name, their attributes, and their end.
 
 use provost_core::model::chain::{PlanId, Sealed};
-use provost_core::model::event::{AttemptEnd, Event, RunOutcome, Subject};
+use provost_core::model::event::{AttemptEnd, CheckSubject, Event, RunOutcome};
 use provost_core::model::hash::Hash;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::model::usage::Usage;
-use provost_core::model::verdict::{Outcome, Verdict};
+use provost_core::model::verdict::{CheckOutcome, Verdict};
 
 use super::notes::{self, attributes, maybe};
-use super::wire::{Attribute, INTERNAL, Id, Nanoseconds, Span, SpanEvent, Status, Value};
+use super::wire::{Attribute, INTERNAL, Id, Nanoseconds, OtelSpan, SpanEvent, SpanStatus, Value};
 
 /// Maximum number of events per span, as collectors expect; the rest is only counted.
 const EVENTS_MAX: usize = 128;
 
-pub fn run_begun(plan: &PlanId, sealed: &Sealed) -> Span {
+pub fn run_begun(plan: &PlanId, sealed: &Sealed) -> OtelSpan {
     let at = instant(sealed.at);
     // The plan's name without the digest that makes it unique.
     let name = plan.0.rsplit_once('-').map_or(plan.0.as_str(), |(name, _)| name);
-    Span {
+    OtelSpan {
         trace_id: Id(first(&sealed.hash)),
         span_id: span_id("run", &sealed.hash),
         parent_span_id: None,
@@ -33,11 +33,11 @@ pub fn run_begun(plan: &PlanId, sealed: &Sealed) -> Span {
         ]),
         events: Vec::new(),
         dropped_events_count: 0,
-        status: Status::default(),
+        status: SpanStatus::default(),
     }
 }
 
-pub fn attempt_begun(step: &Span, sealed: &Sealed, attempt: u32, role: &str) -> Span {
+pub fn attempt_begun(step: &OtelSpan, sealed: &Sealed, attempt: u32, role: &str) -> OtelSpan {
     let name = format!("invoke_agent {role}");
     let mut span = child(step, "attempt", sealed, &name, instant(sealed.at));
     span.attributes.extend(attributes([
@@ -48,7 +48,7 @@ pub fn attempt_begun(step: &Span, sealed: &Sealed, attempt: u32, role: &str) -> 
     span
 }
 
-pub fn attempt_ended(mut span: Span, at: Nanoseconds, end: &AttemptEnd, usage: &Usage) -> Span {
+pub fn attempt_ended(mut span: OtelSpan, at: Nanoseconds, end: &AttemptEnd, usage: &Usage) -> OtelSpan {
     let (kind, message) = match end {
         AttemptEnd::Exited { exit_code } => ("exited", format!("exit code {exit_code}")),
         AttemptEnd::Signalled { signal } => ("signalled", format!("signal {signal}")),
@@ -66,7 +66,7 @@ pub fn attempt_ended(mut span: Span, at: Nanoseconds, end: &AttemptEnd, usage: &
     span.attributes.extend(used(usage));
     if *end != (AttemptEnd::Exited { exit_code: 0 }) {
         span.attributes.extend(maybe("error.type", Some(kind)));
-        span.status = Status::bad(message);
+        span.status = SpanStatus::bad(message);
     }
     ended(span, at)
 }
@@ -87,32 +87,32 @@ fn used(usage: &Usage) -> impl Iterator<Item = Attribute> {
     .flatten()
 }
 
-pub fn lost(mut span: Span, at: Nanoseconds) -> Span {
+pub fn lost(mut span: OtelSpan, at: Nanoseconds) -> OtelSpan {
     span.attributes.extend(maybe("error.type", Some("lost")));
-    span.status = Status::bad("the harness stopped while it ran");
+    span.status = SpanStatus::bad("the harness stopped while it ran");
     unseen(span, at)
 }
 
 /// Ends an attempt whose end was not recorded; its usage is unknown.
-pub fn unseen(mut span: Span, at: Nanoseconds) -> Span {
+pub fn unseen(mut span: OtelSpan, at: Nanoseconds) -> OtelSpan {
     span.attributes.extend(maybe("provost.attempt.end", Some("lost")));
     ended(span, at)
 }
 
 pub fn check(
-    parent: &Span,
+    parent: &OtelSpan,
     sealed: &Sealed,
     begun: Nanoseconds,
     at: Nanoseconds,
-    subject: Subject,
+    subject: CheckSubject,
     verdict: &Verdict,
-) -> Span {
+) -> OtelSpan {
     let name = match subject {
-        Subject::Precondition(_) => "precondition",
-        Subject::Control(_) => "control",
-        Subject::Contract(_) => "contract",
-        Subject::Final(_) => "final",
-        Subject::Postcondition(_) => "postcondition",
+        CheckSubject::Precondition(_) => "precondition",
+        CheckSubject::Control(_) => "control",
+        CheckSubject::Contract(_) => "contract",
+        CheckSubject::Final(_) => "final",
+        CheckSubject::Postcondition(_) => "postcondition",
     };
     let mut span = child(parent, "check", sealed, &format!("execute_tool {name}"), begun);
     span.attributes.extend(attributes([
@@ -124,27 +124,27 @@ pub fn check(
         ("provost.verdict.cached", verdict.cached.into()),
     ]));
     match subject {
-        Subject::Postcondition(number) => {
+        CheckSubject::Postcondition(number) => {
             span.attributes.extend(maybe("provost.postcondition", Some(number)));
         }
-        Subject::Precondition(step)
-        | Subject::Control(step)
-        | Subject::Contract(step)
-        | Subject::Final(step) => span.attributes.extend(maybe("provost.step", Some(step.0))),
+        CheckSubject::Precondition(step)
+        | CheckSubject::Control(step)
+        | CheckSubject::Contract(step)
+        | CheckSubject::Final(step) => span.attributes.extend(maybe("provost.step", Some(step.0))),
     }
     span.attributes.extend(maybe("provost.verdict.tests", verdict.tests));
-    if let Outcome::Broke { exit_code } = verdict.outcome {
+    if let CheckOutcome::Broke { exit_code } = verdict.outcome {
         span.attributes.extend(maybe("process.exit.code", Some(exit_code)));
     }
     // A negative control is expected to fail.
-    if !verdict.held() && !matches!(subject, Subject::Control(_)) {
+    if !verdict.held() && !matches!(subject, CheckSubject::Control(_)) {
         span.attributes.extend(maybe("error.type", Some(verdict.outcome.word())));
-        span.status = Status::bad(verdict.outcome.to_string());
+        span.status = SpanStatus::bad(verdict.outcome.to_string());
     }
     ended(span, at)
 }
 
-pub fn complete(root: &mut Span, event: &Event) {
+pub fn complete(root: &mut OtelSpan, event: &Event) {
     let Event::RunEnded { outcome, summary, why, .. } = event else { return };
     // A resumed run ends more than once; the last end counts.
     root.attributes.retain(|known| !known.key.starts_with("provost.run.") && known.key != "error.type");
@@ -158,22 +158,22 @@ pub fn complete(root: &mut Span, event: &Event) {
     let why = why.map(notes::why);
     root.attributes.extend(maybe("provost.run.why", why));
     root.status = match outcome {
-        RunOutcome::Done => Status::good(),
+        RunOutcome::Done => SpanStatus::good(),
         RunOutcome::Failed => {
             root.attributes.extend(maybe("error.type", Some(why.unwrap_or("failed"))));
-            Status::bad("the plan failed")
+            SpanStatus::bad("the plan failed")
         }
     };
 }
 
-pub fn waiting(parent: &Span, whom: &'static str, sealed: &Sealed) -> Span {
+pub fn waiting(parent: &OtelSpan, whom: &'static str, sealed: &Sealed) -> OtelSpan {
     let name = if whom == "approval" { "wait for approval" } else { "wait for a person" };
     let mut span = child(parent, "wait", sealed, name, instant(sealed.at));
     span.attributes.extend(maybe("provost.wait.for", Some(whom)));
     span
 }
 
-pub fn answered(mut wait: Span, at: Nanoseconds, event: &Event) -> Span {
+pub fn answered(mut wait: OtelSpan, at: Nanoseconds, event: &Event) -> OtelSpan {
     let answer = match event {
         Event::Approved { .. } => Some("approve"),
         Event::Rejected { .. } => Some("reject"),
@@ -184,9 +184,9 @@ pub fn answered(mut wait: Span, at: Nanoseconds, event: &Event) -> Span {
     ended(wait, at)
 }
 
-pub fn child(parent: &Span, kind: &str, sealed: &Sealed, name: &str, begun: Nanoseconds) -> Span {
+pub fn child(parent: &OtelSpan, kind: &str, sealed: &Sealed, name: &str, begun: Nanoseconds) -> OtelSpan {
     let begun = begun.max(parent.start_time_unix_nano);
-    Span {
+    OtelSpan {
         trace_id: parent.trace_id,
         span_id: span_id(kind, &sealed.hash),
         parent_span_id: Some(parent.span_id),
@@ -197,17 +197,17 @@ pub fn child(parent: &Span, kind: &str, sealed: &Sealed, name: &str, begun: Nano
         attributes: attributes([("provost.seq", Value::from(sealed.seq))]),
         events: Vec::new(),
         dropped_events_count: 0,
-        status: Status::default(),
+        status: SpanStatus::default(),
     }
 }
 
 /// Ends a span, never before its start even if the clock jumped.
-pub fn ended(mut span: Span, at: Nanoseconds) -> Span {
+pub fn ended(mut span: OtelSpan, at: Nanoseconds) -> OtelSpan {
     span.end_time_unix_nano = at.max(span.start_time_unix_nano);
     span
 }
 
-pub fn note(span: &mut Span, sealed: &Sealed, event: &Event) {
+pub fn note(span: &mut OtelSpan, sealed: &Sealed, event: &Event) {
     let Some(mut attributes) = notes::of(event) else { return };
     if span.events.len() >= EVENTS_MAX {
         span.dropped_events_count += 1;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use provost_core::model::chain::{PlanId, Sealed};
-use provost_core::model::event::{Ended, Event, Subject};
+use provost_core::model::event::{CheckSubject, EndedAttempt, Event};
 use provost_core::model::pass::Pass;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::verdict::Verdict;
@@ -14,25 +14,25 @@ use super::parts::{
     answered, attempt_begun, attempt_ended, check, child, complete, ended, instant, lost, note, run_begun,
     unseen, waiting,
 };
-use super::wire::{Nanoseconds, Span, Status};
+use super::wire::{Nanoseconds, OtelSpan, SpanStatus};
 
 /// One run with its open spans.
 pub struct Tracer {
     plan: PlanId,
     /// `None` before the first event.
-    root: Option<Span>,
+    root: Option<OtelSpan>,
     run: Run,
     steps: BTreeMap<StepNumber, OpenStep>,
-    wait: Option<Span>,
+    wait: Option<OtelSpan>,
     last: Nanoseconds,
 }
 
 struct OpenStep {
-    span: Span,
-    attempt: Option<Span>,
-    wait: Option<Span>,
+    span: OtelSpan,
+    attempt: Option<OtelSpan>,
+    wait: Option<OtelSpan>,
     /// The pause, and when it ends.
-    pause: Option<(Span, Nanoseconds)>,
+    pause: Option<(OtelSpan, Nanoseconds)>,
 }
 
 impl Tracer {
@@ -42,7 +42,7 @@ impl Tracer {
     }
 
     /// Applies an event; finished spans are added to `closed`.
-    pub fn hear(&mut self, sealed: &Sealed, event: &Event, closed: &mut Vec<Span>) {
+    pub fn hear(&mut self, sealed: &Sealed, event: &Event, closed: &mut Vec<OtelSpan>) {
         self.run.apply(event);
         let at = instant(sealed.at);
         self.last = self.last.max(at);
@@ -85,16 +85,16 @@ impl Tracer {
     fn of_step(
         &mut self,
         number: StepNumber,
-        root: &mut Span,
+        root: &mut OtelSpan,
         sealed: &Sealed,
         event: &Event,
-        closed: &mut Vec<Span>,
+        closed: &mut Vec<OtelSpan>,
     ) {
         let at = instant(sealed.at);
         if let Event::StepStarted { .. } = event {
             // The plan continues: it waits for no person, and an earlier recorded end was not the last.
             closed.extend(self.wait.take().map(|wait| ended(wait, at)));
-            root.status = Status::default();
+            root.status = SpanStatus::default();
         }
         let to_confirm = self.run.confirmed_by_person(number);
         let mut step = match self.steps.remove(&number) {
@@ -111,7 +111,7 @@ impl Tracer {
                 closed.extend(step.attempt.take().map(|attempt| lost(attempt, at)));
                 step.attempt = Some(attempt_begun(&step.span, sealed, *attempt, target));
             }
-            Event::AttemptEnded(Ended { end, usage, .. }) => {
+            Event::AttemptEnded(EndedAttempt { end, usage, .. }) => {
                 closed.extend(step.attempt.take().map(|attempt| attempt_ended(attempt, at, end, usage)));
                 if to_confirm {
                     step.wait_for_person(sealed);
@@ -129,13 +129,13 @@ impl Tracer {
             Event::Answered { .. } => step.waits_end(at, event, closed),
             Event::StepPassed { pass, .. } => {
                 step.span.attributes.extend(maybe("provost.step.pass", pass.map(Pass::key)));
-                return step.over("passed", Status::good(), at, closed);
+                return step.over("passed", SpanStatus::good(), at, closed);
             }
             Event::StepFailed { error, .. } => {
                 step.span.attributes.extend(maybe("error.type", Some("failed")));
-                return step.over("failed", Status::bad(notes::told(error)), at, closed);
+                return step.over("failed", SpanStatus::bad(notes::told(error)), at, closed);
             }
-            Event::StepWaived { .. } => return step.over("waived", Status::default(), at, closed),
+            Event::StepWaived { .. } => return step.over("waived", SpanStatus::default(), at, closed),
             _ => {}
         }
         self.steps.insert(number, step);
@@ -144,16 +144,16 @@ impl Tracer {
     /// Adds the span of a check. A final check that held belongs to the run, not to a step.
     fn judged(
         &mut self,
-        root: &Span,
+        root: &OtelSpan,
         sealed: &Sealed,
         step: Option<StepNumber>,
-        subject: Subject,
+        subject: CheckSubject,
         verdict: &Verdict,
-        closed: &mut Vec<Span>,
+        closed: &mut Vec<OtelSpan>,
     ) {
         let at = instant(sealed.at);
         let begun = Nanoseconds(at.0.saturating_sub(verdict.duration_ms.saturating_mul(1_000_000)));
-        let fine = matches!(subject, Subject::Final(_)) && verdict.held();
+        let fine = matches!(subject, CheckSubject::Final(_)) && verdict.held();
         let parent = match step.filter(|number| !fine || self.steps.contains_key(number)) {
             None => root,
             Some(number) => {
@@ -166,17 +166,17 @@ impl Tracer {
         closed.push(check(parent, sealed, begun, at, subject, verdict));
     }
 
-    fn wait_for(&mut self, whom: &'static str, root: &Span, sealed: &Sealed) {
+    fn wait_for(&mut self, whom: &'static str, root: &OtelSpan, sealed: &Sealed) {
         if self.wait.is_none() {
             self.wait = Some(waiting(root, whom, sealed));
         }
     }
 
     /// Closes steps without a running attempt; they start again under the new spec.
-    fn law_is_new(&mut self, at: Nanoseconds, closed: &mut Vec<Span>) {
+    fn law_is_new(&mut self, at: Nanoseconds, closed: &mut Vec<OtelSpan>) {
         for (number, mut step) in std::mem::take(&mut self.steps) {
             if step.attempt.is_none() {
-                step.over("rewritten", Status::default(), at, closed);
+                step.over("rewritten", SpanStatus::default(), at, closed);
             } else {
                 step.pause_ends(at, closed);
                 closed.extend(step.wait.take().map(|wait| ended(wait, at)));
@@ -186,7 +186,7 @@ impl Tracer {
     }
 
     /// Ends all open spans at the last event and marks them as open.
-    pub fn end(&mut self, closed: &mut Vec<Span>) {
+    pub fn end(&mut self, closed: &mut Vec<OtelSpan>) {
         let Some(mut root) = self.root.take() else { return };
         let from = closed.len();
         closed.extend(self.wait.take().map(|wait| ended(wait, self.last)));
@@ -210,7 +210,7 @@ impl Tracer {
 }
 
 impl OpenStep {
-    fn begun(root: &Span, sealed: &Sealed, number: StepNumber, at: Nanoseconds) -> Self {
+    fn begun(root: &OtelSpan, sealed: &Sealed, number: StepNumber, at: Nanoseconds) -> Self {
         let title = sealed.task_name.as_deref().unwrap_or_default();
         let mut span = child(root, "step", sealed, &format!("step {number}. {title}"), at);
         span.attributes
@@ -224,16 +224,16 @@ impl OpenStep {
         }
     }
 
-    fn waits_end(&mut self, at: Nanoseconds, event: &Event, closed: &mut Vec<Span>) {
+    fn waits_end(&mut self, at: Nanoseconds, event: &Event, closed: &mut Vec<OtelSpan>) {
         closed.extend(self.wait.take().map(|wait| answered(wait, at, event)));
     }
 
     /// Ends the pause at `at`, or earlier if it was already over.
-    fn pause_ends(&mut self, at: Nanoseconds, closed: &mut Vec<Span>) {
+    fn pause_ends(&mut self, at: Nanoseconds, closed: &mut Vec<OtelSpan>) {
         closed.extend(self.pause.take().map(|(pause, until)| ended(pause, at.min(until))));
     }
 
-    fn over(mut self, state: &'static str, status: Status, at: Nanoseconds, closed: &mut Vec<Span>) {
+    fn over(mut self, state: &'static str, status: SpanStatus, at: Nanoseconds, closed: &mut Vec<OtelSpan>) {
         // provost restarted and found the work done.
         closed.extend(self.attempt.take().map(|attempt| unseen(attempt, at)));
         self.span.status = status;
@@ -241,7 +241,7 @@ impl OpenStep {
         self.close(at, closed);
     }
 
-    fn close(mut self, at: Nanoseconds, closed: &mut Vec<Span>) {
+    fn close(mut self, at: Nanoseconds, closed: &mut Vec<OtelSpan>) {
         self.pause_ends(at, closed);
         closed.extend(self.wait.take().map(|wait| ended(wait, at)));
         closed.extend(self.attempt.take().map(|attempt| ended(attempt, at)));

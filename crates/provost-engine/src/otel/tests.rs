@@ -17,7 +17,7 @@ fn spans(story: &str) -> Vec<Value> {
     let mut export = Export::new(&plan);
     let mut head = Head::START;
     let mut lines = Vec::new();
-    let mut send = |request: &Request<'_>| {
+    let mut send = |request: &TraceRequest<'_>| {
         lines.push(request.line());
         Ok(())
     };

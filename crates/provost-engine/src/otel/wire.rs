@@ -7,37 +7,37 @@ use serde::{Serialize, Serializer};
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Request<'a> {
+pub struct TraceRequest<'a> {
     pub resource_spans: [ResourceSpans<'a>; 1],
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceSpans<'a> {
-    pub resource: Resource,
+    pub resource: OtelResource,
     pub scope_spans: [ScopeSpans<'a>; 1],
 }
 
 #[derive(Debug, Serialize)]
-pub struct Resource {
+pub struct OtelResource {
     pub attributes: Vec<Attribute>,
 }
 
 #[derive(Debug, Serialize)]
 pub struct ScopeSpans<'a> {
-    pub scope: Scope,
-    pub spans: &'a [Span],
+    pub scope: InstrumentationScope,
+    pub spans: &'a [OtelSpan],
 }
 
 #[derive(Debug, Serialize)]
-pub struct Scope {
+pub struct InstrumentationScope {
     pub name: &'static str,
     pub version: &'static str,
 }
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Span {
+pub struct OtelSpan {
     pub trace_id: Id<16>,
     pub span_id: Id<8>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,7 +51,7 @@ pub struct Span {
     pub events: Vec<SpanEvent>,
     #[serde(skip_serializing_if = "is_zero")]
     pub dropped_events_count: u32,
-    pub status: Status,
+    pub status: SpanStatus,
 }
 
 /// Span kind: the work happened inside this program or a child of it.
@@ -67,14 +67,14 @@ pub struct SpanEvent {
 
 /// Status of a span; empty while unknown.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Status {
+pub struct SpanStatus {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     #[serde(skip_serializing_if = "is_nothing")]
     pub code: u8,
 }
 
-impl Status {
+impl SpanStatus {
     pub fn good() -> Self {
         Self { message: String::new(), code: 1 }
     }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use provost_core::model::chain::PlanId;
-use provost_core::model::event::{AttemptEnd, Ended, Event, FailureClass, Subject};
+use provost_core::model::event::{AttemptEnd, CheckSubject, EndedAttempt, Event, FailureClass};
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::model::usage::Usage;
@@ -14,7 +14,7 @@ use crate::Error;
 
 /// One dispatch of a step and its outcome.
 #[derive(Clone, Debug)]
-pub struct Attempt {
+pub struct AttemptRecord {
     pub step: StepNumber,
     pub number: u32,
     pub target: String,
@@ -39,7 +39,7 @@ pub struct Attempt {
 #[derive(Clone, Debug)]
 pub struct Judged {
     pub at: Timestamp,
-    pub subject: Subject,
+    pub subject: CheckSubject,
     pub verdict: Verdict,
 }
 
@@ -56,8 +56,8 @@ const NAMES: [&str; 10] = [
     "TASK_COMPLETED",
 ];
 
-pub fn of(log: &dyn Log, plan: &PlanId) -> Result<Vec<Attempt>, Error> {
-    let mut all: Vec<Attempt> = Vec::new();
+pub fn of(log: &dyn Log, plan: &PlanId) -> Result<Vec<AttemptRecord>, Error> {
+    let mut all: Vec<AttemptRecord> = Vec::new();
     let query = Query { names: NAMES.map(str::to_owned).to_vec(), ..Query::plan(plan) };
     let mut bad = Ok(());
     log.read(&query, &mut |sealed| match sealed.event() {
@@ -74,9 +74,9 @@ pub fn of(log: &dyn Log, plan: &PlanId) -> Result<Vec<Attempt>, Error> {
     Ok(all)
 }
 
-fn hear(all: &mut Vec<Attempt>, at: Timestamp, event: Event) {
+fn hear(all: &mut Vec<AttemptRecord>, at: Timestamp, event: Event) {
     if let Event::StepStarted { step, attempt, target, .. } = event {
-        all.push(Attempt {
+        all.push(AttemptRecord {
             step,
             number: attempt,
             target,
@@ -100,7 +100,7 @@ fn hear(all: &mut Vec<Attempt>, at: Timestamp, event: Event) {
     let Some(step) = event.step() else { return };
     let Some(last) = all.iter_mut().rev().find(|attempt| attempt.step == step) else { return };
     match event {
-        Event::AttemptEnded(Ended { end, report, notes, usage, .. }) => {
+        Event::AttemptEnded(EndedAttempt { end, report, notes, usage, .. }) => {
             last.ended = Some(at);
             (last.end, last.report, last.notes, last.usage) = (Some(end), report, notes, usage);
         }

@@ -11,7 +11,7 @@ use provost_store::{Log, Query};
 
 use crate::Error;
 
-pub struct Changes {
+pub struct SpecChanges {
     /// The approved revision and its approver.
     pub from: Revision,
     pub by: Approver,
@@ -21,7 +21,7 @@ pub struct Changes {
     pub lines: Vec<String>,
 }
 
-pub fn changes(log: &dyn Log, plan: &PlanId, run: &Run) -> Result<Option<Changes>, Error> {
+pub fn changes(log: &dyn Log, plan: &PlanId, run: &Run) -> Result<Option<SpecChanges>, Error> {
     let mut approved = None;
     newest(log, plan, &["GATE_APPROVED"], &mut |event| match event {
         Event::Approved { revision, by, missing: 0, .. } => {
@@ -47,7 +47,7 @@ pub fn changes(log: &dyn Log, plan: &PlanId, run: &Run) -> Result<Option<Changes
     let old = Law { text: &text, plan: &parsed, binding: Some(&binding) };
     let new = Law { text: &run.text, plan: &run.plan, binding: Some(&run.binding) };
     let lines = approved_spec::diff(old, new);
-    Ok(Some(Changes { from, by, text, lines }))
+    Ok(Some(SpecChanges { from, by, text, lines }))
 }
 
 fn newest(

@@ -7,17 +7,17 @@ use provost_core::model::event::Event;
 use provost_core::state::run::Run;
 use provost_store::{Log, Query};
 
-use super::{Attempt, Seen, attempts};
+use super::{AttemptRecord, PlanSnapshot, attempts};
 use crate::Error;
 
 /// A plan as it was when it was revised, or as it is now.
 pub struct Life {
-    pub seen: Seen,
-    pub attempts: Vec<Attempt>,
+    pub seen: PlanSnapshot,
+    pub attempts: Vec<AttemptRecord>,
 }
 
 /// Returns the revisions, oldest first; leaves out those without an attempt, except the last.
-pub fn of(log: &dyn Log, seen: &Seen) -> Result<Vec<Life>, Error> {
+pub fn of(log: &dyn Log, seen: &PlanSnapshot) -> Result<Vec<Life>, Error> {
     let mut all = attempts::of(log, &seen.id)?.into_iter();
     let mut lives: Vec<Life> = Vec::new();
     let (mut run, mut begun, mut moved, mut tried) = (Run::default(), seen.begun, seen.begun, 0);
@@ -32,7 +32,8 @@ pub fn of(log: &dyn Log, seen: &Seen) -> Result<Vec<Life>, Error> {
         };
         if matches!(event, Event::PlanRewritten { .. }) {
             if tried > 0 {
-                let over = Seen { run: Arc::new(run.clone()), begun, moved, waiting: 0, ..seen.clone() };
+                let over =
+                    PlanSnapshot { run: Arc::new(run.clone()), begun, moved, waiting: 0, ..seen.clone() };
                 lives.push(Life { seen: over, attempts: all.by_ref().take(tried).collect() });
             }
             (begun, tried) = (sealed.at, 0);
@@ -43,6 +44,6 @@ pub fn of(log: &dyn Log, seen: &Seen) -> Result<Vec<Life>, Error> {
         ControlFlow::Continue(())
     })?;
     unread?;
-    lives.push(Life { seen: Seen { begun, ..seen.clone() }, attempts: all.collect() });
+    lives.push(Life { seen: PlanSnapshot { begun, ..seen.clone() }, attempts: all.collect() });
     Ok(lives)
 }

@@ -31,7 +31,7 @@ use provost_host::{config, files};
 use provost_store::Log;
 
 use super::{Carrying, approved_name, not_at, word};
-use crate::harness::{Harness, Settings};
+use crate::harness::{EngineSettings, Harness};
 use crate::{Error, drive, plan_registry, reading};
 
 /// Age after which an unused workspace is removed; it can be made again.
@@ -41,7 +41,7 @@ pub(super) const NO_COMMIT: &str = "it was approved on no commit";
 
 /// Opens a plan by its log, in a workspace that provost makes.
 pub fn open(
-    settings: Settings,
+    settings: EngineSettings,
     log: Arc<dyn Log>,
     plan: &PlanId,
     carrying: Carrying,

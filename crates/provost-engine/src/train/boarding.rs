@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use provost_core::fleet::agenda::{Agenda, Entry, Problem};
+use provost_core::fleet::agenda::{Agenda, AgendaEntry, DependencyProblem};
 use provost_core::fleet::train::Car;
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::{Boarded, LeftOut};
@@ -16,23 +16,23 @@ use provost_host::tree::{Authored, Committed, With};
 
 use super::{Wish, Yard, open_log};
 use crate::commit::Kept;
-use crate::harness::{Access, Harness, Settings};
-use crate::plan_registry::{Here, Place};
+use crate::harness::{Access, EngineSettings, Harness};
+use crate::plan_registry::{Here, PlanLocation};
 use crate::{Error, commit, plan_registry};
 
 /// A plan of the repository.
-pub struct Plan {
+pub struct TrainPlan {
     pub harness: Harness,
     pub run: Run,
     /// Name for people.
     pub name: String,
     /// Its commit to merge, once known.
-    pub piece: Option<Piece>,
+    pub piece: Option<PlanCommit>,
 }
 
 /// The change of a plan as git objects.
 #[derive(Clone, Debug)]
-pub struct Piece {
+pub struct PlanCommit {
     /// Exactly the judged tree, on the approved base.
     pub commit: String,
     pub tree: String,
@@ -40,7 +40,7 @@ pub struct Piece {
     size: u64,
 }
 
-impl Plan {
+impl TrainPlan {
     pub fn id(&self) -> &PlanId {
         self.harness.id()
     }
@@ -61,9 +61,9 @@ impl Plan {
 
 pub struct Boarding {
     /// Done and not on the branch; ordered once their commits are known.
-    pub plans: Vec<Plan>,
+    pub plans: Vec<TrainPlan>,
     /// Done and on the branch.
-    pub landed: Vec<Plan>,
+    pub landed: Vec<TrainPlan>,
     pub left_out: Vec<LeftOut>,
     /// All others, with the reason.
     unready: BTreeMap<String, String>,
@@ -121,7 +121,7 @@ impl Boarding {
         }
         let mut wanted = Vec::new();
         for argument in named {
-            let means = |plan: &&Plan| is_meant(plan, argument, &yard.settings.cwd);
+            let means = |plan: &&TrainPlan| is_meant(plan, argument, &yard.settings.cwd);
             if self.landed.iter().any(|plan| means(&plan)) {
                 continue;
             }
@@ -132,7 +132,7 @@ impl Boarding {
             wanted.push(plan.id().clone());
         }
         if !named.is_empty() {
-            let (some, others): (Vec<Plan>, Vec<Plan>) =
+            let (some, others): (Vec<TrainPlan>, Vec<TrainPlan>) =
                 std::mem::take(&mut self.plans).into_iter().partition(|plan| wanted.contains(plan.id()));
             self.plans = some;
             for other in others {
@@ -192,15 +192,15 @@ impl Boarding {
             let agenda = Agenda::new(self.plans.iter().map(entry));
             let round = match agenda.merge_order() {
                 Ok(order) => {
-                    let place = |plan: &Plan| {
+                    let place = |plan: &TrainPlan| {
                         order.iter().position(|entry| entry.name == plan.name).unwrap_or(usize::MAX)
                     };
                     self.plans.sort_by_key(place);
                     return;
                 }
-                Err(Problem::Cycle { round }) => round,
+                Err(DependencyProblem::Cycle { round }) => round,
                 // Cannot happen: all dependencies are here.
-                Err(Problem::Unknown { plan, .. }) => vec![plan],
+                Err(DependencyProblem::Unknown { plan, .. }) => vec![plan],
             };
             let way = round.join(" → ");
             for place in (0..self.plans.len()).rev().filter(|_| !round.is_empty()) {
@@ -216,22 +216,24 @@ impl Boarding {
         }
     }
 
-    fn leave(&mut self, plan: Plan, reason: String, with: Option<String>) {
+    fn leave(&mut self, plan: TrainPlan, reason: String, with: Option<String>) {
         self.unready.insert(plan.name.clone(), reason.clone());
         self.left_out.push(LeftOut { plan: plan.id().to_string(), name: plan.name, reason, with });
     }
 
     pub fn cars(&self) -> Vec<Car> {
         let place = |name: &str| self.plans.iter().position(|plan| plan.name == name);
-        let car =
-            |plan: &Plan| Car { name: plan.name.clone(), needs: plan.needs().filter_map(place).collect() };
+        let car = |plan: &TrainPlan| Car {
+            name: plan.name.clone(),
+            needs: plan.needs().filter_map(place).collect(),
+        };
         self.plans.iter().map(car).collect()
     }
 }
 
-fn entry(plan: &Plan) -> Entry {
+fn entry(plan: &TrainPlan) -> AgendaEntry {
     let among = plan.needs().map(str::to_owned);
-    Entry {
+    AgendaEntry {
         name: plan.name.clone(),
         stage: plan.run.stage,
         depends_on: among.collect(),
@@ -244,7 +246,7 @@ fn entry(plan: &Plan) -> Entry {
 }
 
 /// Returns the plans of this repository that the log knows, in any worktree.
-fn known(yard: &Yard<'_>) -> Result<Vec<(PlanId, Place)>, Error> {
+fn known(yard: &Yard<'_>) -> Result<Vec<(PlanId, PlanLocation)>, Error> {
     let here = Here::of(&yard.workspace);
     let ids = open_log(yard)?.plans()?.into_iter();
     let places = ids.filter_map(|id| plan_registry::find(&yard.state, &id).map(|place| (id, place)));
@@ -252,7 +254,7 @@ fn known(yard: &Yard<'_>) -> Result<Vec<(PlanId, Place)>, Error> {
 }
 
 /// Opens a plan in the worktree it was worked in, because its judged tree is kept there.
-fn open(yard: &Yard<'_>, place: &Place) -> Result<Plan, Error> {
+fn open(yard: &Yard<'_>, place: &PlanLocation) -> Result<TrainPlan, Error> {
     let plan = open_in(yard, place, &place.workspace)?;
     let Some(tree) = plan.run.tree.clone() else { return Ok(plan) };
     let kept = |workspace: &PathBuf| environment::keeps(workspace, &yard.state, &tree);
@@ -265,8 +267,8 @@ fn open(yard: &Yard<'_>, place: &Place) -> Result<Plan, Error> {
     }
 }
 
-fn open_in(yard: &Yard<'_>, place: &Place, workspace: &Path) -> Result<Plan, Error> {
-    let settings = Settings {
+fn open_in(yard: &Yard<'_>, place: &PlanLocation, workspace: &Path) -> Result<TrainPlan, Error> {
+    let settings = EngineSettings {
         cwd: workspace.to_owned(),
         plan: Some(place.path.display().to_string()),
         ..yard.settings.clone()
@@ -274,16 +276,16 @@ fn open_in(yard: &Yard<'_>, place: &Place, workspace: &Path) -> Result<Plan, Err
     let access = if yard.request.wish == Wish::DryRun { Access::Read } else { Access::Write };
     let harness = Harness::open(settings, access)?;
     let run = harness.genuine()?;
-    Ok(Plan { name: harness.place().name.clone(), harness, run, piece: None })
+    Ok(TrainPlan { name: harness.place().name.clone(), harness, run, piece: None })
 }
 
 /// Opens a plan by its id, to record something in its log.
-pub fn open_by_id(yard: &Yard<'_>, id: &str) -> Option<Plan> {
+pub fn open_by_id(yard: &Yard<'_>, id: &str) -> Option<TrainPlan> {
     let place = plan_registry::find(&yard.state, &PlanId(id.to_owned()))?;
     open(yard, &place).ok().filter(|plan| plan.id().0 == id)
 }
 
-fn is_meant(plan: &Plan, argument: &str, cwd: &Path) -> bool {
+fn is_meant(plan: &TrainPlan, argument: &str, cwd: &Path) -> bool {
     let path = &plan.harness.place().path;
     let by_path = || cwd.join(argument).canonicalize().is_ok_and(|given| given == *path);
     let by_file = || path.file_name().is_some_and(|name| name == argument);
@@ -291,7 +293,7 @@ fn is_meant(plan: &Plan, argument: &str, cwd: &Path) -> bool {
 }
 
 /// Returns why the plan cannot be trusted to be done, if so.
-fn doubt(plan: &Plan) -> Option<String> {
+fn doubt(plan: &TrainPlan) -> Option<String> {
     let audit = match plan.harness.audit() {
         Ok(audit) => audit,
         Err(error) => return Some(error.to_string()),
@@ -311,7 +313,7 @@ fn doubt(plan: &Plan) -> Option<String> {
     }
 }
 
-fn piece(yard: &Yard<'_>, plan: &Plan, tip: &str) -> Result<Piece, String> {
+fn piece(yard: &Yard<'_>, plan: &TrainPlan, tip: &str) -> Result<PlanCommit, String> {
     let told = |error: &dyn std::error::Error| match error.source() {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
@@ -344,7 +346,7 @@ fn piece(yard: &Yard<'_>, plan: &Plan, tip: &str) -> Result<Piece, String> {
         yard.trees.bring(&trees, &commit)?;
         let base_tree = yard.trees.tree_of(&base)?;
         let size = yard.trees.size(&base_tree, &tree)?;
-        Ok(Piece { commit, tree, base_tree, size })
+        Ok(PlanCommit { commit, tree, base_tree, size })
     };
     made().map_err(|error: provost_host::tree::Error| told(&error))
 }

@@ -3,22 +3,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use provost_core::fleet::train::{self, Look, Merged, Seen};
+use provost_core::fleet::train::{self, Look, Merged, TrainResult};
 use provost_core::language::test_files;
-use provost_core::model::event::{LeftOut, Subject};
+use provost_core::model::event::{CheckSubject, LeftOut};
 use provost_core::model::plan::Check;
-use provost_core::model::verdict::{Isolation, Outcome, Verdict};
+use provost_core::model::verdict::{CheckOutcome, Isolation, Verdict};
 use provost_core::rules::command::HarnessCommand;
 use provost_host::config::Demand;
-use provost_host::exec::environment::{self, Estate};
-use provost_host::sandbox::Offer;
+use provost_host::exec::environment::{self, RunPaths};
+use provost_host::sandbox::SandboxFeatures;
 use provost_host::tree::{Base, Differing, Touches, Trees, Union};
 
-use super::boarding::{Boarding, Plan};
+use super::boarding::{Boarding, TrainPlan};
 use super::record::Record;
 use super::{Wish, Yard};
 use crate::commit::Kept;
-use crate::executor::Hands;
+use crate::executor::Executor;
 use crate::{Error, commit, confined};
 
 /// Maximum number of commits named that may have undone a plan.
@@ -26,20 +26,20 @@ const SUSPECTS: usize = 3;
 
 /// Execution environment for the checks of one plan: its approved base with all later changes.
 struct Stand<'a> {
-    hands: Hands<'a>,
+    hands: Executor<'a>,
     trees: Trees,
     approved: Base,
     base_tree: String,
 }
 
 impl<'a> Stand<'a> {
-    fn of(yard: &Yard<'_>, plan: &'a Plan, attested: &mut Vec<Attested>) -> Result<Self, Error> {
+    fn of(yard: &Yard<'_>, plan: &'a TrainPlan, attested: &mut Vec<Attested>) -> Result<Self, Error> {
         let Kept { trees, approved, judged, base } = commit::kept(&plan.harness, &plan.run)?;
         let approved = trees.with_ignored(&approved, &judged).map_err(environment::Error::from)?;
         let harness = &plan.harness;
         let read_only = harness.own_files();
         let launcher = confined::launcher(&harness.site().launcher);
-        let estate = Estate {
+        let estate = RunPaths {
             workspace: &harness.place().workspace,
             state: &yard.state,
             read_only: &read_only,
@@ -57,18 +57,18 @@ impl<'a> Stand<'a> {
         };
         let ground = harness.on_the_base(&plan.run, offer, level, &estate)?;
         let base_tree = yard.trees.tree_of(&base).map_err(environment::Error::from)?;
-        Ok(Self { hands: Hands::new(harness.site(), ground), trees, approved, base_tree })
+        Ok(Self { hands: Executor::new(harness.site(), ground), trees, approved, base_tree })
     }
 }
 
 /// Demanded and attested isolation; the machine is the same for all plans.
-type Attested = (Demand, Option<Offer>, Isolation);
+type Attested = (Demand, Option<SandboxFeatures>, Isolation);
 
 /// Result of a plan's checks on a tree.
 enum Says {
     Held,
     Red {
-        subject: Subject,
+        subject: CheckSubject,
         verdict: Box<Verdict>,
         what: String,
     },
@@ -90,7 +90,7 @@ impl Says {
     }
 }
 
-pub struct Bench<'a> {
+pub struct TrainChecker<'a> {
     yard: &'a Yard<'a>,
     boarding: &'a Boarding,
     tip_tree: String,
@@ -99,7 +99,7 @@ pub struct Bench<'a> {
     attested: Vec<Attested>,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> TrainChecker<'a> {
     pub fn new(yard: &'a Yard<'a>, boarding: &'a Boarding, tip: &str) -> Result<Self, Error> {
         let tip_tree = yard.trees.tree_of(tip).map_err(environment::Error::from)?;
         Ok(Self {
@@ -136,11 +136,11 @@ impl<'a> Bench<'a> {
         Ok(union)
     }
 
-    pub fn judge(&mut self, set: &[usize], record: &mut Record<'_>) -> Result<Seen, Error> {
+    pub fn judge(&mut self, set: &[usize], record: &mut Record<'_>) -> Result<TrainResult, Error> {
         let tree = match self.union(set)? {
             Union::Clean(tree) => tree,
             Union::Conflict(files) => {
-                return Ok(Seen::Red { what: format!("it does not merge: {}", files.join(", ")) });
+                return Ok(TrainResult::Red { what: format!("it does not merge: {}", files.join(", ")) });
             }
         };
         let names: Vec<&str> = set.iter().map(|car| self.boarding.plans[*car].name.as_str()).collect();
@@ -150,8 +150,8 @@ impl<'a> Bench<'a> {
             let own = plan.piece.as_ref().map(|piece| piece.tree.clone());
             match self.says(plan, &tree, own.as_deref(), record)? {
                 Says::Held => {}
-                Says::Red { what, .. } => return Ok(Seen::Red { what }),
-                Says::Doubtful { what, .. } => return Ok(Seen::Doubtful { car: *car, what }),
+                Says::Red { what, .. } => return Ok(TrainResult::Red { what }),
+                Says::Doubtful { what, .. } => return Ok(TrainResult::Doubtful { car: *car, what }),
             }
         }
         let differing = self.yard.trees.differing(&self.tip_tree, &tree).map_err(environment::Error::from)?;
@@ -165,11 +165,13 @@ impl<'a> Bench<'a> {
                 // A flaky check is no reason against other plans.
                 Says::Held | Says::Doubtful { at_times: true, .. } => {}
                 Says::Red { what, .. } | Says::Doubtful { what, .. } => {
-                    return Ok(Seen::Red { what: format!("{what}; it has landed and is to stay done") });
+                    return Ok(TrainResult::Red {
+                        what: format!("{what}; it has landed and is to stay done"),
+                    });
                 }
             }
         }
-        Ok(Seen::Green)
+        Ok(TrainResult::Green)
     }
 
     /// Runs the checks of the plan on the tree, unless this train already knows the result. If the plan has
@@ -177,7 +179,7 @@ impl<'a> Bench<'a> {
     /// what another plan is judged by.
     fn says(
         &mut self,
-        plan: &'a Plan,
+        plan: &'a TrainPlan,
         tree: &str,
         own: Option<&str>,
         record: &mut Record<'_>,
@@ -214,14 +216,14 @@ impl<'a> Bench<'a> {
     fn said_on(
         &self,
         stand: &Stand<'_>,
-        plan: &Plan,
+        plan: &TrainPlan,
         laid: &Base,
         record: &mut Record<'_>,
     ) -> Result<Says, Error> {
         for subject in train::checks(&plan.run) {
             let mut verdicts = record.seen(plan.id(), subject, &laid.id);
             let look = loop {
-                let outcomes: Vec<&Outcome> = verdicts.iter().map(|verdict| &verdict.outcome).collect();
+                let outcomes: Vec<&CheckOutcome> = verdicts.iter().map(|verdict| &verdict.outcome).collect();
                 match train::looks(&outcomes) {
                     Look::Again => {}
                     look => break look,
@@ -259,7 +261,7 @@ impl<'a> Bench<'a> {
 }
 
 /// Returns the differing files that the plan may change, protects, or names in its contracts.
-fn touched(plan: &Plan, differing: &[Differing]) -> Result<Vec<String>, Error> {
+fn touched(plan: &TrainPlan, differing: &[Differing]) -> Result<Vec<String>, Error> {
     let of_plan = &plan.run.plan;
     let own = match &of_plan.touches {
         Some(touches) => touches.iter().map(|glob| glob.value.clone()).collect(),
@@ -275,7 +277,7 @@ fn touched(plan: &Plan, differing: &[Differing]) -> Result<Vec<String>, Error> {
 
 /// Returns the differing files that the plan is judged by: files it protects or names, the tests of its
 /// checks, and runner configuration that was not there before.
-fn rests_on(plan: &Plan, differing: &[Differing]) -> Result<BTreeSet<Vec<u8>>, Error> {
+fn rests_on(plan: &TrainPlan, differing: &[Differing]) -> Result<BTreeSet<Vec<u8>>, Error> {
     let of_plan = &plan.run.plan;
     let protected: Vec<&str> =
         of_plan.steps.iter().flat_map(|step| &step.protect).map(|glob| glob.value.as_str()).collect();
@@ -310,7 +312,7 @@ pub fn look_at_landed(
         return Ok(Vec::new());
     }
     let mut undone = Vec::new();
-    let mut bench = Bench::new(yard, boarding, tip)?;
+    let mut bench = TrainChecker::new(yard, boarding, tip)?;
     for plan in &boarding.landed {
         let Some(landed) = &plan.run.landed else { continue };
         let then = yard.trees.tree_of(&landed.commit).map_err(environment::Error::from)?;

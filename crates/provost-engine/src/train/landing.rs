@@ -12,14 +12,14 @@ use std::path::PathBuf;
 
 use provost_core::fleet::train::Settled;
 use provost_core::model::event::{Boarded, Landing, LeftOut};
-use provost_core::model::proof::{Statement, Subject};
+use provost_core::model::proof::{ProofStatement, ProofSubject};
 use provost_core::rules::command::{HarnessCommand, Refusal};
 use provost_host::exec::environment;
 use provost_host::tree::{Authored, Error as TreeError};
 use provost_host::{config, git};
 use serde_json::json;
 
-use super::boarding::{self, Boarding, Plan};
+use super::boarding::{self, Boarding, TrainPlan};
 use super::record::Record;
 use super::{Wish, Yard};
 use crate::Error;
@@ -33,7 +33,7 @@ const FILES: usize = 10;
 
 /// A checkout of the moved branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checkout {
+pub struct MovedCheckout {
     pub place: PathBuf,
     /// Its files and index match the commit; if not, its owner must update them.
     pub is_current: bool,
@@ -55,7 +55,7 @@ pub fn decided(
         let (id, name) = (plan.id().to_string(), plan.name.clone());
         left_out.push(LeftOut { plan: id, name, reason: reason.say(&cars), with });
     }
-    let landing: Vec<&Plan> = settled.landing.iter().map(|place| &boarding.plans[*place]).collect();
+    let landing: Vec<&TrainPlan> = settled.landing.iter().map(|place| &boarding.plans[*place]).collect();
     let commit = match landing.is_empty() || yard.request.wish == Wish::DryRun {
         true => None,
         false => Some(commit(yard, &landing, before, &git_tree)?),
@@ -65,12 +65,12 @@ pub fn decided(
         before: before.to_owned(),
         commit,
         git_tree,
-        plans: landing.into_iter().map(Plan::boarded).collect(),
+        plans: landing.into_iter().map(TrainPlan::boarded).collect(),
         left_out,
     })
 }
 
-fn commit(yard: &Yard<'_>, plans: &[&Plan], before: &str, tree: &str) -> Result<String, Error> {
+fn commit(yard: &Yard<'_>, plans: &[&TrainPlan], before: &str, tree: &str) -> Result<String, Error> {
     let names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
     let mut message = format!("Land {} on {}\n", names.join(", "), yard.target);
     for plan in plans {
@@ -115,7 +115,7 @@ pub fn carry_out(
     yard: &Yard<'_>,
     landing: &Landing,
     record: &mut Record<'_>,
-) -> Result<Vec<Checkout>, Error> {
+) -> Result<Vec<MovedCheckout>, Error> {
     let failed = environment::Error::from;
     let Some(commit) = &landing.commit else { return Ok(Vec::new()) };
     let parents = yard.trees.parents(commit).map_err(failed)?;
@@ -131,7 +131,7 @@ fn follow_up(
     landing: &Landing,
     commit: &str,
     record: &mut Record<'_>,
-) -> Result<Vec<Checkout>, Error> {
+) -> Result<Vec<MovedCheckout>, Error> {
     let failed = environment::Error::from;
     for known in [commit, &landing.before] {
         yard.trees.tree_of(known).map_err(failed)?;
@@ -142,7 +142,7 @@ fn follow_up(
     // If the branch has moved on since, its files were already updated.
     for place in checkouts(yard).filter(|_| is_tip) {
         let is_current = yard.trees.arrive(&place, &landing.before, commit).map_err(failed)?;
-        found.push(Checkout { place, is_current });
+        found.push(MovedCheckout { place, is_current });
     }
     let pieces = yard.trees.parents(commit).map_err(failed)?.into_iter().skip(1);
     for (plan, piece) in landing.plans.iter().zip(pieces) {
@@ -166,7 +166,7 @@ fn follow_up(
 
 /// Gives the plan's commit the branch name that `provost commit` would use, if it is free. This shows that a
 /// worktree has nothing unmerged.
-fn name_piece(yard: &Yard<'_>, plan: &Plan, piece: &str) {
+fn name_piece(yard: &Yard<'_>, plan: &TrainPlan, piece: &str) {
     let name = format!("refs/heads/{}", usual_branch(&plan.harness.place().path));
     if git::find(&yard.workspace, &name).is_none() {
         let _ = yard.trees.hand_over(piece, &name, None);
@@ -177,7 +177,7 @@ fn name_piece(yard: &Yard<'_>, plan: &Plan, piece: &str) {
 pub fn finish_earlier(
     yard: &Yard<'_>,
     record: &mut Record<'_>,
-) -> Result<Option<(Landing, Vec<Checkout>)>, Error> {
+) -> Result<Option<(Landing, Vec<MovedCheckout>)>, Error> {
     let Some(landing) = record.decided.clone() else { return Ok(None) };
     let Some(commit) = landing.commit.clone() else { return Ok(None) };
     let tip = yard.tip()?;
@@ -225,7 +225,7 @@ fn attest(yard: &Yard<'_>, landing: &Landing, commit: &str) -> Result<(), Error>
 }
 
 /// Returns the statement: the union, its plans, and the positions in the log.
-fn statement(yard: &Yard<'_>, landing: &Landing, commit: &str) -> Result<Statement, Error> {
+fn statement(yard: &Yard<'_>, landing: &Landing, commit: &str) -> Result<ProofStatement, Error> {
     let log = super::open_log(yard)?;
     let head = |id: &str| {
         let head = log.head(&provost_core::model::chain::PlanId(id.to_owned())).ok();
@@ -233,7 +233,7 @@ fn statement(yard: &Yard<'_>, landing: &Landing, commit: &str) -> Result<Stateme
     };
     let plan = |plan: &Boarded| json!({ "plan": plan.plan, "name": plan.name, "revision": plan.revision, "tree": plan.tree });
     let names: Vec<&str> = landing.plans.iter().map(|plan| plan.name.as_str()).collect();
-    let subjects = vec![Subject::commit(commit), Subject::git_tree(&landing.git_tree)];
+    let subjects = vec![ProofSubject::commit(commit), ProofSubject::git_tree(&landing.git_tree)];
     let predicate = json!({
         "plan": yard.id,
         "title": format!("{} on {}", names.join(", "), landing.target),
@@ -244,5 +244,5 @@ fn statement(yard: &Yard<'_>, landing: &Landing, commit: &str) -> Result<Stateme
         "plans": landing.plans.iter().map(plan).collect::<Vec<_>>(),
         "log": head(&yard.id.0),
     });
-    Ok(Statement::new(subjects, predicate))
+    Ok(ProofStatement::new(subjects, predicate))
 }

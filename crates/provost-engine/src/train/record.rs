@@ -6,10 +6,10 @@
 use std::ops::ControlFlow;
 
 use provost_core::model::chain::PlanId;
-use provost_core::model::event::{Boarded, Event, Landing, RunOutcome, Subject, Summary};
+use provost_core::model::event::{Boarded, CheckSubject, Event, Landing, RunOutcome, Summary};
 use provost_core::model::verdict::Verdict;
 use provost_core::redact::Redactor;
-use provost_store::{Append, Entry, Lease, Log, Query};
+use provost_store::{Append, Lease, Log, LogEntry, Query};
 
 use crate::{Error, drive, plan_context};
 
@@ -19,7 +19,7 @@ pub struct Record<'a> {
     seq: u64,
     /// The last started train, if it has not ended.
     begun: Option<(String, String, Vec<Boarded>)>,
-    verdicts: Vec<(String, Subject, Verdict)>,
+    verdicts: Vec<(String, CheckSubject, Verdict)>,
     /// Decided, and not known to be carried out.
     pub decided: Option<Landing>,
     /// Tip of the branch after the last train that landed.
@@ -100,16 +100,16 @@ impl<'a> Record<'a> {
     }
 
     /// Returns the verdicts of this check on this tree in this train.
-    pub fn seen(&self, plan: &PlanId, subject: Subject, tree: &str) -> Vec<Verdict> {
+    pub fn seen(&self, plan: &PlanId, subject: CheckSubject, tree: &str) -> Vec<Verdict> {
         let same = self.verdicts.iter().filter(|(of, what, verdict)| {
             *of == plan.0 && *what == subject && verdict.tree_id() == Some(tree)
         });
         same.map(|(_, _, verdict)| verdict.clone()).collect()
     }
 
-    pub fn judged(&mut self, plan: &PlanId, subject: Subject, verdict: &Verdict) -> Result<(), Error> {
+    pub fn judged(&mut self, plan: &PlanId, subject: CheckSubject, verdict: &Verdict) -> Result<(), Error> {
         let step = match subject {
-            Subject::Final(step) => Some(step),
+            CheckSubject::Final(step) => Some(step),
             _ => None,
         };
         let plan = Some(plan.0.clone());
@@ -146,8 +146,8 @@ impl<'a> Record<'a> {
         };
         let events = &events.iter().map(clean).collect::<Vec<_>>();
         if let Some((log, plan, lease)) = self.to {
-            let entries: Vec<Entry<'_>> =
-                events.iter().map(|event| Entry { event, task_name: None }).collect();
+            let entries: Vec<LogEntry<'_>> =
+                events.iter().map(|event| LogEntry { event, task_name: None }).collect();
             log.append(Append {
                 plan,
                 expected_seq: self.seq,

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use provost_core::fleet::work_item::Item;
+use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::{Head, PlanId, Sealed};
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
@@ -15,8 +15,8 @@ use provost_core::rules::recover::recipe::Recipes;
 use provost_core::rules::schedule::{Action, InHand};
 use provost_core::state::run::Run;
 use provost_engine::drive;
-use provost_engine::drive::{Drive, Next, Rest};
-use provost_engine::world::{Said, World};
+use provost_engine::drive::{Continues, Drive, Rest};
+use provost_engine::world::{TaskOutcome, World};
 use provost_store::{Append, Cursor, Effect, Error, Holder, Lease, Log, Memory, Query};
 
 use super::{Dice, Mortal, SimWorld, approved, harness};
@@ -29,7 +29,7 @@ pub fn live(log: &Mortal<'_>, plan: &PlanId, world: &SimWorld) -> (Run, Rest) {
         let drive = Drive { log, plan, fence: None, world: &overseer, jobs: 1, watch: &mut |_, _, _| {} };
         let (run, head) = drive::retell(log, plan, &mut |_, _, _| {}).unwrap();
         let announced = drive.announce(run, head, InHand::default(), &mut |run, begun, at| {
-            offered = begun.iter().filter_map(|action| Item::of(run, *action)).collect();
+            offered = begun.iter().filter_map(|action| WorkItem::of(run, *action)).collect();
             wake = at;
             Vec::new()
         });
@@ -48,7 +48,7 @@ pub fn live(log: &Mortal<'_>, plan: &PlanId, world: &SimWorld) -> (Run, Rest) {
 
 /// Whoever gets it has its name, and the log. It may go on with what follows; what it leaves to others is theirs.
 fn carry_out(log: &Mortal<'_>, plan: &PlanId, world: &SimWorld, name: &str) {
-    let item: Item = name.parse().unwrap();
+    let item: WorkItem = name.parse().unwrap();
     let (run, head) = drive::retell(log, plan, &mut |_, _, _| {}).unwrap();
     let drive = Drive { log, plan, fence: None, world, jobs: 1, watch: &mut |_, _, _| {} };
     let stint = Stint { world, left: RefCell::default() };
@@ -64,19 +64,19 @@ fn carry_out(log: &Mortal<'_>, plan: &PlanId, world: &SimWorld, name: &str) {
 /// Goes on with what follows, or does not, as the dice fall.
 struct Stint<'a> {
     world: &'a SimWorld,
-    left: RefCell<Vec<Item>>,
+    left: RefCell<Vec<WorkItem>>,
 }
 
-impl Next for Stint<'_> {
+impl Continues for Stint<'_> {
     fn goes_on(&self) -> bool {
         self.world.with(|_, dice| dice.chance(70))
     }
 
-    fn offers(&self, _run: &Run, _done: Item, _begun: Item) -> Vec<Effect> {
+    fn offers(&self, _run: &Run, _done: WorkItem, _begun: WorkItem) -> Vec<Effect> {
         Vec::new()
     }
 
-    fn has(&self, begun: Item) -> bool {
+    fn has(&self, begun: WorkItem) -> bool {
         let has = self.world.with(|_, dice| dice.chance(70));
         if !has {
             self.left.borrow_mut().push(begun);
@@ -84,11 +84,11 @@ impl Next for Stint<'_> {
         has
     }
 
-    fn ends(&self, _item: Item) -> Vec<Effect> {
+    fn ends(&self, _item: WorkItem) -> Vec<Effect> {
         Vec::new()
     }
 
-    fn is_over(&self, _item: Item) -> Vec<Effect> {
+    fn is_over(&self, _item: WorkItem) -> Vec<Effect> {
         Vec::new()
     }
 }
@@ -124,7 +124,7 @@ impl World for Overseer<'_> {
 
     fn order(&self, _run: &Run, _action: Action) {}
 
-    fn perform(&self, _order: ()) -> Vec<Said> {
+    fn perform(&self, _order: ()) -> Vec<TaskOutcome> {
         unreachable!("it only announces")
     }
 }
@@ -180,7 +180,7 @@ fn whoever_was_taken_over_from_does_not_take_the_others_for_forgers() {
         jobs: 1,
         watch: &mut |_, _, _| {},
     };
-    let attempt = Item::Attempt { step, attempt: 1 };
+    let attempt = WorkItem::Attempt { step, attempt: 1 };
     let late = drive.items(run, head, attempt, &[Effect::Wake(plan.clone())], None);
     assert!(matches!(late, Err(provost_engine::Error::Store(Error::Fenced { .. }))), "{late:?}");
     assert_eq!(log.head(&plan).unwrap(), before, "it wrote to the log");

@@ -54,12 +54,12 @@ use std::time::Duration;
 
 use provost_core::model::approved_spec::Binding;
 use provost_core::model::chain::{Auditor, Head, PlanId, Sealed};
-use provost_core::model::event::{AttemptEnd, Choice, Ended, Event, Scope, Subject};
+use provost_core::model::event::{AttemptEnd, BudgetScope, CheckSubject, Choice, EndedAttempt, Event};
 use provost_core::model::plan::StepNumber;
-use provost_core::model::run_policy::Terms;
+use provost_core::model::run_policy::RunPolicy;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::model::usage::{Amount, Resource, Usage};
-use provost_core::model::verdict::{Excerpt, Isolation, Outcome, Tree, Verdict};
+use provost_core::model::verdict::{CheckOutcome, Excerpt, Isolation, Tree, Verdict};
 use provost_core::rules::command::{AgentCommand, HarnessCommand, HumanCommand};
 use provost_core::rules::recover::recipe::Recipes;
 use provost_core::rules::schedule::Action;
@@ -67,8 +67,8 @@ use provost_core::rules::{budget, decide, inbox};
 use provost_core::state::run::{Run, Stage, StepState};
 use provost_engine::drive;
 use provost_engine::drive::{Drive, Rest};
-use provost_engine::world::{Said, World};
-use provost_store::{Append, Cursor, Entry, Error, Holder, Lease, Log, Memory, Query};
+use provost_engine::world::{TaskOutcome, World};
+use provost_store::{Append, Cursor, Error, Holder, Lease, Log, LogEntry, Memory, Query};
 
 /// A small generator whose whole state is the seed (SplitMix64).
 struct Dice(u64);
@@ -142,11 +142,11 @@ impl SimWorld {
             _ => "evidence",
         };
         let outcome = match (held, odd) {
-            (true, _) => Outcome::Held,
-            (false, 0) => Outcome::TimedOut { after_ms: 60_000 },
-            (false, 1) => Outcome::Killed { signal: 9 },
-            (false, 2) => Outcome::NotRun { reason: "no bash".to_owned() },
-            (false, _) => Outcome::Broke { exit_code: 1 },
+            (true, _) => CheckOutcome::Held,
+            (false, 0) => CheckOutcome::TimedOut { after_ms: 60_000 },
+            (false, 1) => CheckOutcome::Killed { signal: 9 },
+            (false, 2) => CheckOutcome::NotRun { reason: "no bash".to_owned() },
+            (false, _) => CheckOutcome::Broke { exit_code: 1 },
         };
         Verdict {
             duration_ms: 3,
@@ -210,7 +210,9 @@ impl World for SimWorld {
         };
         let now = run.tree.clone().unwrap_or_else(|| "t".to_owned());
         let step = match action {
-            Action::Judge { subject: Subject::Contract(step) } | Action::JudgeLost { step, .. } => Some(step),
+            Action::Judge { subject: CheckSubject::Contract(step) } | Action::JudgeLost { step, .. } => {
+                Some(step)
+            }
             _ => None,
         };
         let together = step.is_some_and(|step| run.is_held_apart(step));
@@ -226,12 +228,12 @@ impl World for SimWorld {
         (action, attempt, base, together)
     }
 
-    fn perform(&self, (action, attempt, base, together): Self::Order) -> Vec<Said> {
+    fn perform(&self, (action, attempt, base, together): Self::Order) -> Vec<TaskOutcome> {
         // Two may have changed the same file, and a tree is what was on it before with one more.
         let on_tree = |step: StepNumber, verdict: Verdict| {
             if verdict.held() && together && self.with(|_, dice| dice.chance(20)) {
                 let files = vec!["shared".to_owned()];
-                return Verdict { outcome: Outcome::Conflict { files }, ..verdict };
+                return Verdict { outcome: CheckOutcome::Conflict { files }, ..verdict };
             }
             let tree = Tree { id: format!("{base}+{step}"), base: base.clone(), ..Tree::default() };
             Verdict { tree: verdict.held().then(|| Box::new(tree)), ..verdict }
@@ -240,21 +242,23 @@ impl World for SimWorld {
             Action::Dispatch { step } => self.agent(step, attempt),
             Action::Judge { subject } => {
                 let held = match subject {
-                    Subject::Contract(step) | Subject::Final(step) => self.truth().done.contains(&step.0),
-                    Subject::Control(_) => false,
-                    Subject::Precondition(_) => !self.with(|_, dice| dice.chance(10)),
-                    Subject::Postcondition(_) => true,
+                    CheckSubject::Contract(step) | CheckSubject::Final(step) => {
+                        self.truth().done.contains(&step.0)
+                    }
+                    CheckSubject::Control(_) => false,
+                    CheckSubject::Precondition(_) => !self.with(|_, dice| dice.chance(10)),
+                    CheckSubject::Postcondition(_) => true,
                 };
                 let verdict = match subject {
-                    Subject::Contract(step) => on_tree(step, self.verdict(held)),
+                    CheckSubject::Contract(step) => on_tree(step, self.verdict(held)),
                     _ => self.verdict(held),
                 };
-                vec![Said::Harness(HarnessCommand::Judged { subject, verdict })]
+                vec![TaskOutcome::Harness(HarnessCommand::Judged { subject, verdict })]
             }
             Action::JudgeLost { step, .. } => {
                 let held = self.truth().done.contains(&step.0);
                 let verdict = on_tree(step, self.verdict(held));
-                vec![Said::Harness(HarnessCommand::JudgedLost { step, verdict, max_losses: 3 })]
+                vec![TaskOutcome::Harness(HarnessCommand::JudgedLost { step, verdict, max_losses: 3 })]
             }
             Action::TakeUp { .. } | Action::Hold { .. } | Action::OverBudget { .. } | Action::End => {
                 Vec::new()
@@ -265,7 +269,7 @@ impl World for SimWorld {
 
 impl SimWorld {
     /// Obeys, lies, stalls, breaks another step's work, crashes, claims for others.
-    fn agent(&self, step: StepNumber, attempt: u32) -> Vec<Said> {
+    fn agent(&self, step: StepNumber, attempt: u32) -> Vec<TaskOutcome> {
         let (mood, end, report, dies) = self.with(|truth, dice| {
             truth.dispatched.push((step.0, attempt));
             let mood = dice.below(10);
@@ -299,19 +303,24 @@ impl SimWorld {
             die();
         }
         let notes = Vec::new();
-        let ended = HarnessCommand::AttemptEnded(Ended {
+        let ended = HarnessCommand::AttemptEnded(EndedAttempt {
             duration_ms: 9,
             report,
             notes,
             usage: self.with(|_, dice| used(dice)),
-            ..Ended::new(step, attempt, end)
+            ..EndedAttempt::new(step, attempt, end)
         });
-        let claim = |step| Said::Agent(AgentCommand::Claim { step, evidence: "all tests pass".to_owned() });
+        let claim =
+            |step| TaskOutcome::Agent(AgentCommand::Claim { step, evidence: "all tests pass".to_owned() });
         match mood {
             // Words for somebody else's step, an end of the whole plan: all refused or ignored.
-            7 => vec![Said::Harness(ended), claim(StepNumber(step.0 + 1)), Said::Agent(AgentCommand::Finish)],
-            8 => vec![claim(step), Said::Harness(ended)],
-            _ => vec![Said::Harness(ended), claim(step)],
+            7 => vec![
+                TaskOutcome::Harness(ended),
+                claim(StepNumber(step.0 + 1)),
+                TaskOutcome::Agent(AgentCommand::Finish),
+            ],
+            8 => vec![claim(step), TaskOutcome::Harness(ended)],
+            _ => vec![TaskOutcome::Harness(ended), claim(step)],
         }
     }
 }
@@ -422,7 +431,7 @@ fn plan_text(dice: &mut Dice, steady: bool) -> String {
 fn say(log: &Memory, plan: &PlanId, decision: impl Fn(&Run) -> Vec<Event>) {
     let run = drive::read(log, plan).unwrap();
     let events = decision(&run);
-    let entries: Vec<Entry<'_>> = events.iter().map(|event| Entry { event, task_name: None }).collect();
+    let entries: Vec<LogEntry<'_>> = events.iter().map(|event| LogEntry { event, task_name: None }).collect();
     if !entries.is_empty() {
         let append = Append {
             plan,
@@ -459,11 +468,11 @@ fn check(log: &Memory, plan: &PlanId, truth: &Truth, seed: u64, steady: bool, jo
         let event = sealed.event().unwrap();
         recovery.hear(&sealed, &event, seed);
         match &event {
-            Event::Judged { subject: Subject::Contract(step), verdict, .. } => {
+            Event::Judged { subject: CheckSubject::Contract(step), verdict, .. } => {
                 held.insert(step.0, verdict.held());
                 bases.insert(step.0, verdict.base_id().map(str::to_owned));
             }
-            Event::Judged { subject: Subject::Final(step), verdict, .. } => {
+            Event::Judged { subject: CheckSubject::Final(step), verdict, .. } => {
                 assert!(passed.contains(&step.0), "seed {seed}: looked at last without having passed");
                 if !verdict.held() {
                     passed.remove(&step.0);
@@ -577,7 +586,7 @@ impl Recovery {
                 assert!(!self.halted.contains(target), "seed {seed}: {target} has nothing left to spend");
                 self.waited(step.0, sealed, seed);
             }
-            Event::Judged { subject: Subject::Contract(step), .. } => self.waited(step.0, sealed, seed),
+            Event::Judged { subject: CheckSubject::Contract(step), .. } => self.waited(step.0, sealed, seed),
             Event::FailureClassified { halts, .. } => self.halted.extend(halts.clone()),
             // Not in a row any more.
             Event::StepPassed { step, .. } => {
@@ -630,7 +639,7 @@ fn expect_deaths() {
 
 fn approved(log: &Memory, plan: &PlanId, text: &str, fallback: Option<&str>) {
     let fallback = fallback.map(|other| ("agent".to_owned(), other.to_owned())).into_iter().collect();
-    let binding = Binding { terms: Terms { fallback, ..Terms::default() }, ..Binding::default() };
+    let binding = Binding { terms: RunPolicy { fallback, ..RunPolicy::default() }, ..Binding::default() };
     let record = HarnessCommand::Record { text: text.to_owned(), binding, author: None };
     harness(log, plan, |_| record.clone());
     harness(log, plan, |run| HarnessCommand::Verified { revision: run.revision.clone(), warnings: 0 });
@@ -731,8 +740,8 @@ fn answer_to(run: &Run, dice: &mut Dice, seed: u64) -> HumanCommand {
         (state.over_budget.as_ref().map(|breach| breach.scope), choice, dice.chance(70))
     {
         let limits = match scope {
-            Scope::Plan => budget::of_plan(run),
-            Scope::Step => budget::of_step(run, number),
+            BudgetScope::Plan => budget::of_plan(run),
+            BudgetScope::Step => budget::of_step(run, number),
         };
         let committed = |resource| run.ledger.committed(resource, Timestamp(0));
         let more = |resource| limits.of(resource).map(|limit| limit.max(committed(resource)) * 2);

@@ -16,10 +16,12 @@ use provost_core::model::plan::Stream;
 use serde_json::{Value, json};
 
 use super::client;
-use crate::agent::{Agent, Attempt, Behind, Launch, Over, Work, carry_out, served, shown};
+use crate::agent::{
+    AgentDriver, AttemptInput, AttemptReport, Behind, Launch, Over, carry_out, served, shown,
+};
 use crate::config::{Client, Permissions};
 use crate::process::Peer;
-use crate::sandbox::By;
+use crate::sandbox::Confinement;
 use crate::{Interrupted, process};
 
 mod lines;
@@ -30,8 +32,8 @@ mod turn;
 mod write;
 
 use lines::Lines;
-use turn::{Finish, Turn};
-use write::Desk;
+use turn::{AcpTurn, Finish};
+use write::AcpFiles;
 
 /// Configuration of an agent that speaks ACP.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +61,7 @@ pub struct Server {
 
 impl Server {
     /// Returns provost's own server, if the agent shall have it.
-    fn of(work: &Work<'_>) -> Option<Self> {
+    fn of(work: &AttemptInput<'_>) -> Option<Self> {
         let (command, args) = served(work)?;
         Some(Self { name: "provost".to_owned(), command, args, env: Vec::new() })
     }
@@ -86,14 +88,14 @@ impl Acp {
         })
     }
 
-    fn furnished(&self, work: &Work<'_>) -> Result<Vec<(OsString, OsString)>, client::Unfurnished> {
+    fn furnished(&self, work: &AttemptInput<'_>) -> Result<Vec<(OsString, OsString)>, client::Unfurnished> {
         let Some(known) = self.client else { return Ok(Vec::new()) };
         let model = self.model.as_deref();
         let home = client::furnished(known, model, work)?;
         Ok(client::environment(known, home, model))
     }
 
-    fn mode(&self, work: &Work<'_>) -> Option<String> {
+    fn mode(&self, work: &AttemptInput<'_>) -> Option<String> {
         let usual = match (self.client, self.permissions, work.fence) {
             // Codex's own sandbox does not work inside provost's. Its default mode would ask a second model
             // for approval.
@@ -105,14 +107,14 @@ impl Acp {
     }
 }
 
-impl Agent for Acp {
-    fn attempt(&self, work: &Work<'_>) -> Result<Attempt, Interrupted> {
+impl AgentDriver for Acp {
+    fn attempt(&self, work: &AttemptInput<'_>) -> Result<AttemptReport, Interrupted> {
         let env = match self.furnished(work) {
             Ok(env) => env,
-            Err(error) => return Ok(Attempt::not_started(&error)),
+            Err(error) => return Ok(AttemptReport::not_started(&error)),
         };
         let launch = Launch { program: &self.program, args: &self.args, env: &env };
-        let turn = Turn::new(self, work, self.mode(work));
+        let turn = AcpTurn::new(self, work, self.mode(work));
         let mut talk = Conversation { turn, lines: Lines::default() };
         let over = carry_out(launch, work, |spawn| process::converse(spawn, &mut talk))?;
         let over = match over {
@@ -128,7 +130,7 @@ impl Agent for Acp {
 }
 
 /// Combines the end of the turn with the end of its process.
-fn ended(over: Over, finish: Finish, work: &Work<'_>) -> Attempt {
+fn ended(over: Over, finish: Finish, work: &AttemptInput<'_>) -> AttemptReport {
     let left = format!("the agent left while {}", finish.at);
     let failure = match (&over.end, finish.failure) {
         (_, Some(failure)) => Some(failure),
@@ -146,7 +148,7 @@ fn ended(over: Over, finish: Finish, work: &Work<'_>) -> Attempt {
         let stderr = over.ended.stderr.excerpt(1024).to_string();
         let reason = [failure.as_str(), stderr.trim()].join("\n").trim_end().to_owned();
         let survivors = over.ended.survivors.clone();
-        return Attempt { survivors, ..not_begun(shown(&reason)) };
+        return AttemptReport { survivors, ..not_begun(shown(&reason)) };
     }
     let mut attempt = over.attempt(shown(&finish.words), usage);
     attempt.notes.extend(finish.notes);
@@ -169,13 +171,13 @@ fn ended(over: Over, finish: Finish, work: &Work<'_>) -> Attempt {
     attempt
 }
 
-fn not_begun(reason: String) -> Attempt {
-    Attempt { end: AttemptEnd::NotStarted { reason }, ..Attempt::not_started(&std::fmt::Error) }
+fn not_begun(reason: String) -> AttemptReport {
+    AttemptReport { end: AttemptEnd::NotStarted { reason }, ..AttemptReport::not_started(&std::fmt::Error) }
 }
 
 /// A turn, and the reader that splits the agent's output into messages.
 struct Conversation<'a> {
-    turn: Turn<'a>,
+    turn: AcpTurn<'a>,
     lines: Lines,
 }
 
@@ -204,7 +206,7 @@ impl Peer for Conversation<'_> {
 }
 
 /// Returns the rules for files that provost writes on the agent's behalf.
-fn desk<'a>(work: &Work<'a>) -> Desk<'a> {
+fn desk<'a>(work: &AttemptInput<'a>) -> AcpFiles<'a> {
     let (mut closed, mut owner): (Vec<&'a Path>, _) = (Vec::new(), None);
     match work.fence {
         Some(Behind::Bubblewrap(_, fence)) => {
@@ -212,11 +214,11 @@ fn desk<'a>(work: &Work<'a>) -> Desk<'a> {
             closed.extend(fence.veiled.iter().chain(fence.instead).map(|(place, _)| *place));
         }
         Some(Behind::Confines(confines, _)) => {
-            if let By::Uid(user) = confines.by {
+            if let Confinement::Uid(user) = confines.by {
                 owner = Some(user);
             }
         }
         None => {}
     }
-    Desk { workspace: work.workspace, closed, owner }
+    AcpFiles { workspace: work.workspace, closed, owner }
 }

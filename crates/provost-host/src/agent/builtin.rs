@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::agent::{Agent, Attempt, Launch, Work, start};
+use crate::agent::{AgentDriver, AttemptInput, AttemptReport, Launch, start};
 use crate::config::Speaks;
 use crate::{Interrupted, config};
 
@@ -14,13 +14,13 @@ use crate::{Interrupted, config};
 pub const COMMAND: &str = "builtin-agent";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Builtin {
+pub struct BuiltinDriver {
     /// The program with this subcommand.
     pub program: OsString,
-    pub orders: config::Builtin,
+    pub orders: config::BuiltinConfig,
 }
 
-impl Builtin {
+impl BuiltinDriver {
     /// Returns the command line. `topics` is the folder for the attempt's topics, if its step declares
     /// some.
     fn arguments(&self, topics: Option<&Path>) -> Vec<OsString> {
@@ -44,8 +44,8 @@ impl Builtin {
     }
 }
 
-impl Agent for Builtin {
-    fn attempt(&self, work: &Work<'_>) -> Result<Attempt, Interrupted> {
+impl AgentDriver for BuiltinDriver {
+    fn attempt(&self, work: &AttemptInput<'_>) -> Result<AttemptReport, Interrupted> {
         let args = self.arguments(work.outbox.map(|outbox| outbox.folder));
         let launch = Launch { program: &self.program, args: &args, env: &[] };
         start(launch, work.prompt.as_bytes(), Speaks::Json, work)
@@ -58,14 +58,14 @@ mod tests {
 
     #[test]
     fn orders_become_words_without_a_key() {
-        let orders = config::Builtin {
+        let orders = config::BuiltinConfig {
             model: "m".to_owned(),
             provider: Some("chat".to_owned()),
             key_command: vec!["pass".to_owned(), "-c".to_owned()],
             max_turns: Some(7),
-            ..config::Builtin::default()
+            ..config::BuiltinConfig::default()
         };
-        let builtin = Builtin { program: "provost".into(), orders };
+        let builtin = BuiltinDriver { program: "provost".into(), orders };
         let words: Vec<String> = builtin
             .arguments(Some(Path::new("/p/topics")))
             .iter()

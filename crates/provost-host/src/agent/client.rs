@@ -6,9 +6,9 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::agent::{Behind, Work};
+use crate::agent::{AttemptInput, Behind};
 use crate::config::{Client, Speaks};
-use crate::sandbox::By;
+use crate::sandbox::Confinement;
 use crate::tree::chown;
 
 mod furnish;
@@ -80,11 +80,15 @@ pub enum Unfurnished {
 }
 
 /// Writes the client's configuration into its folder and returns the folder.
-pub fn furnished<'a>(client: Client, model: Option<&str>, work: &Work<'a>) -> Result<&'a Path, Unfurnished> {
+pub fn furnished<'a>(
+    client: Client,
+    model: Option<&str>,
+    work: &AttemptInput<'a>,
+) -> Result<&'a Path, Unfurnished> {
     let home = work.home.ok_or(Unfurnished::NoHome)?;
     furnish::furnish(client, home, model, work)?;
     if let Some(Behind::Confines(confines, _)) = work.fence
-        && let By::Uid(user) = confines.by
+        && let Confinement::Uid(user) = confines.by
     {
         chown::give(home, user)?;
     }

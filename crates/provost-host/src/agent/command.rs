@@ -6,20 +6,20 @@
 use std::ffi::OsString;
 
 use crate::Interrupted;
-use crate::agent::{Agent, Attempt, Launch, Work, start};
+use crate::agent::{AgentDriver, AttemptInput, AttemptReport, Launch, start};
 use crate::config::Speaks;
 
 /// The argument that is replaced by the prompt.
 pub const PLACEHOLDER: &str = "{prompt}";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct CommandDriver {
     pub program: OsString,
     pub args: Vec<OsString>,
     pub speaks: Speaks,
 }
 
-impl Command {
+impl CommandDriver {
     /// Returns `None` for an empty command line.
     pub fn new(argv: impl IntoIterator<Item = impl Into<OsString>>) -> Option<Self> {
         let mut argv = argv.into_iter().map(Into::into);
@@ -31,11 +31,11 @@ impl Command {
     }
 }
 
-impl Agent for Command {
-    fn attempt(&self, work: &Work<'_>) -> Result<Attempt, Interrupted> {
+impl AgentDriver for CommandDriver {
+    fn attempt(&self, work: &AttemptInput<'_>) -> Result<AttemptReport, Interrupted> {
         let launch = Launch { program: &self.program, args: &self.args, env: &[] };
         // The arguments that would continue a conversation are unknown for an arbitrary program.
-        let alone = |attempt: Attempt| Attempt { session: None, ..attempt };
+        let alone = |attempt: AttemptReport| AttemptReport { session: None, ..attempt };
         if !self.args.iter().any(|arg| arg == PLACEHOLDER) {
             return start(launch, work.prompt.as_bytes(), self.speaks, work).map(alone);
         }

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 
 use super::client;
 use crate::Interrupted;
-use crate::agent::{Agent, Attempt, Launch, Work, start};
+use crate::agent::{AgentDriver, AttemptInput, AttemptReport, Launch, start};
 use crate::config::Client;
 
 /// Configuration of a headless client.
@@ -22,12 +22,12 @@ pub struct Headless {
     pub args: Vec<String>,
 }
 
-impl Agent for Headless {
-    fn attempt(&self, work: &Work<'_>) -> Result<Attempt, Interrupted> {
+impl AgentDriver for Headless {
+    fn attempt(&self, work: &AttemptInput<'_>) -> Result<AttemptReport, Interrupted> {
         let model = self.model.as_deref();
         let home = match client::furnished(self.client, model, work) {
             Ok(home) => home,
-            Err(error) => return Ok(Attempt::not_started(&error)),
+            Err(error) => return Ok(AttemptReport::not_started(&error)),
         };
         let session = work.resume.map(|resume| resume.session);
         let args = self.client.arguments(home, model, session, &self.args);

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use provost_core::model::plan::StepNumber;
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{Outbox, Work};
+use crate::agent::{AttemptInput, Outbox};
 use crate::files::safe_open;
 
 /// The hidden subcommand that runs the MCP server.
@@ -30,7 +30,7 @@ const POST_MAX: usize = 32 * 1024;
 
 /// Data for the tools of a step's agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct StepTools {
     /// The program with the subcommand.
     pub program: OsString,
     pub step: StepNumber,
@@ -65,7 +65,7 @@ pub fn lay_out(outbox: Outbox<'_>) -> io::Result<()> {
 }
 
 /// Returns the command that starts the MCP server.
-pub fn server(work: &Work<'_>) -> Option<(String, Vec<String>)> {
+pub fn server(work: &AttemptInput<'_>) -> Option<(String, Vec<String>)> {
     let outbox = work.outbox?;
     let program = outbox.item?.program.to_string_lossy().into_owned();
     Some((program, vec![COMMAND.to_owned(), outbox.folder.to_string_lossy().into_owned()]))
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn what_is_laid_out_is_served_and_what_is_said_is_taken() {
         let folder = tempfile::tempdir().expect("a folder");
-        let item = Item {
+        let item = StepTools {
             program: "provost".into(),
             step: StepNumber(2),
             plan: "# Plan".to_owned(),
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn what_was_not_said_by_a_file_counts_for_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
-        let item = Item {
+        let item = StepTools {
             program: "p".into(),
             step: StepNumber(1),
             plan: String::new(),

@@ -4,10 +4,10 @@
 
 use std::io::Read as _;
 
-use provost_core::model::event::Post;
+use provost_core::model::event::TopicPost;
 use rustix::fs::FileType;
 
-use crate::agent::{Attempt, Outbox};
+use crate::agent::{AttemptReport, Outbox};
 use crate::files::safe_open;
 
 /// Longest post, in bytes.
@@ -15,11 +15,11 @@ const POST_MAX: u64 = 32 * 1024;
 
 /// Collects the posts and adds a note for each that cannot be read. Call it when no process of the attempt
 /// is alive.
-pub fn collect(outbox: Outbox<'_>, attempt: &mut Attempt) {
+pub fn collect(outbox: Outbox<'_>, attempt: &mut AttemptReport) {
     for topic in outbox.topics {
         match post(outbox, topic) {
             Ok(None) => {}
-            Ok(Some(text)) => attempt.published.push(Post { topic: topic.clone(), text }),
+            Ok(Some(text)) => attempt.published.push(TopicPost { topic: topic.clone(), text }),
             Err(why) => attempt.notes.push(format!("not published to {topic}: {why}")),
         }
     }
@@ -50,7 +50,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::{POST_MAX, collect};
-    use crate::agent::{Attempt, Outbox};
+    use crate::agent::{AttemptReport, Outbox};
 
     #[test]
     fn what_was_posted_is_taken_and_nothing_else() {
@@ -61,7 +61,7 @@ mod tests {
         fs::write(at("long.md"), "x".repeat(POST_MAX as usize + 1)).expect("written");
         symlink("/etc/hostname", at("link.md")).expect("linked");
         let topics = ["a", "long", "link", "absent"].map(str::to_owned);
-        let mut attempt = Attempt::not_started(&std::fmt::Error);
+        let mut attempt = AttemptReport::not_started(&std::fmt::Error);
         collect(Outbox { folder: folder.path(), topics: &topics, item: None }, &mut attempt);
         let posts: Vec<_> =
             attempt.published.iter().map(|post| (post.topic.as_str(), post.text.as_str())).collect();

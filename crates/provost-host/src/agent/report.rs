@@ -27,7 +27,7 @@ const REWRITE_MAX: usize = 2000;
 impl Speaks {
     /// Returns the usage of one turn in a conversation that had used `before`. Some clients count from the
     /// start of the conversation.
-    pub fn since(self, before: &Usage, heard: &Heard) -> Usage {
+    pub fn since(self, before: &Usage, heard: &ParsedReport) -> Usage {
         let told = &heard.usage;
         let goes_on = match self {
             Speaks::Codex => true,
@@ -53,7 +53,7 @@ pub fn is_session(name: &str) -> bool {
 
 /// The parsed output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct ParsedReport {
     /// The last message, if the format has a field for it.
     pub report: Option<String>,
     pub usage: Usage,
@@ -77,7 +77,7 @@ pub struct Reader {
     last: Vec<u8>,
     /// The current line is longer than `LINE_MAX`.
     overlong: bool,
-    heard: Heard,
+    heard: ParsedReport,
     words: String,
     calls: Calls,
 }
@@ -103,7 +103,7 @@ impl Reader {
             line: Vec::new(),
             last: Vec::new(),
             overlong: false,
-            heard: Heard::default(),
+            heard: ParsedReport::default(),
             words: String::new(),
             calls: Calls::default(),
         }
@@ -147,7 +147,7 @@ impl Reader {
     }
 
     /// Ends the parsing. `by_itself`: provost did not kill the client.
-    pub fn finish(mut self, by_itself: bool) -> Heard {
+    pub fn finish(mut self, by_itself: bool) -> ParsedReport {
         if !self.line.is_empty() || self.overlong {
             self.end_of_line();
         }
@@ -302,12 +302,12 @@ pub(super) fn believable(usage: Usage) -> Usage {
 }
 
 /// Parses `{"report": "…", "usage": {…}, "error": "…"}`; each part is optional.
-fn own(value: Value) -> Option<Heard> {
+fn own(value: Value) -> Option<ParsedReport> {
     let parts = ["report", "usage", "error"];
     if !parts.iter().any(|part| value.get(part).is_some()) {
         return None;
     }
-    Some(Heard {
+    Some(ParsedReport {
         report: string(&value["report"]),
         // A usage that cannot be parsed as a whole is unknown.
         usage: serde_json::from_value(value["usage"].clone()).unwrap_or_default(),

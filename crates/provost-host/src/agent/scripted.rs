@@ -17,19 +17,19 @@ use rustix::process::{Signal, getpid, kill_process};
 use serde::Deserialize;
 
 use crate::Interrupted;
-use crate::agent::{Agent, Attempt, Launch, Work, start};
+use crate::agent::{AgentDriver, AttemptInput, AttemptReport, Launch, start};
 use crate::config::Speaks;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scripted {
+pub struct ScriptedDriver {
     /// The program that performs the script, with its first arguments.
     pub launcher: Vec<OsString>,
     /// An absolute path, because the agent runs in the workspace.
     pub script: PathBuf,
 }
 
-impl Agent for Scripted {
-    fn attempt(&self, work: &Work<'_>) -> Result<Attempt, Interrupted> {
+impl AgentDriver for ScriptedDriver {
+    fn attempt(&self, work: &AttemptInput<'_>) -> Result<AttemptReport, Interrupted> {
         let mut args: Vec<OsString> = self.launcher.iter().skip(1).cloned().collect();
         args.push(self.script.clone().into());
         args.push(work.step.to_string().into());

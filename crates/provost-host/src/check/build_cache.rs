@@ -38,7 +38,9 @@ use crate::check::judge;
 use crate::check::provision::View;
 use crate::files::folder;
 use crate::process::{How, Spawn};
-use crate::sandbox::{CACHES, CheckFence, CheckTree, Kept, Network, Offer, Processes, UPPER, What, Writes};
+use crate::sandbox::{
+    CACHES, CheckFence, CheckMount, CheckTree, MountWrites, Network, Processes, SandboxFeatures, UPPER, What,
+};
 use crate::{process, sandbox};
 
 /// Largest layer that is kept, in bytes; without the layer, the next check builds again.
@@ -55,18 +57,18 @@ const UNUSED_MAX: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// The origin of a tree's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum CodeOrigin {
     /// A person approved every file of the tree.
     Approved,
     /// Steps that passed have changed the tree.
     Passed,
 }
 
-impl Origin {
+impl CodeOrigin {
     fn word(self) -> &'static str {
         match self {
-            Origin::Approved => "approved",
-            Origin::Passed => "passed",
+            CodeOrigin::Approved => "approved",
+            CodeOrigin::Passed => "passed",
         }
     }
 }
@@ -159,10 +161,14 @@ impl Drop for Loan {
 }
 
 impl Loan {
-    pub fn kept(&self) -> impl Iterator<Item = Kept<'_>> {
-        self.lent.iter().map(|lent| Kept {
+    pub fn kept(&self) -> impl Iterator<Item = CheckMount<'_>> {
+        self.lent.iter().map(|lent| CheckMount {
             at: &lent.at,
-            what: What::Layered { lowers: &lent.lowers, folder: &lent.folder, writes: Writes::Remembered },
+            what: What::Layered {
+                lowers: &lent.lowers,
+                folder: &lent.folder,
+                writes: MountWrites::Remembered,
+            },
         })
     }
 
@@ -189,7 +195,7 @@ impl Builds {
 
     /// Returns whether overlay layers work on this file system. Some cannot store them, such as the file
     /// system of a container. Runs a trivial check once per boot to find out.
-    pub fn work(&self, offer: &Offer, scratch: &Path) -> bool {
+    pub fn work(&self, offer: &SandboxFeatures, scratch: &Path) -> bool {
         let note = self.place.join("tried");
         if let Some((boot, worked)) =
             fs::read_to_string(&note).ok().as_deref().and_then(|it| it.split_once(' '))
@@ -202,11 +208,11 @@ impl Builds {
         works
     }
 
-    fn is_worth_trying(&self, offer: &Offer, scratch: &Path) -> io::Result<bool> {
+    fn is_worth_trying(&self, offer: &SandboxFeatures, scratch: &Path) -> io::Result<bool> {
         let room = tempfile::tempdir_in(self.place.join("running"))?;
         let [base, layer, folder] = ["base", "layer", "folder"].map(|name| room.path().join(name));
         [&base, &layer, &folder].into_iter().try_for_each(fs::create_dir)?;
-        let what = What::Layered { lowers: &[], folder: &folder, writes: Writes::Remembered };
+        let what = What::Layered { lowers: &[], folder: &folder, writes: MountWrites::Remembered };
         let fence = CheckFence {
             tree: CheckTree::Overlay { lower: &base, over: None, layer: &layer, deleted: &[] },
             at: Path::new("/mnt/tree"),
@@ -214,7 +220,7 @@ impl Builds {
             network: Network::Off,
             processes: Processes::Traceable,
             toolchains: &[],
-            keep: &[Kept { at: Path::new("kept"), what }],
+            keep: &[CheckMount { at: Path::new("kept"), what }],
             hidden: &[],
             scratch,
         };
@@ -229,7 +235,7 @@ impl Builds {
             stdin: b"",
             deadline: Duration::from_secs(10),
             grace: Duration::ZERO,
-            keep: process::Keep { head: 1024, tail: 0 },
+            keep: process::KeptBytes { head: 1024, tail: 0 },
             tag: &format!("builds/{}", std::process::id()),
             stop: None,
             tee: None,
@@ -247,10 +253,10 @@ impl Builds {
     }
 
     /// Prepares the caches for a check that begins from tree `base`.
-    pub fn lend(&self, view: &View<'_>, base: &str, origin: Origin) -> io::Result<Loan> {
-        let entry = self.entry(base, Origin::Approved).or_else(|| match origin {
-            Origin::Approved => self.older_than(view.base),
-            Origin::Passed => self.entry(base, Origin::Passed),
+    pub fn lend(&self, view: &View<'_>, base: &str, origin: CodeOrigin) -> io::Result<Loan> {
+        let entry = self.entry(base, CodeOrigin::Approved).or_else(|| match origin {
+            CodeOrigin::Approved => self.older_than(view.base),
+            CodeOrigin::Passed => self.entry(base, CodeOrigin::Passed),
         });
         let mut layers = entry.map(|entry| entry.layers).unwrap_or_default();
         let room = tempfile::tempdir_in(self.place.join("running"))?;
@@ -266,7 +272,7 @@ impl Builds {
     }
 
     /// Keeps the layers of a check for the tree that it ran on. An existing cache stays.
-    pub fn keep(&self, loan: &Loan, tree: &str, origin: Origin) -> io::Result<()> {
+    pub fn keep(&self, loan: &Loan, tree: &str, origin: CodeOrigin) -> io::Result<()> {
         if self.entry(tree, origin).is_some() {
             return Ok(());
         }
@@ -295,11 +301,11 @@ impl Builds {
         Ok(())
     }
 
-    fn path(&self, tree: &str, origin: Origin) -> PathBuf {
+    fn path(&self, tree: &str, origin: CodeOrigin) -> PathBuf {
         self.place.join("trees").join(format!("{tree}.{}", origin.word()))
     }
 
-    fn entry(&self, tree: &str, origin: Origin) -> Option<Entry> {
+    fn entry(&self, tree: &str, origin: CodeOrigin) -> Option<Entry> {
         let path = self.path(tree, origin);
         let entry = read(&path)?;
         if let Ok(file) = File::options().write(true).open(&path) {
@@ -312,7 +318,7 @@ impl Builds {
     fn older_than(&self, base: &Path) -> Option<Entry> {
         let paths = fs::read_dir(self.place.join("trees")).ok()?.flatten().map(|entry| entry.path());
         let mut entries: Vec<Entry> = paths
-            .filter(|path| path.extension().is_some_and(|word| word == Origin::Approved.word()))
+            .filter(|path| path.extension().is_some_and(|word| word == CodeOrigin::Approved.word()))
             .filter_map(|path| read(&path))
             .filter(|entry| entry.layers.values().all(|layers| layers.len() <= LAYERS_TAKEN_OVER))
             .collect();

@@ -12,17 +12,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use provost_core::language::runner::report::Report;
+use provost_core::language::runner::report::RunnerReport;
 use provost_core::language::{inconclusive_failure, runner};
 use provost_core::model::plan::{Expectation, Shell, Stream};
-use provost_core::model::verdict::{Isolation, Outcome, Verdict};
+use provost_core::model::verdict::{CheckOutcome, Isolation, Verdict};
 use provost_core::rules::recover::environment;
 use regex::bytes::{Regex, RegexBuilder};
 use rustix::process::Signal;
 
 use self::reporter::Reporter;
-use crate::process::{Bounds, Ended, How, Keep, NotStarted, Output, Spawn};
-use crate::sandbox::{By, CheckFence, Confines, Offer, Processes, Unavailable};
+use crate::process::{Bounds, How, KeptBytes, NotStarted, Output, ProcessEnd, Spawn};
+use crate::sandbox::{CheckFence, Confinement, Confines, Processes, SandboxFeatures, Unavailable};
 use crate::{Interrupted, process, sandbox};
 
 mod missing;
@@ -36,7 +36,7 @@ pub use surroundings::{bash, kept_in_workspace, programs, toolchains};
 pub use temp_folders::{leave, private_folder};
 
 /// The part of an output in which expectations are searched; a text in the cut middle is not found.
-const KEEP: Keep = Keep { head: 1024 * 1024, tail: 1024 * 1024 };
+const KEEP: KeptBytes = KeptBytes { head: 1024 * 1024, tail: 1024 * 1024 };
 /// Time between the request to end and the kill of a check's processes.
 const GRACE: Duration = Duration::from_millis(500);
 /// Longest output that is kept whole, in bytes; a longer one loses its middle.
@@ -46,7 +46,7 @@ const EXCERPT_OF_SUCCESS: usize = 1024;
 
 /// The tree that a check runs on, and its sandbox.
 #[derive(Clone, Copy)]
-pub enum Ground<'a> {
+pub enum CheckRoot<'a> {
     /// The workspace itself, as the agent left it.
     Workspace,
     /// provost's own tree, without a sandbox.
@@ -54,29 +54,29 @@ pub enum Ground<'a> {
     /// provost's own tree, in a sandbox without namespaces.
     Confined { folder: &'a Path, confines: &'a Confines<'a> },
     /// provost's own tree, in bubblewrap.
-    Fenced { offer: &'a Offer, fence: CheckFence<'a> },
+    Fenced { offer: &'a SandboxFeatures, fence: CheckFence<'a> },
 }
 
-impl Ground<'_> {
+impl CheckRoot<'_> {
     /// Returns whether a verdict may claim this isolation level.
     fn is_worth(&self, isolation: Isolation) -> bool {
         match self {
-            Ground::Workspace => matches!(isolation, Isolation::InPlace | Isolation::None),
-            Ground::Folder(_) => isolation == Isolation::GuardClean,
-            Ground::Confined { confines, .. } => match confines.by {
-                By::Landlock(_) => isolation == Isolation::Landlock,
-                By::Uid(_) => isolation == Isolation::Uid,
+            CheckRoot::Workspace => matches!(isolation, Isolation::InPlace | Isolation::None),
+            CheckRoot::Folder(_) => isolation == Isolation::GuardClean,
+            CheckRoot::Confined { confines, .. } => match confines.by {
+                Confinement::Landlock(_) => isolation == Isolation::Landlock,
+                Confinement::Uid(_) => isolation == Isolation::Uid,
             },
-            Ground::Fenced { .. } => isolation == Isolation::Clean,
+            CheckRoot::Fenced { .. } => isolation == Isolation::Clean,
         }
     }
 }
 
 /// A check request: where and how a contract is judged.
-pub struct Court<'a> {
+pub struct CheckRequest<'a> {
     /// The agent's workspace; nothing in it may be on the check's `PATH`.
     pub workspace: &'a Path,
-    pub ground: Ground<'a>,
+    pub ground: CheckRoot<'a>,
     pub timeout: Duration,
     pub tag: &'a str,
     pub stop: Option<&'a AtomicBool>,
@@ -88,19 +88,19 @@ pub struct Court<'a> {
     pub bounds: Option<Bounds>,
 }
 
-impl Court<'_> {
+impl CheckRequest<'_> {
     /// Returns the path of the tree, as the check sees it.
     fn root(&self) -> &Path {
         match self.ground {
-            Ground::Workspace => self.workspace,
-            Ground::Folder(folder) | Ground::Confined { folder, .. } => folder,
-            Ground::Fenced { fence, .. } => fence.at,
+            CheckRoot::Workspace => self.workspace,
+            CheckRoot::Folder(folder) | CheckRoot::Confined { folder, .. } => folder,
+            CheckRoot::Fenced { fence, .. } => fence.at,
         }
     }
 }
 
 /// Runs the contract once.
-pub fn contract(shell: &Shell, court: &Court<'_>) -> Result<Verdict, Interrupted> {
+pub fn contract(shell: &Shell, court: &CheckRequest<'_>) -> Result<Verdict, Interrupted> {
     observed(shell, court, None).map(|(verdict, _)| verdict)
 }
 
@@ -108,10 +108,10 @@ pub fn contract(shell: &Shell, court: &Court<'_>) -> Result<Verdict, Interrupted
 /// variables.
 pub fn observed(
     shell: &Shell,
-    court: &Court<'_>,
+    court: &CheckRequest<'_>,
     reporter: Option<&Reporter>,
-) -> Result<(Verdict, Report), Interrupted> {
-    let not_run = |court, reason| (not_run(court, reason), Report::default());
+) -> Result<(Verdict, RunnerReport), Interrupted> {
+    let not_run = |court, reason| (not_run(court, reason), RunnerReport::default());
     if !court.ground.is_worth(court.isolation) {
         return Ok(not_run(court, format!("isolation level {} needs another ground", court.isolation)));
     }
@@ -127,7 +127,7 @@ pub fn observed(
         Err(error) => return Ok(not_run(court, format!("no temporary folder could be made: {error}"))),
     };
     match run(shell, court, &surroundings) {
-        Ok(Ended { how: How::Stopped, .. }) => Err(Interrupted),
+        Ok(ProcessEnd { how: How::Stopped, .. }) => Err(Interrupted),
         Ok(ended) => {
             let report = reporter.map(|reporter| reporter.finish(court.root())).unwrap_or_default();
             let tests = tests(shell, &report, &ended);
@@ -146,12 +146,16 @@ enum NotJudged {
     Fence(Unavailable),
 }
 
-fn run(shell: &Shell, court: &Court<'_>, surroundings: &Surroundings) -> Result<Ended, NotJudged> {
+fn run(
+    shell: &Shell,
+    court: &CheckRequest<'_>,
+    surroundings: &Surroundings,
+) -> Result<ProcessEnd, NotJudged> {
     let args = ["--noprofile", "--norc", "-c", &shell.command].map(OsString::from);
     let bounds = match court.ground {
-        Ground::Workspace | Ground::Folder(_) | Ground::Confined { .. } => court.bounds,
+        CheckRoot::Workspace | CheckRoot::Folder(_) | CheckRoot::Confined { .. } => court.bounds,
         // The sandbox limits what it may write.
-        Ground::Fenced { .. } => court.bounds.map(|bounds| Bounds { disk: u64::MAX, ..bounds }),
+        CheckRoot::Fenced { .. } => court.bounds.map(|bounds| Bounds { disk: u64::MAX, ..bounds }),
     };
     let spawn = |program: &OsStr, args: &[OsString], cwd: &Path, env: &[(OsString, OsString)]| {
         process::run(Spawn {
@@ -172,15 +176,15 @@ fn run(shell: &Shell, court: &Court<'_>, surroundings: &Surroundings) -> Result<
     };
     let environment = surroundings.environment();
     match court.ground {
-        Ground::Workspace => spawn(bash(), &args, court.workspace, environment),
-        Ground::Folder(folder) => spawn(bash(), &args, folder, environment),
-        Ground::Confined { folder, confines } => {
+        CheckRoot::Workspace => spawn(bash(), &args, court.workspace, environment),
+        CheckRoot::Folder(folder) => spawn(bash(), &args, folder, environment),
+        CheckRoot::Confined { folder, confines } => {
             let wrapped = sandbox::confine(confines, bash(), &args).map_err(NotJudged::Fence)?;
             let mut ended = spawn(&wrapped.program, &wrapped.args, folder, environment)?;
             ended.how = wrapped.how(&ended).map_err(NotJudged::Fence)?;
             Ok(ended)
         }
-        Ground::Fenced { offer, fence } => {
+        CheckRoot::Fenced { offer, fence } => {
             let toolchains = toolchains(court.workspace);
             let toolchains: Vec<&Path> =
                 toolchains.iter().map(PathBuf::as_path).filter(|folder| fence.may_show(folder)).collect();
@@ -195,38 +199,38 @@ fn run(shell: &Shell, court: &Court<'_>, surroundings: &Surroundings) -> Result<
     }
 }
 
-fn judged(shell: &Shell, court: &Court<'_>, expected: &[Expected<'_>], ended: &Ended) -> Verdict {
+fn judged(shell: &Shell, court: &CheckRequest<'_>, expected: &[Expected<'_>], ended: &ProcessEnd) -> Verdict {
     let mut unmet = Vec::new();
     let outcome = match ended.how {
-        How::TimedOut | How::Stopped => Outcome::TimedOut { after_ms: milliseconds(court.timeout) },
+        How::TimedOut | How::Stopped => CheckOutcome::TimedOut { after_ms: milliseconds(court.timeout) },
         // A crash signal is caused by the program and says something about the work; another process sent
         // any other signal.
         How::Signalled(signal) if crash_signal(signal).is_some() => {
             let exit_code = 128 + signal;
             unmet.extend(unmet_by(expected, exit_code, ended));
-            Outcome::Broke { exit_code }
+            CheckOutcome::Broke { exit_code }
         }
-        How::Signalled(signal) => Outcome::Killed { signal },
+        How::Signalled(signal) => CheckOutcome::Killed { signal },
         // provost killed it because a program under test used too much; that says something about the work
         // too.
         How::OverBounds(exceeded) => {
             unmet.push(format!("the check stays within its bounds: {exceeded}"));
-            Outcome::Broke { exit_code: 128 + Signal::KILL.as_raw() }
+            CheckOutcome::Broke { exit_code: 128 + Signal::KILL.as_raw() }
         }
         How::Exited(exit_code) => {
             unmet.extend(unmet_by(expected, exit_code, ended));
             if exit_code != 0 && !unmet.is_empty() && has_tried_to_trace(court, ended) {
                 unmet.push(NO_TRACING.to_owned());
             }
-            if !unmet.is_empty() && !matches!(court.ground, Ground::Workspace) && reads_history(shell) {
+            if !unmet.is_empty() && !matches!(court.ground, CheckRoot::Workspace) && reads_history(shell) {
                 unmet.push(NO_HISTORY.to_owned());
             }
             let left = ended.survivors.iter();
             unmet.extend(left.map(|survivor| format!("nothing outlives the check: {survivor} still runs")));
-            if unmet.is_empty() { Outcome::Held } else { Outcome::Broke { exit_code } }
+            if unmet.is_empty() { CheckOutcome::Held } else { CheckOutcome::Broke { exit_code } }
         }
     };
-    let limit = if outcome == Outcome::Held { EXCERPT_OF_SUCCESS } else { EXCERPT_OF_FAILURE };
+    let limit = if outcome == CheckOutcome::Held { EXCERPT_OF_SUCCESS } else { EXCERPT_OF_FAILURE };
     Verdict {
         outcome,
         duration_ms: milliseconds(ended.duration),
@@ -234,7 +238,7 @@ fn judged(shell: &Shell, court: &Court<'_>, expected: &[Expected<'_>], ended: &E
         stdout: ended.stdout.excerpt(limit),
         stderr: ended.stderr.excerpt(limit),
         environment: Some(Box::new(surroundings::environment(court.workspace))),
-        ..Verdict::bare(court.isolation, Outcome::Held)
+        ..Verdict::bare(court.isolation, CheckOutcome::Held)
     }
 }
 
@@ -264,9 +268,9 @@ const TRACERS: [&str; 6] = [
     "PTRACE_ATTACH",
 ];
 
-fn has_tried_to_trace(court: &Court<'_>, ended: &Ended) -> bool {
-    let is_denied = matches!(court.ground, Ground::Fenced { fence, .. } if fence.processes != Processes::Traceable)
-        || matches!(court.ground, Ground::Confined { .. });
+fn has_tried_to_trace(court: &CheckRequest<'_>, ended: &ProcessEnd) -> bool {
+    let is_denied = matches!(court.ground, CheckRoot::Fenced { fence, .. } if fence.processes != Processes::Traceable)
+        || matches!(court.ground, CheckRoot::Confined { .. });
     let texts = [&ended.stderr.head, &ended.stderr.tail, &ended.stdout.head, &ended.stdout.tail];
     is_denied
         && texts.iter().any(|text| {
@@ -276,20 +280,20 @@ fn has_tried_to_trace(court: &Court<'_>, ended: &Ended) -> bool {
 }
 
 /// Replaces the verdict by "not run" if a tool that the check needs is missing.
-fn verifiable(shell: &Shell, ended: &Ended, verdict: Verdict) -> Verdict {
+fn verifiable(shell: &Shell, ended: &ProcessEnd, verdict: Verdict) -> Verdict {
     let end = match ended.how {
-        How::Signalled(signal) => missing::End::Signalled(signal),
+        How::Signalled(signal) => missing::CheckEnd::Signalled(signal),
         // In a sandbox a signal appears as its exit code.
         How::Exited(code) if sandbox::signal_behind(code) == Some(missing::ENDED_BY.as_raw()) => {
-            missing::End::Signalled(missing::ENDED_BY.as_raw())
+            missing::CheckEnd::Signalled(missing::ENDED_BY.as_raw())
         }
-        How::Exited(_) if verdict.held() => missing::End::Held,
+        How::Exited(_) if verdict.held() => missing::CheckEnd::Held,
         How::Exited(_) => return blames_the_machine(shell, ended, verdict),
         How::TimedOut | How::Stopped | How::OverBounds(_) => return verdict,
     };
     let (stdout, stderr) = (text(&ended.stdout), text(&ended.stderr));
     if let Some(missing) = missing::found(shell, end, &[&stderr, &stdout]) {
-        let outcome = Outcome::NotRun { reason: missing.reason() };
+        let outcome = CheckOutcome::NotRun { reason: missing.reason() };
         return Verdict { outcome, unmet: Vec::new(), ..verdict };
     }
     shows_its_failure(shell, verdict, &[&stderr, &stdout])
@@ -297,13 +301,13 @@ fn verifiable(shell: &Shell, ended: &Ended, verdict: Verdict) -> Verdict {
 
 /// Turns a broken check into "not run" if a program that its text calls is reported as missing and is
 /// missing.
-fn blames_the_machine(shell: &Shell, ended: &Ended, mut verdict: Verdict) -> Verdict {
+fn blames_the_machine(shell: &Shell, ended: &ProcessEnd, mut verdict: Verdict) -> Verdict {
     let said = format!("{}\n{}", text(&ended.stderr), text(&ended.stdout));
     let folders = verdict.environment.iter().flat_map(|environment| &environment.path);
     let folders: Vec<PathBuf> = folders.map(PathBuf::from).collect();
     let is_there = |name: &String| folders.iter().any(|folder| folder.join(name).is_file());
     if let Some(name) = environment::missing_program(&shell.command, &said).filter(|name| !is_there(name)) {
-        verdict.outcome = Outcome::NotRun { reason: missing::Missing::Command(name).reason() };
+        verdict.outcome = CheckOutcome::NotRun { reason: missing::MissingTool::Command(name).reason() };
     }
     verdict
 }
@@ -324,7 +328,7 @@ fn shows_its_failure(shell: &Shell, mut verdict: Verdict, outputs: &[&str]) -> V
     });
     if let Some(unmet) = unmet {
         verdict.unmet.push(unmet);
-        verdict.outcome = Outcome::Broke { exit_code: 0 };
+        verdict.outcome = CheckOutcome::Broke { exit_code: 0 };
     }
     verdict
 }
@@ -335,7 +339,7 @@ fn text(output: &Output) -> String {
 
 /// Returns the number of tests that ran, by the runner's output. A cut output does not count: it may lack
 /// the summary lines of some test binaries.
-fn tests(shell: &Shell, report: &Report, ended: &Ended) -> Option<u32> {
+fn tests(shell: &Shell, report: &RunnerReport, ended: &ProcessEnd) -> Option<u32> {
     if !ended.stdout.is_whole() || !ended.stderr.is_whole() {
         return report.tests();
     }
@@ -372,7 +376,7 @@ fn crash_behind(exit_code: i32) -> Option<String> {
     Some(format!("no program of the check crashes: exit code {exit_code} is signal {signal} ({name})"))
 }
 
-fn unmet_by(expected: &[Expected<'_>], exit_code: i32, ended: &Ended) -> Vec<String> {
+fn unmet_by(expected: &[Expected<'_>], exit_code: i32, ended: &ProcessEnd) -> Vec<String> {
     let of_exit = |expected: &Expected<'_>| {
         matches!(expected.written, Expectation::ExitIs(_) | Expectation::ExitIsNot(_))
     };
@@ -409,7 +413,7 @@ impl<'a> Expected<'a> {
         Ok(Self { written, pattern })
     }
 
-    fn is_met(&self, exit_code: i32, ended: &Ended) -> bool {
+    fn is_met(&self, exit_code: i32, ended: &ProcessEnd) -> bool {
         let output = |stream| match stream {
             Stream::Stdout => &ended.stdout,
             Stream::Stderr => &ended.stderr,
@@ -435,7 +439,7 @@ fn is_found(pattern: &Regex, output: &Output) -> bool {
     pattern.is_match(&output.head) || pattern.is_match(&output.tail)
 }
 
-fn not_run(court: &Court<'_>, reason: String) -> Verdict {
+fn not_run(court: &CheckRequest<'_>, reason: String) -> Verdict {
     Verdict::not_run(court.isolation, reason)
 }
 

@@ -16,12 +16,12 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::Path;
 
 use provost_core::language::runner::plant::{self, Plant};
-use provost_core::language::runner::report::Report;
+use provost_core::language::runner::report::RunnerReport;
 use provost_core::language::runner::{self, Runner, Selection, Started};
 use provost_core::language::test_files;
 use provost_core::model::plan::Shell;
 use provost_core::model::quote;
-use provost_core::model::verdict::{Isolation, Outcome, Teeth, TestsChanged, Verdict};
+use provost_core::model::verdict::{CheckOutcome, Isolation, Teeth, TestsChanged, Verdict};
 
 use crate::Interrupted;
 use crate::check::judge::OUTPUT_MAX;
@@ -50,7 +50,7 @@ const NO_RUNNER: &str = "no test runner was seen, so there was nothing to plant 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Doubts {
     /// Its result before the work, if that is known.
-    pub before: Option<Before>,
+    pub before: Option<BaseResult>,
     /// The step's purpose is to write tests; a person approved that its check depends on them.
     pub writes_tests: bool,
     /// Find out whether the check notices a failing test.
@@ -59,7 +59,7 @@ pub struct Doubts {
 
 /// A contract's result on the base.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Before {
+pub struct BaseResult {
     pub held: bool,
     pub tests: Option<u32>,
     /// The test runners that reported themselves.
@@ -69,14 +69,14 @@ pub struct Before {
 /// One run of a check, and what its reporters saw.
 pub struct Observed {
     pub verdict: Verdict,
-    pub report: Report,
+    pub report: RunnerReport,
 }
 
 /// Turns a check that held into a failed one if it ran no tests, fewer than before the work, or without a
 /// test runner that ran before.
 pub fn counted(doubts: &Doubts, mut observed: Observed) -> Observed {
     if let Some(why) = why_not(doubts, &observed).filter(|_| observed.verdict.held()) {
-        observed.verdict.outcome = Outcome::Broke { exit_code: 0 };
+        observed.verdict.outcome = CheckOutcome::Broke { exit_code: 0 };
         observed.verdict.unmet.push(why);
     }
     observed
@@ -104,7 +104,7 @@ fn is_uncounted(observed: &Observed) -> bool {
 }
 
 /// A check that held, with the tree on which it held.
-pub struct Bench<'a> {
+pub struct ControlRequest<'a> {
     pub level: Isolation,
     pub shell: &'a Shell,
     pub doubts: &'a Doubts,
@@ -126,7 +126,7 @@ enum Bite {
     Unreached,
 }
 
-impl Bench<'_> {
+impl ControlRequest<'_> {
     pub fn doubt(&self, observed: Observed) -> Result<Verdict, Interrupted> {
         let Observed { verdict, report } = &observed;
         let mut verdict = Verdict { tests_changed: self.tests_changed().map(Box::new), ..verdict.clone() };
@@ -144,7 +144,7 @@ impl Bench<'_> {
         }
         let teeth = self.teeth(report)?;
         if let Some(teeth) = teeth.as_ref().filter(|teeth| teeth.planted.is_some() && !teeth.bit) {
-            let outcome = Outcome::Vacuous { reason: teeth.to_string() };
+            let outcome = CheckOutcome::Vacuous { reason: teeth.to_string() };
             return Ok(Verdict { outcome, teeth: Some(Box::new(teeth.clone())), ..verdict });
         }
         verdict.uncontrolled = match &teeth {
@@ -181,7 +181,7 @@ impl Bench<'_> {
 
     /// Checks whether the contract holds with only those files changed that it depends on; then the verdict
     /// is vacuous.
-    fn bought(&self) -> Result<Option<Outcome>, Interrupted> {
+    fn bought(&self) -> Result<Option<CheckOutcome>, Interrupted> {
         let was_red = self.doubts.before.as_ref().is_some_and(|before| !before.held);
         // If the plan names only configuration files, they are the work.
         if !was_red || self.doubts.writes_tests || self.touches.are_configuration() {
@@ -201,21 +201,21 @@ impl Bench<'_> {
                 Err(reason) => Verdict::not_run(self.level, reason),
             };
             match alone.outcome {
-                Outcome::Held => {}
-                Outcome::NotRun { reason } => {
+                CheckOutcome::Held => {}
+                CheckOutcome::NotRun { reason } => {
                     let reason = format!("with only its tests and configuration changed: {reason}");
-                    return Ok(Some(Outcome::NotRun { reason }));
+                    return Ok(Some(CheckOutcome::NotRun { reason }));
                 }
                 _ => return Ok(None),
             }
         }
         let reason = format!("it holds with only {} changed", listed(&rests_on));
-        Ok(Some(Outcome::Vacuous { reason }))
+        Ok(Some(CheckOutcome::Vacuous { reason }))
     }
 
     /// Makes the tests of every test runner fail; the first that goes unnoticed decides. Returns `None` if
     /// there is no runner.
-    fn teeth(&self, report: &Report) -> Result<Option<Teeth>, Interrupted> {
+    fn teeth(&self, report: &RunnerReport) -> Result<Option<Teeth>, Interrupted> {
         let mut found = None;
         if !report.sessions.is_empty() {
             let teeth = self.change_tests(report)?;
@@ -253,7 +253,7 @@ impl Bench<'_> {
 
     /// Returns the test runners for which a failing test is planted: those that were seen, and those that
     /// the contract names but that were not seen.
-    fn runners(&self, report: &Report) -> Vec<Started> {
+    fn runners(&self, report: &RunnerReport) -> Vec<Started> {
         let named = runner::started(&self.shell.command);
         let named: Vec<Started> = named.iter().flat_map(|started| self.resolved(started)).collect();
         let mut all: Vec<Started> = Vec::new();
@@ -282,7 +282,7 @@ impl Bench<'_> {
         if matches!(started.runner, Runner::Node | Runner::NodeFile) && !started.negated {
             let word = started.runner.word();
             let with = (self.run)(self.layer, Control::Fail)?;
-            let is_run = !matches!(with.verdict.outcome, Outcome::NotRun { .. });
+            let is_run = !matches!(with.verdict.outcome, CheckOutcome::NotRun { .. });
             let bit = !with.verdict.held();
             // A test file may end its own process for good reasons; then a test is planted in it.
             if is_run && (bit || started.runner == Runner::Node && !self.holds_with_failing_tests_before()?) {
@@ -308,7 +308,7 @@ impl Bench<'_> {
 
     /// Makes every test of the reported sessions fail. If some failed already, or the contract is meant to
     /// fail, every test is first made to pass.
-    fn change_tests(&self, report: &Report) -> Result<Teeth, Interrupted> {
+    fn change_tests(&self, report: &RunnerReport) -> Result<Teeth, Interrupted> {
         let mut words: Vec<&str> = report.sessions.iter().map(|session| session.runner.word()).collect();
         words.sort_unstable();
         words.dedup();
@@ -327,13 +327,13 @@ impl Bench<'_> {
             let unmoved = with.report.sessions.iter().find_map(|session| session.unmoved.first());
             let made = if *control == Control::Fail { "fail" } else { "pass" };
             match (&with.verdict.outcome, unmoved) {
-                (Outcome::NotRun { reason }, _) => return Ok(unplanted(reason)),
+                (CheckOutcome::NotRun { reason }, _) => return Ok(unplanted(reason)),
                 (_, Some(name)) => {
                     let name = quote::one_line(name);
                     let note = format!("{name} was made to fail and was reported as passed");
                     return Ok(teeth(false, note));
                 }
-                (Outcome::Held, None) => {}
+                (CheckOutcome::Held, None) => {}
                 _ => return Ok(teeth(true, format!("all tests of {word} were made to {made}"))),
             }
         }
@@ -396,8 +396,8 @@ impl Bench<'_> {
             Err(why) => return Ok(Err(why)),
         };
         match with.outcome {
-            Outcome::Held => {}
-            Outcome::NotRun { reason } => return Ok(Err(reason)),
+            CheckOutcome::Held => {}
+            CheckOutcome::NotRun { reason } => return Ok(Err(reason)),
             _ => return Ok(Ok(Bite::Red)),
         }
         // Either the work hides the test or the runner does not search there; a run on the base tells
@@ -583,7 +583,7 @@ enum Side {
 
 /// Returns whether the test planted on the base had no effect there; then the place says nothing about the
 /// work. In doubt the answer is `false`, which counts against the pass.
-fn is_unreached(before: &Before, there: &Verdict, may_stop: bool) -> bool {
+fn is_unreached(before: &BaseResult, there: &Verdict, may_stop: bool) -> bool {
     match (before.held, before.tests, there.tests) {
         (true, _, _) => there.held(),
         (false, Some(then), Some(now)) => then > 0 && now == then && !may_stop,

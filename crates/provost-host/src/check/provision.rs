@@ -30,14 +30,14 @@ use provost_core::model::hash::Hash;
 use crate::check::judge;
 use crate::config;
 use crate::files::folder;
-use crate::sandbox::{CACHES, Network, Offer, Unavailable, Wrapped};
+use crate::sandbox::{CACHES, Network, SandboxFeatures, Unavailable, Wrapped};
 use crate::tree::Assembled;
 
 mod carry_out;
 mod crates;
 mod known;
 
-use known::Kind;
+use known::PackageManager;
 
 /// Largest lock file that is read, in bytes.
 const LOCK_MAX: u64 = 64 << 20;
@@ -60,7 +60,7 @@ struct Supply {
     /// Variables for checks without a network.
     offline: &'static [(&'static str, &'static str)],
     /// `None` if the configuration has its own command.
-    kind: Option<Kind>,
+    kind: Option<PackageManager>,
 }
 
 /// All supplies of one workspace.
@@ -84,15 +84,15 @@ pub struct View<'a> {
 
 /// The environment in which commands are run.
 #[derive(Clone, Copy)]
-pub struct Means<'a> {
-    pub ground: Ground<'a>,
+pub struct InstallEnvironment<'a> {
+    pub ground: InstallSandbox<'a>,
     pub stop: Option<&'a AtomicBool>,
 }
 
 #[derive(Clone, Copy)]
-pub enum Ground<'a> {
+pub enum InstallSandbox<'a> {
     /// In bubblewrap; `state` is hidden, `scratch` is for the sandbox's own files.
-    Fenced { offer: &'a Offer, state: &'a Path, scratch: &'a Path },
+    Fenced { offer: &'a SandboxFeatures, state: &'a Path, scratch: &'a Path },
     /// In a folder; the function writes the tree when a command needs it.
     Folder(&'a dyn Fn() -> Result<Assembled, String>),
     /// In a folder, in a sandbox without namespaces.
@@ -104,7 +104,7 @@ pub type Around<'a> = dyn Fn(&[&Path], Network, &OsStr, &[OsString]) -> Result<W
 
 /// An installed supply.
 #[derive(Debug)]
-pub struct Ready {
+pub struct InstalledSupply {
     /// The installed files, in the state folder; read-only.
     pub folder: PathBuf,
     name: String,
@@ -115,7 +115,7 @@ pub struct Ready {
     _used: File,
 }
 
-impl Ready {
+impl InstalledSupply {
     /// Returns its path inside a sandbox: in the tree, or in a separate folder.
     pub fn at(&self) -> PathBuf {
         self.into.clone().unwrap_or_else(|| Path::new(CACHES).join(&self.name))
@@ -148,7 +148,7 @@ fn named(env: &[(String, String)], place: &Path) -> Vec<(OsString, OsString)> {
 
 /// Why a supply is not installed.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum Missing {
+pub enum MissingSupply {
     #[error("provisioning {name} failed: {why}; {}", known::what_to_do(.name))]
     Failed { name: String, why: String },
     #[error("what was provisioned could not be put in place: {why}")]
@@ -157,14 +157,14 @@ pub enum Missing {
     Interrupted,
 }
 
-impl Missing {
+impl MissingSupply {
     pub fn not_placed(error: io::Error) -> Self {
         Self::NotPlaced { why: error.to_string() }
     }
 }
 
 /// `None` if the supply is not needed.
-type Provided = Result<Option<Arc<Ready>>, Missing>;
+type Provided = Result<Option<Arc<InstalledSupply>>, MissingSupply>;
 
 /// The supplies of the approved base.
 #[derive(Debug)]
@@ -175,8 +175,8 @@ pub struct Prepared {
 
 /// The supplies of one check.
 #[derive(Debug, Default)]
-pub struct Given {
-    pub ready: Vec<Arc<Ready>>,
+pub struct CheckSupplies {
+    pub ready: Vec<Arc<InstalledSupply>>,
     /// Descriptions of the supplies that were installed because the agent changed a lock file.
     pub again: Vec<String>,
 }
@@ -184,7 +184,7 @@ pub struct Given {
 impl Supplies {
     pub fn new(state: &Path, workspace: &Path, wanted: &config::Provision) -> Self {
         let mut supplies = Vec::new();
-        for kind in Kind::ALL {
+        for kind in PackageManager::ALL {
             let own = wanted.supplies.get(kind.name());
             if wanted.auto || own.is_some() {
                 supplies.push(kind.supply(own));
@@ -206,7 +206,7 @@ impl Supplies {
     }
 
     /// Installs the supplies of the approved base. Errors are reported by the checks, not here.
-    pub fn prepare(&self, approved: &View<'_>, means: &Means<'_>) -> Prepared {
+    pub fn prepare(&self, approved: &View<'_>, means: &InstallEnvironment<'_>) -> Prepared {
         self.sweep();
         let each = self.supplies.iter().map(|supply| {
             let locks = supply.locks_in(approved);
@@ -227,9 +227,9 @@ impl Supplies {
         prepared: &Prepared,
         view: &View<'_>,
         scope: &str,
-        means: &Means<'_>,
-    ) -> Result<Given, Missing> {
-        let mut given = Given::default();
+        means: &InstallEnvironment<'_>,
+    ) -> Result<CheckSupplies, MissingSupply> {
+        let mut given = CheckSupplies::default();
         for (supply, (approved, ready)) in self.supplies.iter().zip(&prepared.each) {
             let locks = supply.locks_in(view);
             if digest(&locks) == *approved {
@@ -246,8 +246,9 @@ impl Supplies {
     /// Returns whether a supply is needed: there is a lock file, it names packages, and the tool is
     /// installed. Without the tool, no contract could use the packages.
     fn is_due(&self, supply: &Supply, locks: &[(&str, Vec<u8>)], view: &View<'_>) -> bool {
-        let asks = |kind: Kind| {
-            let is_uvs = kind == Kind::Pip && view.read("uv.lock").is_some() && self.which("uv").is_some();
+        let asks = |kind: PackageManager| {
+            let is_uvs =
+                kind == PackageManager::Pip && view.read("uv.lock").is_some() && self.which("uv").is_some();
             locks.iter().any(|(_, bytes)| kind.asks(bytes))
                 && !kind.is_served(view)
                 && !is_uvs
@@ -262,11 +263,12 @@ impl Supplies {
         locks: &[(&str, Vec<u8>)],
         view: &View<'_>,
         scope: &str,
-        means: &Means<'_>,
-    ) -> Result<Arc<Ready>, Missing> {
+        means: &InstallEnvironment<'_>,
+    ) -> Result<Arc<InstalledSupply>, MissingSupply> {
         let key = self.key(supply, locks, view, scope, means);
         let place = self.place.join(&key[..32]);
-        let failed = |error: io::Error| Missing::Failed { name: supply.name.clone(), why: error.to_string() };
+        let failed =
+            |error: io::Error| MissingSupply::Failed { name: supply.name.clone(), why: error.to_string() };
         if let Some(used) = used(&place) {
             return Ok(Arc::new(supply.ready_at(&place, used)));
         }
@@ -307,11 +309,11 @@ impl Supplies {
         locks: &[(&str, Vec<u8>)],
         view: &View<'_>,
         scope: &str,
-        means: &Means<'_>,
+        means: &InstallEnvironment<'_>,
     ) -> String {
         let mut parts: Vec<Vec<u8>> = vec![b"provost provision 1".to_vec(), scope.into()];
         parts.push(self.workspace.as_os_str().as_encoded_bytes().to_vec());
-        parts.push(vec![u8::from(matches!(means.ground, Ground::Fenced { .. }))]);
+        parts.push(vec![u8::from(matches!(means.ground, InstallSandbox::Fenced { .. }))]);
         parts.extend([supply.name.as_str(), &supply.command].map(Into::into));
         parts
             .push(supply.into.iter().flat_map(|into| into.as_os_str().as_encoded_bytes().to_vec()).collect());
@@ -405,8 +407,8 @@ impl Supply {
         self.locks.iter().filter_map(|name| Some((name.as_str(), view.read(name)?))).collect()
     }
 
-    fn ready_at(&self, place: &Path, used: File) -> Ready {
-        Ready {
+    fn ready_at(&self, place: &Path, used: File) -> InstalledSupply {
+        InstalledSupply {
             folder: place.join(&self.name),
             name: self.name.clone(),
             into: self.into.clone(),

@@ -33,13 +33,13 @@ const OWN: [&str; 5] = ["/tmp", "/var/tmp", "/run", "/var/run", "/dev/shm"];
 
 /// The paths that the checks of a workspace see.
 #[derive(Clone, Debug)]
-pub struct Sight {
+pub struct VisiblePaths {
     workspace: PathBuf,
     shown: Vec<PathBuf>,
     home: Option<PathBuf>,
 }
 
-impl Sight {
+impl VisiblePaths {
     pub fn of_checks(workspace: &Path, folders: &Folders) -> Self {
         let shown = judge::toolchains(workspace).into_iter();
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
@@ -117,7 +117,7 @@ mod tests {
 
     use provost_core::language::shell::outer_paths;
 
-    use super::Sight;
+    use super::VisiblePaths;
     use crate::config::Folders;
 
     #[test]
@@ -129,7 +129,7 @@ mod tests {
         let hides = |text: &str, read: &[&Path]| {
             let folders =
                 Folders { read: read.iter().map(|path| path.to_path_buf()).collect(), write: vec![] };
-            let sight = Sight::of_checks(Path::new("/work-space"), &folders);
+            let sight = VisiblePaths::of_checks(Path::new("/work-space"), &folders);
             outer_paths(text).iter().any(|path| sight.hides(path).is_some())
         };
         let test = format!("test ! -e {}", here.display());
@@ -140,7 +140,7 @@ mod tests {
             assert!(!hides(seen, &[]), "{seen}");
         }
         let beside = folder.path().join("project");
-        let sight = Sight::of_checks(&beside, &Folders::default());
+        let sight = VisiblePaths::of_checks(&beside, &Folders::default());
         let leaves = |text: &str| outer_paths(text).iter().any(|path| sight.hides(path).is_some());
         assert!(leaves("test ! -e ../here") && leaves("cd a && test ! -e ../../here"));
         assert!(!leaves("test ! -e ../not-here") && !leaves("cd a && test ! -e ../b"));

@@ -14,7 +14,7 @@ const PROVIDERS: [&str; 5] = ["anthropic", "openai", "chat", "gemini", "ollama"]
 const LEAST_CONTEXT: u64 = 8_000;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Builtin {
+pub struct BuiltinConfig {
     pub model: String,
     /// The API of the model's server; optional for a well-known model.
     pub provider: Option<String>,
@@ -27,7 +27,7 @@ pub struct Builtin {
     pub context_tokens: Option<u64>,
 }
 
-pub(super) fn read(section: &Section<'_, '_>) -> Result<Builtin, Wrong> {
+pub(super) fn read(section: &Section<'_, '_>) -> Result<BuiltinConfig, Wrong> {
     let model = section.required("model")?;
     if model.trim().is_empty() {
         return Err(section.wrong("model", "the model has no name".to_owned()));
@@ -41,7 +41,7 @@ pub(super) fn read(section: &Section<'_, '_>) -> Result<Builtin, Wrong> {
         return Err(section.wrong("key_command", message));
     }
     let max_turns = section.integer("max_turns", 1..=10_000)?;
-    Ok(Builtin {
+    Ok(BuiltinConfig {
         model,
         provider,
         base_url: base_url(section)?,

@@ -16,9 +16,9 @@ pub struct Folders {
 
 impl Folders {
     /// Returns the paths as they are shown and approved.
-    pub fn terms(&self) -> run_policy::Folders {
+    pub fn terms(&self) -> run_policy::OuterFolders {
         let text = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect();
-        run_policy::Folders { read: text(&self.read), write: text(&self.write) }
+        run_policy::OuterFolders { read: text(&self.read), write: text(&self.write) }
     }
 
     pub fn all(&self) -> impl Iterator<Item = &Path> {

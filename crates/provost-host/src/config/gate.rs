@@ -15,7 +15,7 @@ use super::reading::{Section, Wrong};
 use super::{Config, YEAR};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gate {
+pub struct GateConfig {
     /// Number of approvals needed, and who counts as an approver.
     pub quorum: Quorum,
     /// provost repeats a notification about an item that waits longer than this, and logs the item as
@@ -45,7 +45,7 @@ pub fn check_digest(name: &str, command: &str) -> Hash {
     Hash::of(canonical.to_string().as_bytes())
 }
 
-pub(super) fn read(top: &Section<'_, '_>, catalogue: &BTreeMap<String, String>) -> Result<Gate, Wrong> {
+pub(super) fn read(top: &Section<'_, '_>, catalogue: &BTreeMap<String, String>) -> Result<GateConfig, Wrong> {
     let default = Config::default().gate;
     let Some(section) = top.section("gate", GATE_KEYS)? else {
         return Ok(default);
@@ -58,7 +58,7 @@ pub(super) fn read(top: &Section<'_, '_>, catalogue: &BTreeMap<String, String>) 
     let policies =
         section.named("policies")?.map(|(name, each)| Ok((name.clone(), policy(name, &each, catalogue)?)));
     let remind_after = section.duration("remind_after", YEAR)?;
-    Ok(Gate { quorum, remind_after, policies: policies.collect::<Result<_, _>>()? })
+    Ok(GateConfig { quorum, remind_after, policies: policies.collect::<Result<_, _>>()? })
 }
 
 const POLICY_KEYS: &[&str] = &[

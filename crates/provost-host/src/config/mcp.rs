@@ -3,7 +3,7 @@
 use super::reading::{Section, Wrong};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mcp {
+pub struct McpConfig {
     pub gate: SessionGate,
 }
 
@@ -29,7 +29,7 @@ impl SessionGate {
     }
 }
 
-pub(super) fn read(top: &Section<'_, '_>) -> Result<Mcp, Wrong> {
-    let Some(section) = top.section("mcp", &["gate"])? else { return Ok(Mcp::default()) };
-    Ok(Mcp { gate: section.word("gate", &SessionGate::ALL, SessionGate::word)? })
+pub(super) fn read(top: &Section<'_, '_>) -> Result<McpConfig, Wrong> {
+    let Some(section) = top.section("mcp", &["gate"])? else { return Ok(McpConfig::default()) };
+    Ok(McpConfig { gate: section.word("gate", &SessionGate::ALL, SessionGate::word)? })
 }

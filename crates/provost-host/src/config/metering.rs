@@ -4,18 +4,18 @@ use std::fmt;
 
 use super::Wrong;
 use super::reading::Section;
-use crate::egress::meter::{Api, Source, Target};
+use crate::egress::meter::{MeteredApi, Source, Target};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Metering {
-    pub api: Api,
+pub struct MeteringConfig {
+    pub api: MeteredApi,
     pub upstream: Target,
     /// `None` for a server that needs no key.
     pub key: Option<Source>,
 }
 
 /// The text that the gate shows.
-impl fmt::Display for Metering {
+impl fmt::Display for MeteringConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at {}", self.api.word(), self.upstream)?;
         match &self.key {
@@ -27,14 +27,14 @@ impl fmt::Display for Metering {
 
 const KEYS: &[&str] = &["api", "upstream", "key_env", "key_command"];
 
-pub(super) fn read(role: &Section<'_, '_>, driver: &str) -> Result<Option<Metering>, Wrong> {
+pub(super) fn read(role: &Section<'_, '_>, driver: &str) -> Result<Option<MeteringConfig>, Wrong> {
     let Some(section) = role.section("meter", KEYS)? else { return Ok(None) };
     if matches!(driver, "scripted" | "human") {
         return Err(role.wrong("meter", format!("driver `{driver}` asks no model that could be metered")));
     }
     let word = section.required("api")?;
-    let Some(api) = Api::ALL.into_iter().find(|api| api.word() == word) else {
-        let known = Api::ALL.map(Api::word);
+    let Some(api) = MeteredApi::ALL.into_iter().find(|api| api.word() == word) else {
+        let known = MeteredApi::ALL.map(MeteredApi::word);
         return Err(section.wrong_value("api", &format!("there is no API `{word}`"), &known));
     };
     let upstream = match (section.string("upstream")?, api.usual_upstream()) {
@@ -47,10 +47,10 @@ pub(super) fn read(role: &Section<'_, '_>, driver: &str) -> Result<Option<Meteri
             format!("`{upstream}` is no URL such as \"https://llm.example.org/v1\", without `?`, `#` or `@`");
         return Err(section.wrong("upstream", message));
     };
-    Ok(Some(Metering { api, upstream, key: key(&section, api)? }))
+    Ok(Some(MeteringConfig { api, upstream, key: key(&section, api)? }))
 }
 
-fn key(section: &Section<'_, '_>, api: Api) -> Result<Option<Source>, Wrong> {
+fn key(section: &Section<'_, '_>, api: MeteredApi) -> Result<Option<Source>, Wrong> {
     if section.has("key_env") && section.has("key_command") {
         let message = "the key is in `key_env` or comes from `key_command`, not both".to_owned();
         return Err(section.wrong("key_command", message));

@@ -5,18 +5,20 @@ use provost_core::model::usage::Amount;
 
 use super::Wrong;
 use super::reading::Section;
-use crate::egress::prices::{Own, Price};
+use crate::egress::prices::{ModelPrices, Price};
 
 /// Budgets of plans and steps that declare none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Budget {
+pub struct DefaultBudgets {
     pub plan: Amount,
     pub step: Amount,
 }
 
-pub(super) fn budget(top: &Section<'_, '_>) -> Result<Budget, Wrong> {
-    let Some(section) = top.section("budget", &["plan", "step"])? else { return Ok(Budget::default()) };
-    Ok(Budget { plan: amount(&section, "plan")?, step: amount(&section, "step")? })
+pub(super) fn budget(top: &Section<'_, '_>) -> Result<DefaultBudgets, Wrong> {
+    let Some(section) = top.section("budget", &["plan", "step"])? else {
+        return Ok(DefaultBudgets::default());
+    };
+    Ok(DefaultBudgets { plan: amount(&section, "plan")?, step: amount(&section, "step")? })
 }
 
 /// Reads an amount, written as in a plan; empty if the key is missing.
@@ -34,7 +36,7 @@ pub(super) fn amount(section: &Section<'_, '_>, key: &str) -> Result<Amount, Wro
 }
 
 /// Reads dollars per million tokens, by the model's name or a prefix with `*`.
-pub(super) fn prices(top: &Section<'_, '_>) -> Result<Own, Wrong> {
+pub(super) fn prices(top: &Section<'_, '_>) -> Result<ModelPrices, Wrong> {
     let price = |section: &Section<'_, '_>| {
         section.only(&["input", "output", "cache_read", "cache_write"])?;
         let wanted = |key| section.micro_usd(key)?.ok_or_else(|| section.missing(key));

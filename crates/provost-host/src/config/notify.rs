@@ -16,11 +16,11 @@ pub struct Notify {
     pub desktop: bool,
     /// A program that reads the item on its standard input.
     pub command: Option<Vec<String>>,
-    pub webhooks: Vec<Webhook>,
+    pub webhooks: Vec<WebhookConfig>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Webhook {
+pub struct WebhookConfig {
     pub url: String,
     /// The variable that holds the secret that signs the request.
     pub secret_env: Option<String>,
@@ -50,7 +50,7 @@ pub(super) fn read(top: &Section<'_, '_>) -> Result<Notify, Wrong> {
     Ok(Notify { desktop: section.boolean("desktop")?.unwrap_or(false), command, webhooks })
 }
 
-fn webhook(section: &Section<'_, '_>) -> Result<Webhook, Wrong> {
+fn webhook(section: &Section<'_, '_>) -> Result<WebhookConfig, Wrong> {
     let url = section.required("url")?;
     if let Err(message) = reachable(&url) {
         return Err(section.wrong("url", message));
@@ -64,7 +64,7 @@ fn webhook(section: &Section<'_, '_>) -> Result<Webhook, Wrong> {
             let message = "`secret_env` is the name of a variable, not the secret itself".to_owned();
             Err(section.wrong("secret_env", message))
         }
-        None => Ok(Webhook { url, secret_env }),
+        None => Ok(WebhookConfig { url, secret_env }),
     }
 }
 

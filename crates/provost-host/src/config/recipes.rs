@@ -7,9 +7,9 @@
 use std::time::Duration;
 
 use provost_core::model::event::FailureClass;
-use provost_core::model::verdict::Outcome;
-use provost_core::rules::recover::class::Seen;
-use provost_core::rules::recover::recipe::{Detect, End, Pattern, Recipe, Recipes, built_in};
+use provost_core::model::verdict::CheckOutcome;
+use provost_core::rules::recover::class::FailureOutput;
+use provost_core::rules::recover::recipe::{Detect, Pattern, Recipe, RecipeEnd, Recipes, built_in};
 
 use super::reading::{Section, Wrong};
 
@@ -45,8 +45,12 @@ fn recipe(name: String, section: &Section<'_, '_>) -> Result<Recipe, Wrong> {
     };
     let then = match section.string("then")? {
         None => usual.then,
-        Some(word) => End::ALL.into_iter().find(|end| end.word() == word).ok_or_else(|| {
-            section.wrong_value("then", &format!("`then` cannot be `{word}`"), &End::ALL.map(End::word))
+        Some(word) => RecipeEnd::ALL.into_iter().find(|end| end.word() == word).ok_or_else(|| {
+            section.wrong_value(
+                "then",
+                &format!("`then` cannot be `{word}`"),
+                &RecipeEnd::ALL.map(RecipeEnd::word),
+            )
         })?,
     };
     examples(section, detect.as_ref())?;
@@ -61,7 +65,7 @@ fn detect(section: &Section<'_, '_>) -> Result<Option<Detect>, Wrong> {
         let pattern = Pattern::new(&text).map_err(wrong)?;
         // A pattern that matches an empty output would match every output.
         let empty = Detect { stderr: Some(pattern.clone()), ..Detect::default() };
-        if empty.matches(Seen::default(), "") {
+        if empty.matches(FailureOutput::default(), "") {
             return Err(detect.wrong(key, format!("`{key}` matches even an empty output")));
         }
         Ok(Some(pattern))
@@ -99,10 +103,10 @@ fn detect(section: &Section<'_, '_>) -> Result<Option<Detect>, Wrong> {
 fn verdict_words() -> [&'static str; 6] {
     let reason = String::new();
     [
-        Outcome::Broke { exit_code: 1 }.word(),
-        Outcome::TimedOut { after_ms: 0 }.word(),
-        Outcome::Killed { signal: 9 }.word(),
-        Outcome::NotRun { reason }.word(),
+        CheckOutcome::Broke { exit_code: 1 }.word(),
+        CheckOutcome::TimedOut { after_ms: 0 }.word(),
+        CheckOutcome::Killed { signal: 9 }.word(),
+        CheckOutcome::NotRun { reason }.word(),
         "not_started",
         "agent",
     ]
@@ -119,7 +123,7 @@ fn examples(section: &Section<'_, '_>, detect: Option<&Detect>) -> Result<(), Wr
         let patterns =
             Detect { stderr: detect.stderr.clone(), stdout: detect.stdout.clone(), ..Detect::default() };
         for text in texts {
-            let seen = Seen { stdout: &text, stderr: &text, exit_code: None };
+            let seen = FailureOutput { stdout: &text, stderr: &text, exit_code: None };
             if patterns.matches(seen, "") != wanted {
                 let does = if wanted { "is not recognised" } else { "is recognised" };
                 return Err(section.wrong(key, format!("{text:?} {does} by `detect`")));

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use provost_core::fleet::labels::{Label, NoLabel};
 use provost_core::model::plan::{AgentNetwork, GitPolicy};
-use provost_core::model::run_policy::{Home, Reach};
+use provost_core::model::run_policy::{AgentAccess, HomeAccess};
 use provost_core::model::usage::Amount;
 
-use super::builtin::{self, Builtin};
+use super::builtin::{self, BuiltinConfig};
 use super::choices::{Client, Permissions, Speaks};
 use super::folders::{self, Folders};
-use super::metering::{self, Metering};
+use super::metering::{self, MeteringConfig};
 use super::reading::{Section, Wrong};
 use super::{WEEK, money};
 use crate::egress::proxy::Address;
@@ -24,7 +24,7 @@ pub struct Role {
     /// Timeout of an attempt, if the step has none.
     pub timeout: Option<Duration>,
     /// Access of its agents besides the workspace: network, git, home.
-    pub reach: Reach,
+    pub reach: AgentAccess,
     /// Paths outside of the workspace that its agents may use.
     pub folders: Folders,
     /// Addresses (`host:port`) that count as the model's, besides the well-known ones.
@@ -38,7 +38,7 @@ pub struct Role {
     /// Expected usage of an attempt.
     pub estimate: Amount,
     /// The metering proxy between its agents and their model.
-    pub meter: Option<Metering>,
+    pub meter: Option<MeteringConfig>,
     /// Its client gets provost's MCP tools: to show the plan, to read and publish topics, to claim.
     pub tools: bool,
     /// Labels that a machine must have to run its agents, in a cluster.
@@ -108,7 +108,7 @@ pub enum Driver {
     /// A program that speaks the Agent Client Protocol over stdio.
     Acp { command: Vec<String>, permissions: Permissions, mode: Option<String> },
     /// provost's own agent, on a model's API.
-    Builtin(Builtin),
+    Builtin(BuiltinConfig),
 }
 
 impl Driver {
@@ -194,7 +194,7 @@ pub(super) fn read(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wro
     let timeout = section.duration("timeout", WEEK)?;
     let fallback = section.string("fallback")?;
     let mut api = api(section)?;
-    if let Driver::Builtin(Builtin { base_url: Some(url), .. }) = &driver {
+    if let Driver::Builtin(BuiltinConfig { base_url: Some(url), .. }) = &driver {
         api.extend(builtin::address(url).map(|address| address.to_string()));
     }
     let meter = metering::read(section, &word)?;
@@ -221,11 +221,11 @@ fn labels(section: &Section<'_, '_>) -> Result<Vec<Label>, Wrong> {
     words.iter().map(label).collect()
 }
 
-fn reach(section: &Section<'_, '_>) -> Result<Reach, Wrong> {
-    Ok(Reach {
+fn reach(section: &Section<'_, '_>) -> Result<AgentAccess, Wrong> {
+    Ok(AgentAccess {
         network: section.word("network", &AgentNetwork::ALL, AgentNetwork::word)?,
         git: section.word("git", &GitPolicy::ALL, GitPolicy::word)?,
-        home: section.word("home", &Home::ALL, Home::word)?,
+        home: section.word("home", &HomeAccess::ALL, HomeAccess::word)?,
     })
 }
 

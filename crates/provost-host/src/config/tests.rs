@@ -2,9 +2,9 @@
 
 use expect_test::{Expect, expect};
 
-use provost_core::model::run_policy::Reach;
+use provost_core::model::run_policy::AgentAccess;
 use provost_core::model::verdict::Isolation;
-use provost_core::rules::recover::class::Seen;
+use provost_core::rules::recover::class::FailureOutput;
 
 use super::*;
 use crate::config::{Client, Permissions};
@@ -100,7 +100,7 @@ folder = "vault"
         processes: 100,
     };
     assert_eq!(config.run, run);
-    let timeout = Seen { stderr: "npm error ETIMEDOUT", ..Seen::default() };
+    let timeout = FailureOutput { stderr: "npm error ETIMEDOUT", ..FailureOutput::default() };
     let found = config.recipes.recognise(timeout, "broke").expect("recognised");
     assert_eq!((found.class.word(), found.rule.as_str()), ("transient", "registry-timeout"));
     assert_eq!(config.plans.folder, PathBuf::from("vault"));
@@ -381,7 +381,7 @@ fn a_mistake_in_provisioning_is_shown() {
 #[test]
 fn a_role_says_what_its_agents_may_reach() {
     let role = |lines: &str| parsed(&format!("[agents.a]\ndriver = \"human\"\n{lines}")).agents["a"].clone();
-    assert_eq!(role("").reach, Reach::default());
+    assert_eq!(role("").reach, AgentAccess::default());
     let role =
         role("network = \"off\"\ngit = \"clone\"\nhome = \"shared\"\napi = [\"[::1]:80\", \"llm.lan:1\"]\n");
     assert_eq!(role.reach.to_string(), "network off, git clone, home shared");
@@ -420,11 +420,11 @@ class = "unknown"
 max_attempts = 1
 "#,
     );
-    let seen = Seen { stderr: "HTTP 503: licence server", stdout: "", exit_code: Some(3) };
+    let seen = FailureOutput { stderr: "HTTP 503: licence server", stdout: "", exit_code: Some(3) };
     let found = config.recipes.recognise(seen, "broke").expect("recognised");
     let recipe = config.recipes.of(&found);
     assert_eq!((recipe.max_attempts, recipe.backoff.len(), recipe.then.word()), (Some(3), 3, "abort"));
-    let unknown = provost_core::rules::recover::class::Finding::unknown();
+    let unknown = provost_core::rules::recover::class::FailureMatch::unknown();
     let recipe = config.recipes.of(&unknown);
     assert_eq!((recipe.name.as_str(), recipe.max_attempts), ("patience", Some(1)));
 }
@@ -434,7 +434,7 @@ fn the_first_recipe_in_the_text_that_recognises_a_failure_decides() {
     let config = parsed(
         "[recipes.z]\nclass = \"logic\"\ndetect = { stderr = \"x\" }\n[recipes.a]\nclass = \"unknown\"\ndetect = { stderr = \"x\" }\n",
     );
-    let found = config.recipes.recognise(Seen { stderr: "x", ..Seen::default() }, "broke");
+    let found = config.recipes.recognise(FailureOutput { stderr: "x", ..FailureOutput::default() }, "broke");
     assert_eq!(found.expect("recognised").rule, "z");
 }
 

@@ -28,14 +28,14 @@ mod question;
 mod counters;
 mod upstream;
 
-pub use api::Api;
+pub use api::MeteredApi;
 pub use counters::Limit;
-pub use key::{Key, NoKey, Source};
-pub use upstream::{Target, Way};
+pub use key::{MeterKey, NoKey, Source};
+pub use upstream::{NetworkSettings, Target};
 
 use closing::Closing;
-use counters::Tally;
-use upstream::Wire;
+use counters::UsageCounters;
+use upstream::UpstreamConnection;
 
 use crate::egress::connections::Wires;
 
@@ -45,16 +45,16 @@ const CONNECTIONS: usize = 64;
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Returns the cost of a model's usage in micro-dollars; `None` if the price is unknown.
-pub type Price = Arc<dyn Fn(&str, &Usage) -> Option<u64> + Send + Sync>;
+pub type PriceLookup = Arc<dyn Fn(&str, &Usage) -> Option<u64> + Send + Sync>;
 
 /// The parameters of an account.
 pub struct Service {
-    pub api: Api,
+    pub api: MeteredApi,
     pub target: Target,
     /// `None` for a server that needs no key.
-    pub key: Option<Key>,
+    pub key: Option<MeterKey>,
     pub limit: Limit,
-    pub price: Price,
+    pub price: PriceLookup,
 }
 
 /// One attempt's access to its model, until it is closed.
@@ -75,13 +75,13 @@ pub struct Bill {
 /// State that the threads share.
 struct Counter {
     service: Service,
-    way: Arc<Way>,
+    way: Arc<NetworkSettings>,
     token: String,
     wires: Arc<Wires<TcpStream>>,
-    tally: Mutex<Tally>,
+    tally: Mutex<UsageCounters>,
     closing: Closing,
     /// Idle connections to the upstream that can be reused.
-    idle: Mutex<Vec<Wire>>,
+    idle: Mutex<Vec<UpstreamConnection>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -89,7 +89,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Account {
-    pub fn open(service: Service, way: Arc<Way>) -> io::Result<Self> {
+    pub fn open(service: Service, way: Arc<NetworkSettings>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
         let counter = Arc::new(Counter {

@@ -37,10 +37,10 @@ impl fmt::Display for Price {
 }
 
 /// Prices by the model's name; a name that ends in `*` is a prefix.
-pub type Own = BTreeMap<String, Price>;
+pub type ModelPrices = BTreeMap<String, Price>;
 
 /// Returns the usage with its cost, if the client did not report it and it can be computed.
-pub fn priced(own: &Own, role_model: Option<&str>, usage: Usage) -> Usage {
+pub fn priced(own: &ModelPrices, role_model: Option<&str>, usage: Usage) -> Usage {
     let used = Usage { model: usage.model.or_else(|| role_model.map(str::to_owned)), ..usage };
     // Nothing was counted; with the model's name it would look as if something was.
     if used.tokens().is_none() && used.micro_usd.is_none() {
@@ -50,7 +50,7 @@ pub fn priced(own: &Own, role_model: Option<&str>, usage: Usage) -> Usage {
     Usage { micro_usd, ..used }
 }
 
-fn cost(own: &Own, usage: &Usage) -> Option<u64> {
+fn cost(own: &ModelPrices, usage: &Usage) -> Option<u64> {
     let model = usage.model.as_deref()?;
     match find(own, model) {
         Some(price) => by_price(price, usage),
@@ -59,7 +59,7 @@ fn cost(own: &Own, usage: &Usage) -> Option<u64> {
 }
 
 /// Returns the price of the exact name, else that of the longest prefix.
-fn find<'p>(own: &'p Own, model: &str) -> Option<&'p Price> {
+fn find<'p>(own: &'p ModelPrices, model: &str) -> Option<&'p Price> {
     let begins = |name: &&String| name.strip_suffix('*').is_some_and(|begin| model.starts_with(begin));
     own.get(model)
         .or_else(|| own.keys().filter(begins).max_by_key(|name| name.len()).and_then(|name| own.get(name)))
@@ -104,7 +104,7 @@ fn by_list(model: &str, usage: &Usage) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Own, Price, priced};
+    use super::{ModelPrices, Price, priced};
     use provost_core::model::usage::Usage;
 
     fn used(model: &str, input: u64, output: u64) -> Usage {
@@ -116,25 +116,25 @@ mod tests {
         }
     }
 
-    fn own(name: &str, input: u64, output: u64) -> Own {
+    fn own(name: &str, input: u64, output: u64) -> ModelPrices {
         [(name.to_owned(), Price { input, output, cache_read: None, cache_write: None })].into()
     }
 
     #[test]
     fn the_list_knows_the_models_of_the_well_known_clients() {
         // The client itself computed this for the same tokens.
-        let claude = priced(&Own::new(), None, used("claude-sonnet-4-5", 11_110, 260));
+        let claude = priced(&ModelPrices::new(), None, used("claude-sonnet-4-5", 11_110, 260));
         assert_eq!(claude.micro_usd, Some(37_230));
         for model in ["gpt-5", "gemini-2.5-pro"] {
-            let cost = priced(&Own::new(), None, used(model, 11_110, 260)).micro_usd;
+            let cost = priced(&ModelPrices::new(), None, used(model, 11_110, 260)).micro_usd;
             assert!(cost.is_some_and(|cost| (1_000..1_000_000).contains(&cost)), "{model}: {cost:?}");
         }
     }
 
     #[test]
     fn an_unknown_model_costs_an_unknown_amount_and_a_local_one_nothing_only_where_that_is_said() {
-        let cost = |own: &Own| priced(own, None, used("qwen3:8b", 5_000, 100)).micro_usd;
-        assert_eq!(cost(&Own::new()), None);
+        let cost = |own: &ModelPrices| priced(own, None, used("qwen3:8b", 5_000, 100)).micro_usd;
+        assert_eq!(cost(&ModelPrices::new()), None);
         assert_eq!(cost(&own("qwen3:*", 0, 0)), Some(0));
         assert_eq!(cost(&own("other", 0, 0)), None);
     }
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn what_the_client_says_is_not_reckoned_again_and_the_role_names_the_model_otherwise() {
         let said = Usage { micro_usd: Some(7), ..used("gpt-5", 1_000, 1_000) };
-        assert_eq!(priced(&Own::new(), None, said).micro_usd, Some(7));
+        assert_eq!(priced(&ModelPrices::new(), None, said).micro_usd, Some(7));
         let nameless = Usage { model: None, ..used("", 1_000_000, 0) };
         assert_eq!(priced(&own("m", 5, 5), Some("m"), nameless.clone()).micro_usd, Some(5));
         assert_eq!(priced(&own("m", 5, 5), None, nameless).micro_usd, None);

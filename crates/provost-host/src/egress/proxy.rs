@@ -35,7 +35,7 @@ pub use upstream::Upstream;
 
 use allowed::Leave;
 use pump::pump;
-use request::{Form, Request};
+use request::{ProxyRequest, RequestForm};
 
 use crate::egress::connections::Wires;
 
@@ -154,7 +154,7 @@ impl Counter {
             }
             Err(error) => return Err(error),
         };
-        let request = match Request::parse(&head) {
+        let request = match ProxyRequest::parse(&head) {
             Ok(request) => request,
             Err(why) => return answer(inside, "400 Bad Request", why),
         };
@@ -188,8 +188,8 @@ impl Counter {
         }
         outside.set_write_timeout(Some(IDLE))?;
         match request.form {
-            Form::Tunnel => (&*inside).write_all(b"HTTP/1.1 200 Connection Established\r\n\r\n")?,
-            Form::Whole(head) => (&outside).write_all(&head)?,
+            RequestForm::Tunnel => (&*inside).write_all(b"HTTP/1.1 200 Connection Established\r\n\r\n")?,
+            RequestForm::Whole(head) => (&outside).write_all(&head)?,
         }
         (&outside).write_all(&rest)?;
         pump(inside, &outside, IDLE)

@@ -14,24 +14,24 @@ use std::path::{Path, PathBuf};
 
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::{AgentNetwork, GitPolicy};
-use provost_core::model::run_policy::{Home, Reach};
+use provost_core::model::run_policy::{AgentAccess, HomeAccess};
 
 use crate::config::Folders;
 use crate::egress::proxy::{Address, Allowed, Proxy, Upstream};
-use crate::sandbox::{Offer, Outlet, Portal};
+use crate::sandbox::{ForwarderMount, Outlet, SandboxFeatures};
 use crate::tree;
 
 mod layer;
 mod repository;
 
-pub use layer::Layer;
-pub use repository::{Repository, Sight};
+pub use layer::HomeLayer;
+pub use repository::{RepositoryMounts, WorkspaceRepository};
 
 /// The access that an attempt is granted.
 #[derive(Clone, Copy, Debug)]
 pub struct Grant<'a> {
     pub role: &'a str,
-    pub reach: Reach,
+    pub reach: AgentAccess,
     /// Paths outside of the workspace that the configuration declares.
     pub folders: Option<&'a Folders>,
     /// Addresses that count as the model's, besides the well-known ones.
@@ -44,12 +44,12 @@ pub struct Grant<'a> {
 
 /// The paths that are needed to prepare it.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct AccessPaths<'a> {
     pub workspace: &'a Path,
     pub state: &'a Path,
     pub scratch: &'a Path,
     /// The repository as it was before any agent ran.
-    pub repository: &'a Repository,
+    pub repository: &'a WorkspaceRepository,
     /// The clone of this run, if one is needed and there is a commit to clone.
     pub clone: Option<&'a Path>,
 }
@@ -67,21 +67,21 @@ pub enum Error {
 }
 
 /// The prepared access; it ends with the attempt.
-pub struct Ready<'a> {
+pub struct PreparedAccess<'a> {
     launcher: &'a [OsString],
     network: AgentNetwork,
     proxy: Option<Proxy>,
     direct: Vec<String>,
-    pub layer: Option<Layer>,
-    pub sight: Sight,
+    pub layer: Option<HomeLayer>,
+    pub sight: RepositoryMounts,
     notes: Vec<String>,
 }
 
-impl<'a> Ready<'a> {
+impl<'a> PreparedAccess<'a> {
     pub fn make(
-        offer: &Offer,
+        offer: &SandboxFeatures,
         grant: &Grant<'a>,
-        place: &Place<'_>,
+        place: &AccessPaths<'_>,
         environment: &[(OsString, OsString)],
     ) -> Result<Self, Error> {
         let allowed = match grant.meter {
@@ -98,14 +98,14 @@ impl<'a> Ready<'a> {
         };
         let mut notes = Vec::new();
         let layer = match (grant.reach.home, &offer.overlay) {
-            (Home::Shared, _) => None,
-            (Home::Private, overlay) => {
+            (HomeAccess::Shared, _) => None,
+            (HomeAccess::Private, overlay) => {
                 if let Err(missing) = overlay {
                     notes.push(format!("the agent could not write to its home: {}", missing.why));
                 }
                 let workspace = Hash::of(place.workspace.as_os_str().as_encoded_bytes()).to_string();
                 let homes = place.state.join("homes").join(&workspace[..16]);
-                let made = Layer::take(&homes, grant.role);
+                let made = HomeLayer::take(&homes, grant.role);
                 Some(made.map_err(|source| Error::Layer { path: homes, source })?)
             }
         };
@@ -124,7 +124,7 @@ impl<'a> Ready<'a> {
 
     pub fn outlet(&self) -> Outlet<'_> {
         match (&self.proxy, self.network) {
-            (Some(proxy), _) => Outlet::Portal(Portal {
+            (Some(proxy), _) => Outlet::Portal(ForwarderMount {
                 launcher: self.launcher,
                 folder: proxy.folder(),
                 direct: &self.direct,

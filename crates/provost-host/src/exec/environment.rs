@@ -20,10 +20,10 @@ use provost_core::model::verdict::Isolation;
 use tempfile::TempDir;
 
 use crate::check::judge;
-use crate::check::provision::{self, Means, View};
-use crate::exec::access::Repository;
-use crate::sandbox::Offer;
-use crate::tree::{Base, Layer, Limits, Touches};
+use crate::check::provision::{self, InstallEnvironment, View};
+use crate::exec::access::WorkspaceRepository;
+use crate::sandbox::SandboxFeatures;
+use crate::tree::{Base, ImportLimits, Layer, Touches};
 use crate::{config, sandbox, tree};
 
 mod ancestor_config;
@@ -47,13 +47,13 @@ use approved::Approved;
 pub use approved::{forget_trees, keeps, trees, trees_of};
 pub use attempt::Veil;
 pub use change_set::Exhibit;
-pub use check_request::{Case, Given};
-pub use consult::Desk;
+pub use check_request::{CheckExtras, CheckSpec};
+pub use consult::ConsultPaths;
 pub use level::{attest, levels};
 use mounts::Fitted;
 pub use remote_tree::Gathered;
 pub use start::Outset;
-pub use step_worktree::{Beginning, forget as forget_apart};
+pub use step_worktree::{StepWorktreeStart, forget as forget_apart};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -65,7 +65,7 @@ pub enum Error {
 
 /// Paths that a run works with.
 #[derive(Clone, Copy, Debug)]
-pub struct Estate<'a> {
+pub struct RunPaths<'a> {
     pub workspace: &'a Path,
     pub state: &'a Path,
     /// provost's files inside the workspace that no agent may write.
@@ -77,7 +77,7 @@ pub struct Estate<'a> {
     pub launcher: &'a [OsString],
 }
 
-pub struct Ground {
+pub struct ExecEnv {
     pub level: Isolation,
     workspace: PathBuf,
     state: PathBuf,
@@ -87,12 +87,12 @@ pub struct Ground {
     /// Folders of the programs that checks use, found before any agent ran.
     tools: Vec<PathBuf>,
     /// The machine's sandbox features; not needed below `clean`.
-    offer: Option<Offer>,
+    offer: Option<SandboxFeatures>,
     trees: Option<Approved>,
     /// Globs of the files that the plan may change.
     touches: Touches,
     /// The repository, as it was before any agent ran.
-    repository: Repository,
+    repository: WorkspaceRepository,
     /// The clone for agents that have their own repository; removed at the end of the run.
     clone: Mutex<Option<TempDir>>,
     /// At `uid`: the folder for trees of checks that other users can enter.
@@ -103,7 +103,7 @@ pub struct Ground {
 
 /// Settings for the things that checks need besides their tree.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct CheckSettings<'a> {
     pub provision: &'a config::Provision,
     pub build_caches: bool,
     /// Set to `true` to end the run.
@@ -112,7 +112,7 @@ pub struct Wanted<'a> {
 
 /// The part of an approval that is about files.
 #[derive(Clone, Copy, Debug)]
-pub struct Approval<'a> {
+pub struct ApprovedFiles<'a> {
     pub revision: &'a str,
     pub commit: Option<&'a str>,
     pub files: &'a [NamedFile],
@@ -122,17 +122,17 @@ pub struct Approval<'a> {
     pub touches: &'a [String],
     pub caches: &'a [String],
     /// Limits on what is imported from a workspace.
-    pub limits: Limits,
-    pub wanted: Wanted<'a>,
+    pub limits: ImportLimits,
+    pub wanted: CheckSettings<'a>,
 }
 
-impl Ground {
+impl ExecEnv {
     /// Prepares the environment before any agent runs.
     pub fn prepare(
-        offer: Option<Offer>,
+        offer: Option<SandboxFeatures>,
         level: Isolation,
-        estate: &Estate<'_>,
-        approval: &Approval<'_>,
+        estate: &RunPaths<'_>,
+        approval: &ApprovedFiles<'_>,
     ) -> Result<Self, Error> {
         let scratch = estate.state.join("scratch");
         let _ = std::fs::create_dir_all(&scratch);
@@ -168,7 +168,7 @@ impl Ground {
             offer,
             trees,
             touches: Touches::new(approval.touches)?,
-            repository: Repository::of(estate.workspace),
+            repository: WorkspaceRepository::of(estate.workspace),
             clone: Mutex::default(),
             _open: open,
             handed: Mutex::default(),
@@ -198,7 +198,7 @@ impl Ground {
         base: &Base,
         layer: &Layer,
         stop: Option<&AtomicBool>,
-        then: impl FnOnce(&Means<'_>) -> T,
+        then: impl FnOnce(&InstallEnvironment<'_>) -> T,
     ) -> T {
         let write = || match self.may_install(base, layer) {
             true => approved.trees.assemble(base, layer).map_err(|error| told(&error)),
@@ -206,21 +206,21 @@ impl Ground {
         };
         let ground = match &self.offer {
             Some(offer) if self.level == Isolation::Clean => {
-                provision::Ground::Fenced { offer, state: &self.state, scratch: &self.scratch }
+                provision::InstallSandbox::Fenced { offer, state: &self.state, scratch: &self.scratch }
             }
             Some(offer) if self.level == Isolation::Landlock => {
                 let around = |written: &[&Path], network, program: &OsStr, args: &[OsString]| {
                     let confines = self.around_check(offer, written.iter().copied(), network);
                     sandbox::confine(&confines, program, args)
                 };
-                return then(&Means {
-                    ground: provision::Ground::Confined { write: &write, around: &around },
+                return then(&InstallEnvironment {
+                    ground: provision::InstallSandbox::Confined { write: &write, around: &around },
                     stop,
                 });
             }
-            _ => provision::Ground::Folder(&write),
+            _ => provision::InstallSandbox::Folder(&write),
         };
-        then(&Means { ground, stop })
+        then(&InstallEnvironment { ground, stop })
     }
 
     /// Returns whether dependencies may be installed. At `uid` the installing commands are not sandboxed,

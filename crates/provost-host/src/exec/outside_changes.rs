@@ -12,12 +12,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use provost_core::model::event::{Outside, OutsideChange, OutsideKind};
+use provost_core::model::event::{OutsideChange, OutsideKind, OutsidePath};
 use provost_core::model::hash::Hash;
 use provost_core::model::quote;
 use rustix::fs::FileType;
 
-use crate::files::safe_open::{self, Stamp};
+use crate::files::safe_open::{self, FileStamp};
 use crate::plans::plan_file;
 use crate::tree::Touches;
 use crate::{config, git};
@@ -34,7 +34,7 @@ const OBEYED: [&[u8]; 6] = [b"config", b"config.worktree", b"commondir", b"gitdi
 
 /// The folders and rules of a comparison.
 #[derive(Clone, Copy)]
-pub struct Scope<'a> {
+pub struct ComparedFolders<'a> {
     pub workspace: &'a Path,
     /// Paths the agent may change.
     pub touches: &'a Touches,
@@ -49,15 +49,15 @@ pub struct Scope<'a> {
 }
 
 /// The state of a workspace before an attempt.
-pub struct Before {
-    files: BTreeMap<Vec<u8>, Stamp>,
+pub struct WorkspaceState {
+    files: BTreeMap<Vec<u8>, FileStamp>,
     is_whole: bool,
     refs: BTreeMap<String, String>,
     obeyed: BTreeMap<PathBuf, Hash>,
 }
 
-impl Before {
-    pub fn look(scope: &Scope<'_>) -> Self {
+impl WorkspaceState {
+    pub fn look(scope: &ComparedFolders<'_>) -> Self {
         let mut walk = Walk { scope, files: BTreeMap::new(), left: NAMES_MAX };
         if let Ok(top) = safe_open::top(scope.workspace) {
             walk.folder(&top, b"", 0);
@@ -76,7 +76,7 @@ impl Before {
     }
 
     /// Returns the differences between then and now, files first.
-    pub fn compare(&self, scope: &Scope<'_>) -> Changes {
+    pub fn compare(&self, scope: &ComparedFolders<'_>) -> ChangesLeft {
         let now = Self::look(scope);
         let mut found = Vec::new();
         for (path, stamp) in &now.files {
@@ -89,7 +89,7 @@ impl Before {
         let gone = self.files.keys().filter(|path| !now.files.contains_key(*path));
         found.extend(gone.map(|path| (path.clone(), OutsideChange::Removed)));
         // A folder that changed only through its content is represented by that content.
-        let is_folder = |path: &[u8], files: &BTreeMap<Vec<u8>, Stamp>| {
+        let is_folder = |path: &[u8], files: &BTreeMap<Vec<u8>, FileStamp>| {
             files.get(path).is_some_and(|stamp| stamp.kind() == FileType::Directory)
         };
         found.retain(|(path, change)| match change {
@@ -106,28 +106,28 @@ impl Before {
         let mut outside = named(scope, found);
         outside.extend(self.in_repository(&now));
         if !(self.is_whole && now.is_whole) {
-            outside.push(Outside {
+            outside.push(OutsidePath {
                 path: format!("not everything was compared: the workspace has more than {NAMES_MAX} names"),
                 kind: OutsideKind::Note,
-                ..Outside::default()
+                ..OutsidePath::default()
             });
         }
-        Changes { outside, decides }
+        ChangesLeft { outside, decides }
     }
 
-    fn in_repository(&self, now: &Self) -> Vec<Outside> {
+    fn in_repository(&self, now: &Self) -> Vec<OutsidePath> {
         let mut found = Vec::new();
         let names: BTreeSet<&String> = self.refs.keys().chain(now.refs.keys()).collect();
         for name in names {
             let (before, after) = (self.refs.get(name), now.refs.get(name));
             if before != after {
-                found.push(Outside {
+                found.push(OutsidePath {
                     path: quote::one_line(name).into_owned(),
                     change: change(before.is_some(), after.is_some()),
                     kind: OutsideKind::Ref,
                     before: before.cloned(),
                     after: after.cloned(),
-                    ..Outside::default()
+                    ..OutsidePath::default()
                 });
             }
         }
@@ -135,12 +135,12 @@ impl Before {
         for path in paths {
             let (before, after) = (self.obeyed.get(path), now.obeyed.get(path));
             if before != after {
-                found.push(Outside {
+                found.push(OutsidePath {
                     path: quote::one_line(&format!(".git/{}", path.display())).into_owned(),
                     change: change(before.is_some(), after.is_some()),
                     kind: OutsideKind::Git,
                     after: after.map(ToString::to_string),
-                    ..Outside::default()
+                    ..OutsidePath::default()
                 });
             }
         }
@@ -149,15 +149,15 @@ impl Before {
 }
 
 /// Compares two stamps. The ctime is ignored if provost itself moves it by changing the owner of files.
-fn is_same(before: &Stamp, after: &Stamp, by_change_time: bool) -> bool {
+fn is_same(before: &FileStamp, after: &FileStamp, by_change_time: bool) -> bool {
     by_change_time && before == after
-        || !by_change_time && Stamp { changed: before.changed, ..*after } == *before
+        || !by_change_time && FileStamp { changed: before.changed, ..*after } == *before
 }
 
 /// The changes that an attempt left behind.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Changes {
-    pub outside: Vec<Outside>,
+pub struct ChangesLeft {
+    pub outside: Vec<OutsidePath>,
     /// Configurations, markers and topics that are new or changed, in any place: they have no effect until
     /// a person has trusted them.
     pub decides: Vec<PathBuf>,
@@ -171,7 +171,7 @@ fn change(before: bool, after: bool) -> OutsideChange {
     }
 }
 
-fn is_empty(files: &BTreeMap<Vec<u8>, Stamp>, folder: &[u8]) -> bool {
+fn is_empty(files: &BTreeMap<Vec<u8>, FileStamp>, folder: &[u8]) -> bool {
     let beneath = [folder, b"/"].concat();
     let mut behind = files.range(beneath.clone()..);
     !behind.next().is_some_and(|(path, _)| path.starts_with(&beneath))
@@ -192,7 +192,7 @@ fn is_repository(path: &[u8]) -> bool {
 }
 
 /// Lists the changes one by one, or by folder for folders that the base does not have and that hold many.
-fn named(scope: &Scope<'_>, found: Vec<(Vec<u8>, OutsideChange)>) -> Vec<Outside> {
+fn named(scope: &ComparedFolders<'_>, found: Vec<(Vec<u8>, OutsideChange)>) -> Vec<OutsidePath> {
     let mut folders: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
     let mut single = Vec::new();
     for (path, change) in found {
@@ -209,39 +209,39 @@ fn named(scope: &Scope<'_>, found: Vec<(Vec<u8>, OutsideChange)>) -> Vec<Outside
             .as_ref()
             .is_some_and(|folder| folders.get(folder).is_some_and(|count| *count as usize > IN_FOLDER))
     };
-    let mut outside: Vec<Outside> = Vec::new();
+    let mut outside: Vec<OutsidePath> = Vec::new();
     for (path, change, _) in single.iter().filter(|(_, _, folder)| !is_many(folder)) {
-        outside.push(Outside {
+        outside.push(OutsidePath {
             path: shown(path),
             change: *change,
             after: (*change != OutsideChange::Removed).then(|| digest(scope.workspace, path)).flatten(),
-            ..Outside::default()
+            ..OutsidePath::default()
         });
     }
     let cut = outside.len().saturating_sub(NAMED_MAX);
     outside.truncate(NAMED_MAX);
     if cut > 0 {
-        outside.push(Outside {
+        outside.push(OutsidePath {
             path: "and more".to_owned(),
             files: cut as u32,
             kind: OutsideKind::Note,
-            ..Outside::default()
+            ..OutsidePath::default()
         });
     }
     for (folder, count) in folders.iter().filter(|(_, count)| **count as usize > IN_FOLDER) {
-        outside.push(Outside {
+        outside.push(OutsidePath {
             path: format!("{}/", shown(folder)),
             change: OutsideChange::Changed,
             kind: OutsideKind::Folder,
             files: *count,
-            ..Outside::default()
+            ..OutsidePath::default()
         });
     }
     outside
 }
 
 /// Returns the outermost folder on the path that the approved tree does not have.
-fn new_folder(scope: &Scope<'_>, path: &[u8]) -> Option<Vec<u8>> {
+fn new_folder(scope: &ComparedFolders<'_>, path: &[u8]) -> Option<Vec<u8>> {
     let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
     let mut folders = ends.map(|at| &path[..at]);
     folders.find(|folder| !(scope.known)(Path::new(OsStr::from_bytes(folder)))).map(<[u8]>::to_vec)
@@ -286,8 +286,8 @@ fn obeyed(workspace: &Path) -> BTreeMap<PathBuf, Hash> {
 }
 
 struct Walk<'a, 's> {
-    scope: &'a Scope<'s>,
-    files: BTreeMap<Vec<u8>, Stamp>,
+    scope: &'a ComparedFolders<'s>,
+    files: BTreeMap<Vec<u8>, FileStamp>,
     left: usize,
 }
 
@@ -347,7 +347,7 @@ mod tests {
 
     use provost_core::model::event::OutsideChange;
 
-    use super::{Before, Scope};
+    use super::{ComparedFolders, WorkspaceState};
     use crate::tree::Touches;
 
     fn words(work: &Path, act: impl FnOnce()) -> (Vec<String>, Vec<String>) {
@@ -355,7 +355,7 @@ mod tests {
         let own = [work.join("progress.md")];
         let known =
             |path: &Path| path.starts_with("tests") || path.starts_with("src") || path.starts_with("sub");
-        let scope = Scope {
+        let scope = ComparedFolders {
             workspace: work,
             touches: &touches,
             own: &own,
@@ -363,7 +363,7 @@ mod tests {
             repository: true,
             by_change_time: true,
         };
-        let before = Before::look(&scope);
+        let before = WorkspaceState::look(&scope);
         act();
         let changes = before.compare(&scope);
         let word = |change| match change {

@@ -21,7 +21,7 @@ const CHUNK: usize = 128 << 10;
 /// Metadata of a file at the time it was examined. Any later change to the file moves `changed` (the
 /// ctime), which no program can set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stamp {
+pub struct FileStamp {
     pub device: u64,
     pub inode: u64,
     pub size: u64,
@@ -31,7 +31,7 @@ pub struct Stamp {
     pub changed: (i64, i64),
 }
 
-impl Stamp {
+impl FileStamp {
     // The widths of these fields differ between systems.
     #[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
     pub fn of(stat: &Stat) -> Self {
@@ -51,14 +51,14 @@ impl Stamp {
     }
 }
 
-pub fn stamp(file: impl AsFd) -> Result<Stamp, Errno> {
-    rustix::fs::fstat(file).map(|stat| Stamp::of(&stat))
+pub fn stamp(file: impl AsFd) -> Result<FileStamp, Errno> {
+    rustix::fs::fstat(file).map(|stat| FileStamp::of(&stat))
 }
 
 /// Returns the stamp of a name without following a symbolic link.
-pub fn stamp_at(folder: impl AsFd, name: &[u8]) -> Result<Stamp, Errno> {
+pub fn stamp_at(folder: impl AsFd, name: &[u8]) -> Result<FileStamp, Errno> {
     rustix::fs::statat(folder, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW)
-        .map(|stat| Stamp::of(&stat))
+        .map(|stat| FileStamp::of(&stat))
 }
 
 pub fn top(path: &Path) -> Result<OwnedFd, Errno> {

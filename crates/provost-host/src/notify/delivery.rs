@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Memory, Message, Undelivered, Way};
+use super::{Channel, Notification, SentNotifications, Undelivered};
 
 /// Pauses between tries; after the last one, the next run tries again.
 const BACKOFF: [Duration; 5] = [
@@ -37,12 +37,12 @@ struct Desk {
     changed: Condvar,
     /// Ends a program that is still running.
     stop: AtomicBool,
-    memory: Arc<Memory>,
+    memory: Arc<SentNotifications>,
 }
 
 #[derive(Default)]
 struct State {
-    queue: VecDeque<Message>,
+    queue: VecDeque<Notification>,
     /// Ids of all messages that were ever queued.
     taken: BTreeSet<String>,
     /// The time at which everything has to be over.
@@ -52,7 +52,11 @@ struct State {
 }
 
 impl Courier {
-    pub fn start(way: Way, environment: Vec<(OsString, OsString)>, memory: Arc<Memory>) -> Self {
+    pub fn start(
+        way: Channel,
+        environment: Vec<(OsString, OsString)>,
+        memory: Arc<SentNotifications>,
+    ) -> Self {
         let desk = Arc::new(Desk {
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -60,7 +64,7 @@ impl Courier {
             memory,
         });
         let (name, key) = (way.name(), way.key());
-        let can_be_ended = !matches!(way, Way::Webhook(_));
+        let can_be_ended = !matches!(way, Channel::Webhook(_));
         let own = desk.clone();
         std::thread::spawn(move || {
             own.serve(&way, &environment);
@@ -71,7 +75,7 @@ impl Courier {
     }
 
     /// Queues a message once, unless it was delivered before.
-    pub fn take(&self, message: &Message) {
+    pub fn take(&self, message: &Notification) {
         if self.desk.memory.has(&message.id, &self.key) {
             return;
         }
@@ -131,7 +135,7 @@ impl Desk {
         self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    fn serve(&self, way: &Way, environment: &[(OsString, OsString)]) {
+    fn serve(&self, way: &Channel, environment: &[(OsString, OsString)]) {
         while let Some(message) = self.next() {
             if let Err(failed) = self.carry(way, environment, &message) {
                 self.lock().complaints.push(failed.why);
@@ -140,7 +144,7 @@ impl Desk {
     }
 
     /// Returns the next message; `None` after the end of the queue.
-    fn next(&self) -> Option<Message> {
+    fn next(&self) -> Option<Notification> {
         let mut state = self.lock();
         loop {
             if let Some(message) = state.queue.pop_front() {
@@ -155,9 +159,9 @@ impl Desk {
 
     fn carry(
         &self,
-        way: &Way,
+        way: &Channel,
         environment: &[(OsString, OsString)],
-        message: &Message,
+        message: &Notification,
     ) -> Result<(), Undelivered> {
         let mut tries = 0;
         loop {

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use super::Message;
+use super::Notification;
 
 pub enum Desktop {
     NotifySend(PathBuf),
@@ -32,7 +32,7 @@ impl Desktop {
     }
 
     /// Returns the arguments. Texts are arguments, never part of a script.
-    pub(super) fn arguments(&self, message: &Message) -> Vec<OsString> {
+    pub(super) fn arguments(&self, message: &Notification) -> Vec<OsString> {
         let words = match self {
             Desktop::NotifySend(_) => {
                 // The line may be interpreted as markup.

@@ -11,12 +11,12 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-pub struct Memory {
+pub struct SentNotifications {
     path: PathBuf,
     known: Mutex<BTreeSet<String>>,
 }
 
-impl Memory {
+impl SentNotifications {
     /// Opens the record of a plan, by its identifier. A file that cannot be read counts as empty.
     pub fn open(state: &Path, plan: &str) -> Self {
         let path = state.join("notified").join(plan);

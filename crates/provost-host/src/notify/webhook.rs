@@ -18,7 +18,7 @@ use ureq::Agent;
 use ureq::http::Uri;
 use ureq::tls::{self, PemItem, RootCerts, TlsConfig};
 
-use super::{Message, Undelivered};
+use super::{Notification, Undelivered};
 use crate::config;
 use crate::config::notify;
 
@@ -28,20 +28,20 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Webhook {
     url: String,
     uri: Uri,
-    secret: Secret,
+    secret: SigningSecret,
     /// The trusted certificates, or why they cannot be read.
     roots: Result<RootCerts, String>,
 }
 
 /// The secret that signs requests.
-pub enum Secret {
+pub enum SigningSecret {
     None,
     /// The variable is not set.
     Missing(String),
     Key(hmac::Key),
 }
 
-impl Secret {
+impl SigningSecret {
     /// Creates a key from a secret. After `whsec_` the secret is base64, as other senders write it.
     pub fn new(text: &str) -> Self {
         let encoded = text.strip_prefix("whsec_").and_then(|rest| BASE64_STANDARD.decode(rest).ok());
@@ -50,10 +50,10 @@ impl Secret {
     }
 
     fn of(variable: Option<&String>, environment: &[(OsString, OsString)]) -> Self {
-        let Some(name) = variable else { return Secret::None };
+        let Some(name) = variable else { return SigningSecret::None };
         match variable_of(name, environment).and_then(OsStr::to_str) {
-            Some(value) => Secret::new(value),
-            None => Secret::Missing(name.clone()),
+            Some(value) => SigningSecret::new(value),
+            None => SigningSecret::Missing(name.clone()),
         }
     }
 }
@@ -89,11 +89,11 @@ fn signature(key: &hmac::Key, id: &str, second: u64, body: &str) -> String {
 }
 
 impl Webhook {
-    pub fn new(webhook: &config::Webhook, environment: &[(OsString, OsString)]) -> Self {
+    pub fn new(webhook: &config::WebhookConfig, environment: &[(OsString, OsString)]) -> Self {
         Self {
             url: webhook.url.clone(),
             uri: webhook.url.parse().unwrap_or_default(),
-            secret: Secret::of(webhook.secret_env.as_ref(), environment),
+            secret: SigningSecret::of(webhook.secret_env.as_ref(), environment),
             roots: roots(environment),
         }
     }
@@ -107,11 +107,11 @@ impl Webhook {
         Hash::of(self.url.as_bytes()).to_string()[..16].to_owned()
     }
 
-    pub(super) fn deliver(&self, message: &Message, patience: Duration) -> Result<(), Undelivered> {
+    pub(super) fn deliver(&self, message: &Notification, patience: Duration) -> Result<(), Undelivered> {
         let key = match &self.secret {
-            Secret::None => None,
-            Secret::Key(key) => Some(key),
-            Secret::Missing(name) => {
+            SigningSecret::None => None,
+            SigningSecret::Key(key) => Some(key),
+            SigningSecret::Missing(name) => {
                 return Err(Undelivered::for_good(format!("the variable {name} with its secret is not set")));
             }
         };
@@ -156,12 +156,14 @@ fn heard(status: u16) -> Result<(), Undelivered> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Secret, signature};
+    use super::{SigningSecret, signature};
 
     /// The example of the Standard Webhooks specification.
     #[test]
     fn a_signature_is_what_other_receivers_compute() {
-        let Secret::Key(key) = Secret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw") else { panic!("a key") };
+        let SigningSecret::Key(key) = SigningSecret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw") else {
+            panic!("a key")
+        };
         let signed = signature(&key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, "{\"test\": 2432232314}");
         assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
     }

@@ -23,7 +23,7 @@ use provost_core::model::hash::Hash;
 
 use crate::git;
 use crate::plans::trust::{self, Untrusted};
-pub use listing::{ConflictCopy, Listing, list_in};
+pub use listing::{ConflictCopy, PlanListing, list_in};
 pub use name::is_slug;
 use name::{UNNAMED, as_file_name, named_slug, progress_of, slug_of};
 pub use swap::{create, replace};
@@ -49,12 +49,12 @@ pub struct PlanPlace {
     /// The folder that contains the plan.
     pub dir: PathBuf,
     pub progress: PathBuf,
-    pub why: Reason,
+    pub why: PlanChoice,
 }
 
 /// How a plan was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum PlanChoice {
     /// The argument is its path.
     Path,
     /// The argument is its name.
@@ -65,13 +65,13 @@ pub enum Reason {
     Unnamed,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for PlanChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Path => f.write_str("its path was given"),
-            Reason::Name => f.write_str("its name was given"),
-            Reason::Marker(path) => write!(f, "the marker {} names it", path.display()),
-            Reason::Unnamed => f.write_str("nothing was given and there is no marker"),
+            PlanChoice::Path => f.write_str("its path was given"),
+            PlanChoice::Name => f.write_str("its name was given"),
+            PlanChoice::Marker(path) => write!(f, "the marker {} names it", path.display()),
+            PlanChoice::Unnamed => f.write_str("nothing was given and there is no marker"),
         }
     }
 }
@@ -180,7 +180,7 @@ pub fn upcoming(name: &str, cwd: &Path, folder: &Path) -> Result<PlanPlace, Erro
     let folder = search.home();
     std::fs::create_dir_all(folder).map_err(Error::io(folder, "make"))?;
     let folder = folder.canonicalize().map_err(Error::io(folder, "find"))?;
-    Ok(search.named_place(folder.join(file_name), Reason::Name))
+    Ok(search.named_place(folder.join(file_name), PlanChoice::Name))
 }
 
 /// Returns the plan with this name in the same folder as another, in the same workspace.
@@ -198,7 +198,7 @@ pub fn beside(place: &PlanPlace, slug: &str) -> Result<PlanPlace, Error> {
     if !path.exists() {
         return Err(Error::Absent { name: slug.to_owned(), looked: vec![path] });
     }
-    let found = search.place(&path, Reason::Name)?;
+    let found = search.place(&path, PlanChoice::Name)?;
     // A link could lead to another plan that was approved.
     if found.path == path { Ok(found) } else { Err(Error::NotAFile { path }) }
 }
@@ -259,14 +259,15 @@ impl Search {
                 if is_path {
                     push_new(&mut candidates, &path);
                 }
-                let why = if argument.ends_with(".md") || is_path { Reason::Path } else { Reason::Name };
+                let why =
+                    if argument.ends_with(".md") || is_path { PlanChoice::Path } else { PlanChoice::Name };
                 self.only_one(argument, candidates, &file_name, why)
             }
             _ if is_path || argument.ends_with(".md") => {
                 if !path.exists() {
                     return Err(Error::Absent { name: argument.to_owned(), looked: vec![path] });
                 }
-                self.place(&path, Reason::Path)
+                self.place(&path, PlanChoice::Path)
             }
             _ => Err(Error::BadName { argument: argument.to_owned() }),
         }
@@ -277,11 +278,11 @@ impl Search {
         name: &str,
         candidates: Vec<PathBuf>,
         file_name: &str,
-        why: Reason,
+        why: PlanChoice,
     ) -> Result<PlanPlace, Error> {
         match candidates.as_slice() {
             [] => Err(Error::Absent { name: name.to_owned(), looked: self.looked(file_name) }),
-            [path] if why == Reason::Name && is_blank(path)? => Err(Error::Empty { path: path.clone() }),
+            [path] if why == PlanChoice::Name && is_blank(path)? => Err(Error::Empty { path: path.clone() }),
             [path] => self.place(path, why),
             _ => Err(Error::Ambiguous { name: name.to_owned(), candidates }),
         }
@@ -334,7 +335,7 @@ impl Search {
         if is_blank(plan)? {
             return Err(wrong(&format!("names {name}, and {} is empty", plan.display())));
         }
-        self.place(plan, Reason::Marker(path.clone())).map(Some)
+        self.place(plan, PlanChoice::Marker(path.clone())).map(Some)
     }
 
     /// Returns whether the file, with links resolved, is in a folder of plans.
@@ -348,7 +349,7 @@ impl Search {
         let candidates = self.candidates(UNNAMED);
         match candidates.as_slice() {
             [] => Err(Error::NoPlan { looked: self.folders(), named: self.named() }),
-            _ => self.only_one(UNNAMED, candidates, UNNAMED, Reason::Unnamed),
+            _ => self.only_one(UNNAMED, candidates, UNNAMED, PlanChoice::Unnamed),
         }
     }
 
@@ -368,7 +369,7 @@ impl Search {
         names.take(50).collect::<std::collections::BTreeSet<_>>().into_iter().collect()
     }
 
-    fn place(&self, path: &Path, why: Reason) -> Result<PlanPlace, Error> {
+    fn place(&self, path: &Path, why: PlanChoice) -> Result<PlanPlace, Error> {
         let path = path.canonicalize().map_err(Error::io(path, "find"))?;
         if !path.is_file() {
             return Err(Error::NotAFile { path });
@@ -377,7 +378,7 @@ impl Search {
     }
 
     /// Derives all names from a file, which may not exist.
-    fn named_place(&self, path: PathBuf, why: Reason) -> PlanPlace {
+    fn named_place(&self, path: PathBuf, why: PlanChoice) -> PlanPlace {
         let file_name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let dir = path.parent().unwrap_or(Path::new("/")).to_owned();
         let slug = slug_of(&file_name);
@@ -428,7 +429,7 @@ pub struct Text {
     pub bytes: Vec<u8>,
     pub hash: Hash,
     /// Taken before the first byte was read, so that a later change is detected.
-    pub stamp: Stamp,
+    pub stamp: PlanFileStamp,
 }
 
 impl fmt::Debug for Text {
@@ -439,7 +440,7 @@ impl fmt::Debug for Text {
 
 /// Attributes of a file; if two stamps are equal, the file was not written in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct PlanFileStamp {
     pub device: u64,
     pub inode: u64,
     pub size: u64,
@@ -447,7 +448,7 @@ pub struct Stamp {
     pub changed_ns: i128,
 }
 
-impl Stamp {
+impl PlanFileStamp {
     fn of(metadata: &std::fs::Metadata) -> Self {
         let ns = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
         Self {
@@ -461,8 +462,8 @@ impl Stamp {
 }
 
 /// Returns the attributes without reading the file.
-pub fn stamp(path: &Path) -> Result<Stamp, Error> {
-    path.metadata().map(|metadata| Stamp::of(&metadata)).map_err(Error::io(path, "look at"))
+pub fn stamp(path: &Path) -> Result<PlanFileStamp, Error> {
+    path.metadata().map(|metadata| PlanFileStamp::of(&metadata)).map_err(Error::io(path, "look at"))
 }
 
 pub fn read(path: &Path) -> Result<Text, Error> {
@@ -476,7 +477,7 @@ pub fn read(path: &Path) -> Result<Text, Error> {
     if bytes.len() as u64 > SIZE_MAX {
         return Err(Error::TooLarge { path: path.to_owned(), bytes: metadata.len().max(SIZE_MAX + 1) });
     }
-    Ok(Text { hash: Hash::of(&bytes), bytes, stamp: Stamp::of(&metadata) })
+    Ok(Text { hash: Hash::of(&bytes), bytes, stamp: PlanFileStamp::of(&metadata) })
 }
 
 /// Opens a file without blocking: a pipe in place of a plan is opened at once and then refused.

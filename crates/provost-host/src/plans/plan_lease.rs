@@ -172,11 +172,11 @@ impl<'a> Candidate<'a> {
     }
 
     /// Takes the plan if it is free or abandoned. The second value is the abandoned lease.
-    pub fn claim(&mut self, now: u64) -> Result<(Held, Option<Claim>), Error> {
+    pub fn claim(&mut self, now: u64) -> Result<(OwnLease, Option<Claim>), Error> {
         let mut own = Claim::here(self.what, now, self.lease);
         let Some((found, hash)) = read(self.path)? else {
             plan_file::create(self.path, &own.text()).map_err(|error| self.too_late(error))?;
-            return Ok((Held::new(self.path, own, self.lease), None));
+            return Ok((OwnLease::new(self.path, own, self.lease), None));
         };
         own.epoch = found.epoch.saturating_add(1);
         let is_left = found.is_expired(now) || found.is_dead() || self.stood_still(&found);
@@ -185,7 +185,7 @@ impl<'a> Candidate<'a> {
         }
         plan_file::replace(self.path, &hash, &own.text()).map_err(|error| self.too_late(error))?;
         let before = (!found.is_given_back()).then_some(found);
-        Ok((Held::new(self.path, own, self.lease), before))
+        Ok((OwnLease::new(self.path, own, self.lease), before))
     }
 
     /// Returns whether the lease was not renewed for three lease lengths, by our own clock.
@@ -216,7 +216,7 @@ impl<'a> Candidate<'a> {
 
 /// Our own lease. [`Held::give_back`] returns it, not a drop, so that a crash and a drop look the same to
 /// others.
-pub struct Held {
+pub struct OwnLease {
     path: PathBuf,
     claim: Claim,
     lease: Duration,
@@ -224,7 +224,7 @@ pub struct Held {
     fresh: Instant,
 }
 
-impl Held {
+impl OwnLease {
     fn new(path: &Path, claim: Claim, lease: Duration) -> Self {
         Self { path: path.to_owned(), claim, lease, fresh: Instant::now() }
     }

@@ -20,14 +20,14 @@ const TAIL: u64 = 64 << 10;
 
 /// One event in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct ProgressLine {
     pub at: Timestamp,
     pub seq: u64,
     /// `[1/4] ✓ Title: words`
     pub words: String,
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for ProgressLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "- {} #{} {}", self.at, self.seq, flat(&self.words))
     }
@@ -77,7 +77,7 @@ pub fn has_our_lines(bytes: &[u8]) -> bool {
 }
 
 /// Appends `lines` in one write, and the heading to a new file.
-pub fn append(path: &Path, lines: &[Line]) -> Result<(), Error> {
+pub fn append(path: &Path, lines: &[ProgressLine]) -> Result<(), Error> {
     let failed = |source| Error { path: path.to_owned(), attempted: "append to", source };
     let Some(first) = lines.first() else { return Ok(()) };
     let mut file = open(path, OpenOptions::new().read(true).append(true).create(true)).map_err(failed)?;
@@ -148,8 +148,8 @@ mod tests {
     use super::*;
     use expect_test::expect;
 
-    fn line(seq: u64, words: &str) -> Line {
-        Line { at: Timestamp(1_794_711_600_000 + seq), seq, words: words.to_owned() }
+    fn line(seq: u64, words: &str) -> ProgressLine {
+        ProgressLine { at: Timestamp(1_794_711_600_000 + seq), seq, words: words.to_owned() }
     }
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
             let path = folder.path().join("cut.md");
             std::fs::write(&path, &text[..cut]).expect("written");
             let last = last_seq(&path).expect("read");
-            let rest: Vec<Line> = lines.iter().filter(|line| line.seq > last).cloned().collect();
+            let rest: Vec<ProgressLine> = lines.iter().filter(|line| line.seq > last).cloned().collect();
             append(&path, &rest).expect("written");
             assert_eq!(std::fs::read(&path).expect("read"), text, "cut at {cut}");
         }

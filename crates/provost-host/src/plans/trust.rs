@@ -64,7 +64,7 @@ impl Begun {
 }
 
 /// An attempt that is running. [`Watched::end`] removes its list.
-pub struct Watched {
+pub struct RunningAttempt {
     file: PathBuf,
     state: PathBuf,
     begun: Begun,
@@ -147,7 +147,7 @@ pub fn begin(
     by: &str,
     deciding: &[PathBuf],
     protected: &[PathBuf],
-) -> io::Result<Watched> {
+) -> io::Result<RunningAttempt> {
     let workspace = real(workspace);
     let known = deciding.iter().map(|path| real(path));
     let known = known.filter_map(|path| digest(&path).map(|digest| (path, digest))).collect();
@@ -159,7 +159,7 @@ pub fn begin(
     let name = Hash::of(format!("{}\n{by}", begun.workspace.display()).as_bytes()).to_string();
     let file = attempts.join(format!("{}.json", &name[..32]));
     files::write_whole(&file, &serde_json::to_vec(&begun)?)?;
-    Ok(Watched { file, state: state.to_owned(), begun })
+    Ok(RunningAttempt { file, state: state.to_owned(), begun })
 }
 
 /// Ends the killed attempts of a workspace: records the files that differ from their lists.
@@ -168,13 +168,13 @@ fn settle(state: &Path, workspace: &Path, deciding: &[PathBuf]) -> io::Result<()
         let text = fs::read(entry.path()).ok();
         let Some(begun) = text.and_then(|text| serde_json::from_slice::<Begun>(&text).ok()) else { continue };
         if begun.workspace == workspace && begun.is_left_behind() {
-            Watched { file: entry.path(), state: state.to_owned(), begun }.end(deciding)?;
+            RunningAttempt { file: entry.path(), state: state.to_owned(), begun }.end(deciding)?;
         }
     }
     Ok(())
 }
 
-impl Watched {
+impl RunningAttempt {
     /// Ends the attempt and records those of the `deciding` files that appeared or changed during it.
     pub fn end(self, deciding: &[PathBuf]) -> io::Result<()> {
         let untrusted = self.state.join(FILES);

@@ -45,7 +45,7 @@ impl Bounds {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bound {
+pub enum LimitKind {
     Disk,
     Memory,
     Processes,
@@ -54,7 +54,7 @@ pub enum Bound {
 /// A limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exceeded {
-    pub bound: Bound,
+    pub bound: LimitKind,
     pub used: u64,
     pub allowed: u64,
 }
@@ -63,9 +63,11 @@ impl fmt::Display for Exceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { bound, used, allowed } = *self;
         match bound {
-            Bound::Disk => write!(f, "it wrote {}; `disk` allows {}", size(used), size(allowed)),
-            Bound::Memory => write!(f, "it held {} of memory; `memory` allows {}", size(used), size(allowed)),
-            Bound::Processes => write!(f, "it had {used} processes; `processes` allows {allowed}"),
+            LimitKind::Disk => write!(f, "it wrote {}; `disk` allows {}", size(used), size(allowed)),
+            LimitKind::Memory => {
+                write!(f, "it held {} of memory; `memory` allows {}", size(used), size(allowed))
+            }
+            LimitKind::Processes => write!(f, "it had {used} processes; `processes` allows {allowed}"),
         }
     }
 }
@@ -86,7 +88,7 @@ pub fn size(bytes: u64) -> String {
 }
 
 /// Checks a child's resources at intervals.
-pub struct Watch<'a> {
+pub struct LimitWatch<'a> {
     bounds: Bounds,
     folder: &'a Path,
     begun: SystemTime,
@@ -98,7 +100,7 @@ pub struct Watch<'a> {
     lost: u64,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> LimitWatch<'a> {
     /// Starts watching a child that was just started.
     pub fn begin(bounds: Bounds, folder: &'a Path, leader: Pid) -> Self {
         limit_files(bounds.disk, vec![leader.as_raw_nonzero().get()]);
@@ -127,9 +129,9 @@ impl<'a> Watch<'a> {
         limit_files(self.bounds.disk, processes.to_vec());
         let Bounds { memory, processes: count, .. } = self.bounds;
         let over = |bound, used, allowed| (used > allowed).then_some(Exceeded { bound, used, allowed });
-        over(Bound::Processes, processes.len() as u64, count)
-            .or_else(|| over(Bound::Memory, held(processes, memory), memory))
-            .or_else(|| over(Bound::Disk, self.written(processes), self.bounds.disk))
+        over(LimitKind::Processes, processes.len() as u64, count)
+            .or_else(|| over(LimitKind::Memory, held(processes, memory), memory))
+            .or_else(|| over(LimitKind::Disk, self.written(processes), self.bounds.disk))
     }
 
     fn written(&mut self, processes: &[i32]) -> u64 {
@@ -274,13 +276,13 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bound, Bounds, Exceeded, size};
+    use super::{Bounds, Exceeded, LimitKind, size};
 
     #[test]
     fn sizes_are_said_as_people_say_them() {
         let said = [0, 1023, 1024, 1536, 64 << 20, (20 << 30) + (300 << 20), 3 << 40].map(size);
         assert_eq!(said, ["0 bytes", "1023 bytes", "1 KiB", "1.5 KiB", "64 MiB", "20.2 GiB", "3 TiB"]);
-        let exceeded = Exceeded { bound: Bound::Disk, used: 70 << 20, allowed: 64 << 20 };
+        let exceeded = Exceeded { bound: LimitKind::Disk, used: 70 << 20, allowed: 64 << 20 };
         assert_eq!(exceeded.to_string(), "it wrote 70 MiB; `disk` allows 64 MiB");
     }
 

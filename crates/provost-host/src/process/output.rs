@@ -4,7 +4,7 @@
 
 /// How many bytes of a stream are kept from its beginning and from its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keep {
+pub struct KeptBytes {
     pub head: usize,
     pub tail: usize,
 }
@@ -25,12 +25,12 @@ impl Output {
 }
 
 pub(super) struct Capture {
-    keep: Keep,
+    keep: KeptBytes,
     output: Output,
 }
 
 impl Capture {
-    pub fn new(keep: Keep) -> Self {
+    pub fn new(keep: KeptBytes) -> Self {
         Self { keep, output: Output::default() }
     }
 
@@ -63,12 +63,16 @@ fn cut_front(tail: &mut Vec<u8>, keep: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Capture, Keep};
+    use super::{Capture, KeptBytes};
 
     #[test]
     fn the_beginning_and_the_end_are_kept_however_the_chunks_fall() {
         let text: Vec<u8> = (0..=255).collect();
-        for keep in [Keep { head: 0, tail: 0 }, Keep { head: 7, tail: 5 }, Keep { head: 200, tail: 100 }] {
+        for keep in [
+            KeptBytes { head: 0, tail: 0 },
+            KeptBytes { head: 7, tail: 5 },
+            KeptBytes { head: 200, tail: 100 },
+        ] {
             for size in [1, 3, 64, 256] {
                 let mut capture = Capture::new(keep);
                 text.chunks(size).for_each(|chunk| capture.take(chunk));

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use rustix::process::{getegid, geteuid};
 
 use super::{
-    AgentFence, Arguments, HomePolicy, Needs, Offer, Outlet, PORTAL, Portal, TMP, Unavailable, Wrapped,
-    status_in,
+    AgentFence, AgentPaths, Arguments, ForwarderMount, HomePolicy, Outlet, PORTAL, SandboxFeatures, TMP,
+    Unavailable, Wrapped, status_in,
 };
 use crate::egress::proxy;
 
@@ -67,7 +67,7 @@ enum Role {
 type Places = BTreeMap<PathBuf, Role>;
 
 pub fn wrap(
-    offer: &Offer,
+    offer: &SandboxFeatures,
     fence: &AgentFence<'_>,
     program: &OsStr,
     args: &[OsString],
@@ -129,7 +129,7 @@ pub fn wrap(
 
 /// Builds the arguments up to bubblewrap: a namespace in which the home with its layer is mounted.
 fn layered(
-    offer: &Offer,
+    offer: &SandboxFeatures,
     [room, status, home, kept]: [&Path; 4],
     sealed: &[&Path],
 ) -> Result<Arguments, Unavailable> {
@@ -147,7 +147,7 @@ fn layered(
 
 fn add_portal(
     arguments: &mut Arguments,
-    portal: &Portal<'_>,
+    portal: &ForwarderMount<'_>,
     program: &OsStr,
     args: &[OsString],
 ) -> Result<(), Unavailable> {
@@ -165,7 +165,7 @@ fn add_portal(
     Ok(())
 }
 
-fn places(offer: &Offer, fence: &AgentFence<'_>) -> Result<Places, Unavailable> {
+fn places(offer: &SandboxFeatures, fence: &AgentFence<'_>) -> Result<Places, Unavailable> {
     let mut places = Places::new();
     for own in [TMP, "/run", "/var/tmp"].map(Path::new) {
         if let Ok(own) = own.canonicalize() {
@@ -216,7 +216,7 @@ fn is_layered(home: HomePolicy<'_>) -> bool {
 }
 
 /// Adds what the program needs in addition to the places so far. A folder comes before its content.
-fn add_needs(places: &mut Places, needs: &Needs, can_seal: bool) {
+fn add_needs(places: &mut Places, needs: &AgentPaths, can_seal: bool) {
     for own in &needs.temporary {
         // In the workspace and in the home the folder stays as it is.
         if matches!(around(places, own), None | Some((_, Role::Private | Role::ReadOnly))) {

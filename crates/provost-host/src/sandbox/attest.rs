@@ -21,11 +21,11 @@ use serde::Serialize;
 use tempfile::TempDir;
 
 use super::{
-    AgentFence, By, CheckFence, CheckTree, Confines, HOME, HomePolicy, NO_NEEDS, Network, Offer, Outlet,
-    Processes, Rules, TMP, Unavailable, Wrapped, probe,
+    AgentFence, CheckFence, CheckTree, Confinement, Confines, HOME, HomePolicy, NO_NEEDS, Network, Outlet,
+    Processes, Rules, SandboxFeatures, TMP, Unavailable, Wrapped, probe,
 };
 use crate::process;
-use crate::process::{Bounds, Ended, How};
+use crate::process::{Bounds, How, ProcessEnd};
 
 const PROBES: &str = include_str!("probes.sh");
 /// Size limit: enough for the files that the probes write, and small for any machine.
@@ -45,13 +45,13 @@ pub struct Vantage<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Attestation {
     pub level: Isolation,
-    pub probes: Vec<Probe>,
+    pub probes: Vec<SelfTestProbe>,
     pub kernel: String,
     pub bubblewrap: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Probe {
+pub struct SelfTestProbe {
     /// The sandbox and the attack: `check/state-write`.
     pub name: String,
     pub held: bool,
@@ -60,25 +60,25 @@ pub struct Probe {
 
 impl Attestation {
     /// Returns the probes that keep this machine from the higher level.
-    pub fn failed(&self) -> impl Iterator<Item = &Probe> {
+    pub fn failed(&self) -> impl Iterator<Item = &SelfTestProbe> {
         self.probes.iter().filter(|probe| !probe.held)
     }
 }
 
 /// Runs the probes inside the same sandboxes that will be used at `clean`.
-pub fn self_test(offer: &Offer, vantage: &Vantage<'_>) -> Attestation {
+pub fn self_test(offer: &SandboxFeatures, vantage: &Vantage<'_>) -> Attestation {
     let probes = probes(offer, vantage, Isolation::Clean);
     let has_held = probes.iter().all(|probe| probe.held);
     attested(offer, if has_held { Isolation::Clean } else { Isolation::GuardClean }, probes)
 }
 
-pub fn attested(offer: &Offer, level: Isolation, probes: Vec<Probe>) -> Attestation {
+pub fn attested(offer: &SandboxFeatures, level: Isolation, probes: Vec<SelfTestProbe>) -> Attestation {
     let bubblewrap = offer.bubblewrap.as_ref().ok().map(|found| found.version.clone());
     Attestation { level, probes, kernel: offer.kernel.clone(), bubblewrap }
 }
 
 /// Attacks the sandboxes of a level from inside and returns the results.
-pub fn probes(offer: &Offer, vantage: &Vantage<'_>, level: Isolation) -> Vec<Probe> {
+pub fn probes(offer: &SandboxFeatures, vantage: &Vantage<'_>, level: Isolation) -> Vec<SelfTestProbe> {
     let by = match level {
         Isolation::Clean => Means::Bubblewrap,
         Isolation::Landlock => Means::Landlock,
@@ -127,13 +127,13 @@ impl Fence {
         }
     }
 
-    fn probe(self, name: &str, held: bool, detail: impl Into<String>) -> Probe {
+    fn probe(self, name: &str, held: bool, detail: impl Into<String>) -> SelfTestProbe {
         let level = match self.by {
             Means::Bubblewrap => "",
             Means::Landlock => "landlock/",
             Means::Uid => "uid/",
         };
-        Probe { name: format!("{level}{}/{name}", self.name()), held, detail: detail.into() }
+        SelfTestProbe { name: format!("{level}{}/{name}", self.name()), held, detail: detail.into() }
     }
 
     /// Returns whether the sandbox promises this, so that the probe must hold.
@@ -184,7 +184,7 @@ impl<'a> Site<'a> {
         Ok(Self { vantage, folder, own, door, port, mark, user: OnceCell::new() })
     }
 
-    fn probe(&self, offer: &Offer, fence: Fence) -> Result<Vec<Probe>, Unavailable> {
+    fn probe(&self, offer: &SandboxFeatures, fence: Fence) -> Result<Vec<SelfTestProbe>, Unavailable> {
         let args = self.arguments(offer, fence);
         let wrapped = match (fence.by, fence.inside) {
             (Means::Bubblewrap, Inside::Check) => self.behind_check(offer, &args)?,
@@ -217,7 +217,7 @@ impl<'a> Site<'a> {
         Ok(probes)
     }
 
-    fn behind_check(&self, offer: &Offer, args: &[OsString]) -> Result<Wrapped, Unavailable> {
+    fn behind_check(&self, offer: &SandboxFeatures, args: &[OsString]) -> Result<Wrapped, Unavailable> {
         let [base, layer] = ["base", "layer"].map(|name| self.folder.path().join(name));
         let tree = match offer.overlay {
             Ok(_) => CheckTree::Overlay { lower: &base, over: None, layer: &layer, deleted: &[] },
@@ -242,7 +242,7 @@ impl<'a> Site<'a> {
         super::check(offer, &fence, "bash".as_ref(), args)
     }
 
-    fn behind_agent(&self, offer: &Offer, args: &[OsString]) -> Result<Wrapped, Unavailable> {
+    fn behind_agent(&self, offer: &SandboxFeatures, args: &[OsString]) -> Result<Wrapped, Unavailable> {
         let kept = kept_of(self.folder.path());
         for name in ["upper", "work"] {
             fs::create_dir_all(kept.join(name)).map_err(|source| Unavailable::scratch(&kept, source))?;
@@ -274,7 +274,7 @@ impl<'a> Site<'a> {
         [self.vantage.state]
     }
 
-    fn arguments(&self, offer: &Offer, fence: Fence) -> Vec<OsString> {
+    fn arguments(&self, offer: &SandboxFeatures, fence: Fence) -> Vec<OsString> {
         let unshare = offer.unshare.as_ref().map_or_else(|_| "unshare".into(), OsString::from);
         // The environment in the sandbox is that of the run; a home is the only variable the probes need.
         let script = match fence.by {
@@ -303,7 +303,7 @@ impl<'a> Site<'a> {
 
     fn behind_landlock(
         &self,
-        offer: &Offer,
+        offer: &SandboxFeatures,
         inside: Inside,
         args: &[OsString],
     ) -> Result<Wrapped, Unavailable> {
@@ -315,10 +315,15 @@ impl<'a> Site<'a> {
             Inside::Agent => Rules::of_agent(&self.hidden(), self.vantage.workspace)?,
         };
         rules.write.push(self.own.path().to_path_buf());
-        self.confined(offer, By::Landlock(rules), args)
+        self.confined(offer, Confinement::Landlock(rules), args)
     }
 
-    fn behind_uid(&self, offer: &Offer, inside: Inside, args: &[OsString]) -> Result<Wrapped, Unavailable> {
+    fn behind_uid(
+        &self,
+        offer: &SandboxFeatures,
+        inside: Inside,
+        args: &[OsString],
+    ) -> Result<Wrapped, Unavailable> {
         if let Err(missing) = &offer.uid {
             return Err(Unavailable::Missing { what: "a user of its own", missing: missing.clone() });
         }
@@ -337,16 +342,21 @@ impl<'a> Site<'a> {
                 .map_err(|errno| Unavailable::scratch(&path, errno.into()))?;
         }
         let number = *self.user.get_or_init(|| number);
-        self.confined(offer, By::Uid(number), args)
+        self.confined(offer, Confinement::Uid(number), args)
     }
 
-    fn confined(&self, offer: &Offer, by: By, args: &[OsString]) -> Result<Wrapped, Unavailable> {
+    fn confined(
+        &self,
+        offer: &SandboxFeatures,
+        by: Confinement,
+        args: &[OsString],
+    ) -> Result<Wrapped, Unavailable> {
         let scratch = self.folder.path();
         let confines = Confines { launcher: &offer.launcher, by, network: Network::Off, scratch };
         super::confine(&confines, "bash".as_ref(), args)
     }
 
-    fn findings(&self, fence: Fence, ended: &Ended, has_daemon: bool) -> Vec<Probe> {
+    fn findings(&self, fence: Fence, ended: &ProcessEnd, has_daemon: bool) -> Vec<SelfTestProbe> {
         let text = String::from_utf8_lossy(&ended.stdout.head);
         let said: HashMap<_, _> = text.lines().filter_map(|line| line.split_once('\t')).collect();
         let mut probes = vec![self.works(fence, &said)];
@@ -394,7 +404,7 @@ impl<'a> Site<'a> {
     }
 
     /// Checks that programs run inside: a sandbox in which nothing works passes every other probe.
-    fn works(&self, fence: Fence, said: &HashMap<&str, &str>) -> Probe {
+    fn works(&self, fence: Fence, said: &HashMap<&str, &str>) -> SelfTestProbe {
         let base = self.folder.path().join("base");
         let has_leaked = fence.inside == Inside::Check
             && [&base, &self.folder.path().join("layer")].iter().any(|tree| {
@@ -410,7 +420,7 @@ impl<'a> Site<'a> {
     }
 
     /// A pid means another process in another namespace, so a signal may well reach one there.
-    fn signal(&self, fence: Fence, said: &HashMap<&str, &str>) -> Probe {
+    fn signal(&self, fence: Fence, said: &HashMap<&str, &str>) -> SelfTestProbe {
         let held = match fence.by {
             Means::Bubblewrap => said.contains_key("signal") && is_another("pid", said),
             Means::Landlock | Means::Uid => said.get("signal") == Some(&"denied"),
@@ -420,7 +430,7 @@ impl<'a> Site<'a> {
         fence.probe("signal", held, detail)
     }
 
-    fn processes(&self, fence: Fence, said: &HashMap<&str, &str>) -> Probe {
+    fn processes(&self, fence: Fence, said: &HashMap<&str, &str>) -> SelfTestProbe {
         let detail = said.get("processes").copied().unwrap_or("nothing was reported");
         match (is_another("pid", said), detail) {
             (true, "denied") => fence.probe("processes", true, "denied"),
@@ -431,7 +441,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    fn network(&self, fence: Fence, said: &HashMap<&str, &str>) -> Probe {
+    fn network(&self, fence: Fence, said: &HashMap<&str, &str>) -> SelfTestProbe {
         let nobody_came = matches!(self.door.accept(), Err(error) if error.kind() == ErrorKind::WouldBlock);
         let detail = said.get("network").copied().unwrap_or("nothing was reported");
         let is_apart = fence.by != Means::Bubblewrap || is_another("net", said);
@@ -442,7 +452,7 @@ impl<'a> Site<'a> {
 
 /// Returns the result of the tracing probe: provost's own program protects a check's processes from each
 /// other.
-fn traced(fence: Fence, ended: &Ended) -> Probe {
+fn traced(fence: Fence, ended: &ProcessEnd) -> SelfTestProbe {
     let text = String::from_utf8_lossy(&ended.stdout.head);
     let said = text.lines().find_map(|line| line.strip_prefix("trace\t")).unwrap_or("nothing was reported");
     // Without namespaces, memory can still be written through `/proc`: only the system calls are denied.

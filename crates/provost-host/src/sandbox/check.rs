@@ -14,8 +14,8 @@ use std::path::{Component, Path, PathBuf};
 use rustix::process::{getegid, geteuid};
 
 use super::{
-    Arguments, CheckFence, CheckTree, HOME, Kept, Network, Offer, Processes, TMP, Unavailable, What, Wrapped,
-    status_in,
+    Arguments, CheckFence, CheckMount, CheckTree, HOME, Network, Processes, SandboxFeatures, TMP,
+    Unavailable, What, Wrapped, status_in,
 };
 
 const BUILD: &str = include_str!("check.sh");
@@ -28,7 +28,7 @@ const RESERVED: [&str; 11] =
 const PRIVATE: [(&str, &str); 4] = [("tmp", TMP), ("run", "/run"), ("shm", "/dev/shm"), ("home", HOME)];
 
 pub fn wrap(
-    offer: &Offer,
+    offer: &SandboxFeatures,
     fence: &CheckFence<'_>,
     program: &OsStr,
     args: &[OsString],
@@ -111,7 +111,7 @@ pub fn wrap(
 
 /// Returns whether provost's own program runs last inside, to protect the check's processes from each
 /// other.
-fn is_guarded(offer: &Offer, fence: &CheckFence<'_>) -> bool {
+fn is_guarded(offer: &SandboxFeatures, fence: &CheckFence<'_>) -> bool {
     offer.can_guard() && fence.processes != Processes::Traceable
 }
 
@@ -119,7 +119,7 @@ fn is_guarded(offer: &Offer, fence: &CheckFence<'_>) -> bool {
 /// check.
 fn add_guarded(
     inner: &mut Arguments,
-    offer: &Offer,
+    offer: &SandboxFeatures,
     processes: Processes,
     program: &OsStr,
     args: &[OsString],
@@ -176,7 +176,7 @@ fn add_private_places(inner: &mut Arguments, fence: &CheckFence<'_>, room: &Path
     inner.flags(&["--symlink", "../tmp", "/var/tmp"]);
 }
 
-fn add_tree(inner: &mut Arguments, offer: &Offer, fence: &CheckFence<'_>, room: &Path) {
+fn add_tree(inner: &mut Arguments, offer: &SandboxFeatures, fence: &CheckFence<'_>, room: &Path) {
     if let (Network::On, Some(names)) = (fence.network, offer.resolver()) {
         inner.mount("--ro-bind", names, names);
     }
@@ -267,7 +267,7 @@ fn find_gone(path: &Path, beneath: &[&Path], layer: &Path, gone: &mut Vec<PathBu
 }
 
 fn refuse_what_would_not_hold(fence: &CheckFence<'_>) -> Result<(), Unavailable> {
-    let caches = fence.keep.iter().flat_map(Kept::folders);
+    let caches = fence.keep.iter().flat_map(CheckMount::folders);
     let trees = trees(fence.tree);
     let named = [fence.at, fence.scratch].into_iter().chain(caches).chain(trees.iter().copied());
     for path in named.chain(fence.toolchains.iter().copied()).chain(fence.hidden.iter().copied()) {

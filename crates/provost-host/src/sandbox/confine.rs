@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
-use super::{Network, Offer, Unavailable, Wrapped, status_in};
+use super::{Network, SandboxFeatures, Unavailable, Wrapped, status_in};
 
 /// Programs and their configuration.
 const SYSTEM: [&str; 11] = [
@@ -36,17 +36,17 @@ pub(super) const DEVICES: [&str; 6] =
 
 /// The rights that a process gives up before it executes another program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Orders {
+pub struct ConfineOrders {
     /// The file to which it reports that this is done.
     pub(super) status: PathBuf,
-    pub(super) by: By,
+    pub(super) by: Confinement,
     /// True if network sockets may be opened.
     pub(super) network: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum By {
+pub enum Confinement {
     Landlock(Rules),
     Uid(u32),
 }
@@ -69,7 +69,7 @@ pub struct Confines<'a> {
     /// Starts [`enter`](super::enter()): a program and its first arguments. The orders follow, then `--`
     /// and the command.
     pub launcher: &'a [OsString],
-    pub by: By,
+    pub by: Confinement,
     pub network: Network,
     /// A folder of provost that no confined process can access.
     pub scratch: &'a Path,
@@ -78,7 +78,7 @@ pub struct Confines<'a> {
 impl Rules {
     /// Returns the rules of a check: it reads the system and the toolchains, and writes what the caller
     /// adds.
-    pub fn of_check(offer: &Offer, state: &Path, network: Network, toolchains: &[PathBuf]) -> Self {
+    pub fn of_check(offer: &SandboxFeatures, state: &Path, network: Network, toolchains: &[PathBuf]) -> Self {
         let resolver = offer.resolver().filter(|_| network == Network::On).map(Path::to_path_buf);
         let read = SYSTEM.iter().chain(&["/proc"]).map(PathBuf::from);
         Self {
@@ -117,7 +117,7 @@ pub fn confine(confines: &Confines<'_>, program: &OsStr, args: &[OsString]) -> R
     };
     let status = status_in(confines.scratch)?;
     let network = confines.network == Network::On;
-    let orders = Orders { status: status.to_path_buf(), by: confines.by.clone(), network };
+    let orders = ConfineOrders { status: status.to_path_buf(), by: confines.by.clone(), network };
     let orders = serde_json::to_string(&orders)
         .map_err(|_| Unavailable::refused(confines.scratch, "a path on the way is not UTF-8"))?;
     let words = [OsString::from(orders), "--".into(), program.to_os_string()];

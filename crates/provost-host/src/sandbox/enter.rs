@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use super::calls::{self, Sockets};
-use super::confine::{By, Orders};
+use super::confine::{ConfineOrders, Confinement};
 use super::{inside, landlock, room, uid};
 
 /// Applies the orders and executes the command. Returns only on failure.
@@ -25,17 +25,17 @@ pub fn enter(orders: &str, command: &[OsString]) -> io::Result<Infallible> {
         _ => {}
     }
     let (program, args) = command.split_first().ok_or_else(|| io::Error::other("there is no command"))?;
-    let orders: Orders = serde_json::from_str(orders)?;
+    let orders: ConfineOrders = serde_json::from_str(orders)?;
     // Opened while this is still allowed; closed by the exec.
     let mut status = File::options().append(true).open(&orders.status)?;
     let local = match &orders.by {
-        By::Landlock(rules) => {
+        Confinement::Landlock(rules) => {
             let opened = landlock::open(rules)?;
             uid::give_up_capabilities()?;
             landlock::restrict(opened, orders.network)?;
             false
         }
-        By::Uid(number) => {
+        Confinement::Uid(number) => {
             uid::become_another(*number)?;
             uid::give_up_capabilities()?;
             true

@@ -15,7 +15,7 @@ use super::{CheckFence, Unavailable};
 pub const CACHES: &str = "/var/cache/check";
 
 #[derive(Clone, Copy, Debug)]
-pub struct Kept<'a> {
+pub struct CheckMount<'a> {
     /// Relative to the tree, an absolute path in [`CACHES`], or the same path as the source.
     pub at: &'a Path,
     pub what: What<'a>,
@@ -31,12 +31,12 @@ pub enum What<'a> {
         lowers: &'a [PathBuf],
         /// An empty folder of the caller, for the files that the mount needs.
         folder: &'a Path,
-        writes: Writes,
+        writes: MountWrites,
     },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writes {
+pub enum MountWrites {
     /// Into the tmpfs of the check, within its size limit.
     Forgotten,
     /// Into [`UPPER`] in the folder, in overlay format. Without a limit, and not on every file system.
@@ -46,7 +46,7 @@ pub enum Writes {
 /// Name of the folder with a check's writes, if they are kept.
 pub const UPPER: &str = "upper";
 
-impl<'a> Kept<'a> {
+impl<'a> CheckMount<'a> {
     pub(super) fn folders(&self) -> Vec<&'a Path> {
         match self.what {
             What::ReadOnly(folder) | What::Writable(folder) => vec![folder],
@@ -109,9 +109,9 @@ impl<'a> Kept<'a> {
             }
             for own in [UPPER, "work"] {
                 match writes {
-                    Writes::Remembered => fs::create_dir(folder.join(own))?,
+                    MountWrites::Remembered => fs::create_dir(folder.join(own))?,
                     // The script creates them in the tmpfs, which exists by then.
-                    Writes::Forgotten => symlink(room.join(format!("{own}{number}")), folder.join(own))?,
+                    MountWrites::Forgotten => symlink(room.join(format!("{own}{number}")), folder.join(own))?,
                 }
             }
             Ok(names.join(":"))

@@ -21,7 +21,7 @@ use landlock::{
 };
 use rustix::fs::{Dir, FileType, Mode, OFlags};
 
-use super::Missing;
+use super::MissingFeature;
 use super::confine::Rules;
 
 /// The first version with everything needed: files, devices, TCP, signals and abstract sockets (Linux
@@ -71,8 +71,8 @@ pub fn restrict(granted: Vec<Granted>, network: bool) -> io::Result<()> {
 }
 
 /// Finds out what the kernel offers. A thread restricts itself for this test and ends.
-pub fn offered() -> Result<String, Missing> {
-    let missing = |why: String, hint: &str| Missing { why, hint: hint.to_owned() };
+pub fn offered() -> Result<String, MissingFeature> {
+    let missing = |why: String, hint: &str| MissingFeature { why, hint: hint.to_owned() };
     let ask = || {
         let ruleset = Ruleset::default().scope(Scope::Signal).and_then(Ruleset::create);
         ruleset.and_then(|created| created.restrict_self()).map(|status| status.landlock)

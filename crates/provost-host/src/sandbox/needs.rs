@@ -16,7 +16,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// Paths that an agent sees in addition to what every agent sees.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Needs {
+pub struct AgentPaths {
     /// Readable, at their own paths.
     pub read: BTreeSet<PathBuf>,
     /// Files the program is started from: an earlier attempt must not have changed them.
@@ -28,7 +28,7 @@ pub struct Needs {
 }
 
 /// No additional paths.
-pub const NO_NEEDS: &Needs = &Needs {
+pub const NO_NEEDS: &AgentPaths = &AgentPaths {
     read: BTreeSet::new(),
     program: BTreeSet::new(),
     temporary: BTreeSet::new(),
@@ -56,7 +56,7 @@ pub struct CommandLine<'a> {
     pub environment: &'a [(OsString, OsString)],
 }
 
-impl Needs {
+impl AgentPaths {
     pub fn from_command(command: &CommandLine<'_>) -> Self {
         let mut needs = Self::default();
         let home = variable(command.environment, "HOME").map(PathBuf::from);
@@ -214,7 +214,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-    use super::{CommandLine, Needs};
+    use super::{AgentPaths, CommandLine};
 
     #[test]
     fn a_command_needs_its_program_its_scripts_and_what_its_variables_name() {
@@ -234,7 +234,7 @@ mod tests {
             ("TMPDIR", at("tmp").into_os_string()),
         ];
         let line = format!("cat >/dev/null; . {}", at("scripts/agent.sh").display());
-        let needs = Needs::from_command(&CommandLine {
+        let needs = AgentPaths::from_command(&CommandLine {
             program: "agent".as_ref(),
             args: &["-c".into(), line.into()],
             folder: &at("work"),

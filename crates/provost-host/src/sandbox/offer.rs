@@ -8,7 +8,7 @@ use crate::process;
 
 /// A feature that this machine does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingFeature {
     pub why: String,
     /// How to get it: a sentence for people.
     pub hint: String,
@@ -29,22 +29,22 @@ pub struct OverlayTools {
 }
 
 #[derive(Clone, Debug)]
-pub struct Offer {
+pub struct SandboxFeatures {
     pub kernel: String,
     pub is_root: bool,
     /// Found, and tested: it made a sandbox with everything that a check needs.
-    pub bubblewrap: Result<Bubblewrap, Missing>,
-    pub unshare: Result<PathBuf, Missing>,
+    pub bubblewrap: Result<Bubblewrap, MissingFeature>,
+    pub unshare: Result<PathBuf, MissingFeature>,
     /// As this user, without privileges.
-    pub user_namespaces: Result<(), Missing>,
-    pub pid_namespaces: Result<(), Missing>,
+    pub user_namespaces: Result<(), MissingFeature>,
+    pub pid_namespaces: Result<(), MissingFeature>,
     /// Mounted in a user namespace, with deleted and recreated folders.
-    pub overlay: Result<OverlayTools, Missing>,
+    pub overlay: Result<OverlayTools, MissingFeature>,
     /// An agent can start its own bubblewrap inside provost's.
-    pub nesting: Result<(), Missing>,
-    pub landlock: Result<String, Missing>,
+    pub nesting: Result<(), MissingFeature>,
+    pub landlock: Result<String, MissingFeature>,
     /// Agents and checks can run as other users than provost.
-    pub uid: Result<String, Missing>,
+    pub uid: Result<String, MissingFeature>,
     /// Command that starts provost's own program inside a sandbox; the caller sets it.
     pub launcher: Vec<OsString>,
     /// Files of the system's configuration that not all users may read, but this one may.
@@ -62,28 +62,32 @@ pub enum State {
 
 /// One line of `provost doctor`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct FeatureLine {
     pub name: &'static str,
     pub state: State,
     pub hint: Option<String>,
 }
 
-impl Offer {
-    pub fn lines(&self) -> Vec<Line> {
-        fn line<T>(name: &'static str, offered: &Result<T, Missing>, said: impl Fn(&T) -> String) -> Line {
+impl SandboxFeatures {
+    pub fn lines(&self) -> Vec<FeatureLine> {
+        fn line<T>(
+            name: &'static str,
+            offered: &Result<T, MissingFeature>,
+            said: impl Fn(&T) -> String,
+        ) -> FeatureLine {
             match offered {
-                Ok(found) => Line { name, state: State::Here(said(found)), hint: None },
+                Ok(found) => FeatureLine { name, state: State::Here(said(found)), hint: None },
                 Err(missing) => {
                     let hint = Some(missing.hint.clone());
-                    Line { name, state: State::Missing(missing.why.clone()), hint }
+                    FeatureLine { name, state: State::Missing(missing.why.clone()), hint }
                 }
             }
         }
         let works = |(): &()| "works".to_owned();
         let user = if self.is_root { "root" } else { "an ordinary user" };
         vec![
-            Line { name: "kernel", state: State::Here(self.kernel.clone()), hint: None },
-            Line { name: "running as", state: State::Here(user.to_owned()), hint: None },
+            FeatureLine { name: "kernel", state: State::Here(self.kernel.clone()), hint: None },
+            FeatureLine { name: "running as", state: State::Here(user.to_owned()), hint: None },
             line("bubblewrap", &self.bubblewrap, |found| {
                 format!("{} {}", found.path.display(), found.version)
             }),
@@ -139,14 +143,14 @@ impl Offer {
     }
 }
 
-fn has<'a, T>(what: &'static str, offered: &'a Result<T, Missing>) -> Result<&'a T, Unavailable> {
+fn has<'a, T>(what: &'static str, offered: &'a Result<T, MissingFeature>) -> Result<&'a T, Unavailable> {
     offered.as_ref().map_err(|missing| Unavailable::Missing { what, missing: missing.clone() })
 }
 
 /// Asked here and not with the rest, because no sandbox needs it.
-fn cgroups() -> Result<(), Missing> {
+fn cgroups() -> Result<(), MissingFeature> {
     let hint = "Run provost in a delegated cgroup: systemd-run --user --scope -p Delegate=yes provost run.";
     process::cgroups_offered()
         .map(|_| ())
-        .map_err(|why| Missing { why: why.to_owned(), hint: hint.to_owned() })
+        .map_err(|why| MissingFeature { why: why.to_owned(), hint: hint.to_owned() })
 }

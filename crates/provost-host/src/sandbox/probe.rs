@@ -17,21 +17,21 @@ use std::time::Duration;
 use rustix::fs::{Access, access};
 use rustix::process::{getegid, geteuid, getgroups};
 
-use super::offer::{Bubblewrap, Missing, Offer, OverlayTools};
+use super::offer::{Bubblewrap, MissingFeature, OverlayTools, SandboxFeatures};
 use super::status::last_line;
 use super::{CheckFence, CheckTree, Network, Processes, USUAL_SIZE};
 use crate::process;
-use crate::process::{Bounds, Ended, How, Keep, Spawn};
+use crate::process::{Bounds, How, KeptBytes, ProcessEnd, Spawn};
 
 /// Searched before `PATH`: these are the system's folders.
 const SYSTEM_FOLDERS: [&str; 5] = ["/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"];
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Tries every feature once.
-pub fn survey(workspace: &Path) -> Offer {
+pub fn survey(workspace: &Path) -> SandboxFeatures {
     let sought = Sought::outside(workspace);
     let secrets = secrets();
-    let mut offer = Offer {
+    let mut offer = SandboxFeatures {
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         is_root: geteuid().is_root(),
         bubblewrap: Err(missing("not tried", "")),
@@ -56,8 +56,8 @@ pub fn survey(workspace: &Path) -> Offer {
     offer
 }
 
-fn missing(why: impl Into<String>, hint: impl Into<String>) -> Missing {
-    Missing { why: why.into(), hint: hint.into() }
+fn missing(why: impl Into<String>, hint: impl Into<String>) -> MissingFeature {
+    MissingFeature { why: why.into(), hint: hint.into() }
 }
 
 /// The folders in which programs are searched.
@@ -88,12 +88,12 @@ impl Sought {
         })
     }
 
-    fn program(&self, name: &str, hint: &str) -> Result<PathBuf, Missing> {
+    fn program(&self, name: &str, hint: &str) -> Result<PathBuf, MissingFeature> {
         self.find(name).ok_or_else(|| missing("not installed (outside the workspace and your home)", hint))
     }
 }
 
-fn user_namespaces(offer: &Offer) -> Result<(), Missing> {
+fn user_namespaces(offer: &SandboxFeatures) -> Result<(), MissingFeature> {
     let unshare = offer.unshare.as_ref().map_err(Clone::clone)?;
     let args = ["--user", "--map-root-user", "--mount", "--"].map(OsString::from);
     let script = [offer.sh.clone().into(), "-c".into(), ":".into()];
@@ -101,7 +101,7 @@ fn user_namespaces(offer: &Offer) -> Result<(), Missing> {
     Ok(())
 }
 
-fn bubblewrap(sought: &Sought, offer: &Offer) -> Result<Bubblewrap, Missing> {
+fn bubblewrap(sought: &Sought, offer: &SandboxFeatures) -> Result<Bubblewrap, MissingFeature> {
     let path = sought.program("bwrap", "Install it: apt-get install bubblewrap (0.8 or newer).")?;
     let said = attempt(&path, &["--version".into()])
         .map_err(|why| missing(why, "Install it again: apt-get install --reinstall bubblewrap."))?;
@@ -127,7 +127,7 @@ fn namespaces() -> Vec<OsString> {
     words.split(' ').map(OsString::from).collect()
 }
 
-fn pid_namespaces(offer: &Offer) -> Result<(), Missing> {
+fn pid_namespaces(offer: &SandboxFeatures) -> Result<(), MissingFeature> {
     let bubblewrap = offer.bubblewrap.as_ref().map_err(Clone::clone)?;
     let mut args = namespaces();
     args.extend(["--".into(), offer.sh.clone().into(), "-c".into(), "readlink /proc/self/ns/pid".into()]);
@@ -139,7 +139,7 @@ fn pid_namespaces(offer: &Offer) -> Result<(), Missing> {
     Ok(())
 }
 
-fn nesting(offer: &Offer) -> Result<(), Missing> {
+fn nesting(offer: &SandboxFeatures) -> Result<(), MissingFeature> {
     let bubblewrap = offer.bubblewrap.as_ref().map_err(Clone::clone)?;
     let mut args = namespaces();
     args.extend(["--".into(), bubblewrap.path.clone().into()]);
@@ -152,7 +152,7 @@ fn nesting(offer: &Offer) -> Result<(), Missing> {
 
 /// Tries a real check sandbox around a small tree: removing and recreating a folder needs extended
 /// attributes that older kernels do not have on a tmpfs.
-fn overlay(sought: &Sought, offer: &Offer) -> Result<OverlayTools, Missing> {
+fn overlay(sought: &Sought, offer: &SandboxFeatures) -> Result<OverlayTools, MissingFeature> {
     const TRY: &str = "test ! -e gone && test -e kept && rm -r folder && mkdir folder && : > folder/new";
     let tools = OverlayTools {
         mount: sought.program("mount", "Install it: apt-get install mount.")?,
@@ -171,7 +171,7 @@ fn overlay(sought: &Sought, offer: &Offer) -> Result<OverlayTools, Missing> {
         .and_then(|()| fs::write(base.join("kept"), ""))
         .and_then(|()| fs::write(base.join("folder/old"), ""));
     made.map_err(|error| failed(error.to_string()))?;
-    let with = Offer { overlay: Ok(tools.clone()), ..offer.clone() };
+    let with = SandboxFeatures { overlay: Ok(tools.clone()), ..offer.clone() };
     let fence = CheckFence {
         tree: CheckTree::Overlay { lower: &base, over: None, layer: &layer, deleted: &["gone".into()] },
         at: Path::new("/mnt/tree"),
@@ -202,7 +202,7 @@ fn attempt(program: &Path, args: &[OsString]) -> Result<String, String> {
     }
 }
 
-pub(super) fn run(program: &Path, args: &[OsString], why: &str) -> Result<Ended, process::NotStarted> {
+pub(super) fn run(program: &Path, args: &[OsString], why: &str) -> Result<ProcessEnd, process::NotStarted> {
     run_within(program, args, why, None)
 }
 
@@ -211,7 +211,7 @@ pub(super) fn run_within(
     args: &[OsString],
     why: &str,
     bounds: Option<Bounds>,
-) -> Result<Ended, process::NotStarted> {
+) -> Result<ProcessEnd, process::NotStarted> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let tag = format!("{why}/{}/{}.", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     process::run(Spawn {
@@ -222,7 +222,7 @@ pub(super) fn run_within(
         stdin: b"",
         deadline: PATIENCE,
         grace: Duration::ZERO,
-        keep: Keep { head: 64 * 1024, tail: 0 },
+        keep: KeptBytes { head: 64 * 1024, tail: 0 },
         tag: &tag,
         stop: None,
         tee: None,

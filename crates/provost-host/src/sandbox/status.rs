@@ -17,10 +17,10 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::Deserialize;
 
 use super::Unavailable;
-use crate::process::{Ended, How};
+use crate::process::{How, ProcessEnd};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Status {
+pub struct SandboxStatus {
     /// The namespaces were made. A path that should be visible inside may still have been missing.
     pub started: bool,
     /// Only for a program that was executed and ended by itself.
@@ -63,9 +63,9 @@ struct Report {
 }
 
 /// Reads what the sandbox reported so far. A missing or unreadable report counts as no report.
-pub fn read_status(path: &Path) -> Status {
+pub fn read_status(path: &Path) -> SandboxStatus {
     let text = fs::read(path).unwrap_or_default();
-    let mut status = Status::default();
+    let mut status = SandboxStatus::default();
     for report in serde_json::Deserializer::from_slice(&text).into_iter::<Report>().map_while(Result::ok) {
         status.child = status.child.or(report.child);
         status.namespace = status.namespace.or(report.namespace);
@@ -90,7 +90,7 @@ const BURIAL: Duration = Duration::from_secs(5);
 
 /// Waits until the sandbox's first process is dead. The kernel ends all other processes inside first, so
 /// everything is dead then. Bubblewrap itself returns a moment earlier. Returns false after the timeout.
-pub(super) fn is_over(status: Status) -> bool {
+pub(super) fn is_over(status: SandboxStatus) -> bool {
     let Some(first) = status.child.and_then(Pid::from_raw) else { return true };
     let Ok(end) = pidfd_open(first, PidfdFlags::empty()) else { return true };
     // The pid may have been reused. If that cannot be seen, waiting does no harm.
@@ -104,7 +104,7 @@ pub(super) fn is_over(status: Status) -> bool {
 }
 
 /// Returns how the program inside ended, or an error if it never started.
-pub(super) fn ending(status: Status, ended: &Ended) -> Result<How, Unavailable> {
+pub(super) fn ending(status: SandboxStatus, ended: &ProcessEnd) -> Result<How, Unavailable> {
     if !is_over(status) {
         return Err(Unavailable::Outlived { pid: status.child.unwrap_or_default() });
     }
@@ -130,13 +130,13 @@ pub(super) fn last_line(text: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Status, read_status, signal_behind};
+    use super::{SandboxStatus, read_status, signal_behind};
 
     fn status(text: &str) -> (bool, Option<i32>) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("status");
         std::fs::write(&path, text).unwrap();
-        let Status { started, exit_code, .. } = read_status(&path);
+        let SandboxStatus { started, exit_code, .. } = read_status(&path);
         (started, exit_code)
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::process::{Gid, Uid, geteuid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::Missing;
+use super::MissingFeature;
 
 /// Above the ids that systems, containers and network directories assign.
 const FIRST: u32 = 2_000_000_000;
@@ -19,10 +19,10 @@ pub fn unused_uid() -> u32 {
     FIRST + std::process::id() % (1 << 22) * EACH + NEXT.fetch_add(1, Ordering::Relaxed) % EACH
 }
 
-pub fn offered() -> Result<String, Missing> {
+pub fn offered() -> Result<String, MissingFeature> {
     if !geteuid().is_root() {
         let hint = "Only root can start programs as other users; `clean` and `landlock` need no root.";
-        return Err(Missing { why: "provost does not run as root".to_owned(), hint: hint.to_owned() });
+        return Err(MissingFeature { why: "provost does not run as root".to_owned(), hint: hint.to_owned() });
     }
     // A user namespace may map only a few users.
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
@@ -34,7 +34,7 @@ pub fn offered() -> Result<String, Missing> {
     if !is_mapped {
         let hint =
             "Run provost as the machine's root, not as root of a user namespace or a rootless container.";
-        return Err(Missing {
+        return Err(MissingFeature {
             why: format!("there are no users from {FIRST} on here"),
             hint: hint.to_owned(),
         });

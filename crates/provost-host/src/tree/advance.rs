@@ -9,8 +9,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::checkout::Checkout;
-use super::index::{Index, Kind, joined};
+use super::checkout::TreeWriter;
+use super::index::{EntryKind, Index, joined};
 use super::{Base, Error, Layer};
 
 /// Adds to the layer the changes of earlier steps, so that it holds every difference between the new base
@@ -23,17 +23,19 @@ pub fn complete(list: &Index, base: &Base, layer: &Layer) -> Result<(), Error> {
         .map_err(|error| Error::io("read", over, error))?;
     let own: BTreeSet<&Path> = layer.changed_paths().collect();
     let made = layer.folders.iter().map(|path| Path::new(OsStr::from_bytes(path)));
-    let mut checkout = Checkout::go_on(layer.path.clone(), own.iter().copied(), made)?;
+    let mut checkout = TreeWriter::go_on(layer.path.clone(), own.iter().copied(), made)?;
     for folder in empty {
         let entry = list.find(&folder).map_err(|error| Error::io("list", &layer.path, error))?;
-        if entry.is_some_and(|entry| entry.kind == Kind::Folder) {
+        if entry.is_some_and(|entry| entry.kind == EntryKind::Folder) {
             checkout.folder(&folder)?;
         }
     }
     for (path, from) in files.iter().filter(|(path, _)| !own.contains(Path::new(OsStr::from_bytes(path)))) {
         let entry = list.find(path).map_err(|error| Error::io("list", &layer.path, error))?;
         // Removed again, or turned into a folder since.
-        let Some(kind) = entry.map(|entry| entry.kind).filter(|kind| *kind != Kind::Folder) else { continue };
+        let Some(kind) = entry.map(|entry| entry.kind).filter(|kind| *kind != EntryKind::Folder) else {
+            continue;
+        };
         checkout.share(path, from, kind)?;
     }
     checkout.finish()?;
@@ -92,7 +94,7 @@ impl Gone<'_> {
                 self.names.insert(top.to_vec());
             }
             // A folder that was removed as a whole exists again, with other content.
-            Some(now) if now.kind == Kind::Folder && there.kind == Kind::Folder => {
+            Some(now) if now.kind == EntryKind::Folder && there.kind == EntryKind::Folder => {
                 for entry in self.ground.listing(&there)? {
                     self.look(&joined(path, &entry.name))?;
                 }
@@ -106,7 +108,7 @@ impl Gone<'_> {
         let mut ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
         ends.try_fold(false, |covered, end| {
             let above = self.list.find(&path[..end])?;
-            Ok(covered || above.is_some_and(|entry| entry.kind != Kind::Folder))
+            Ok(covered || above.is_some_and(|entry| entry.kind != EntryKind::Folder))
         })
     }
 
@@ -127,10 +129,10 @@ pub fn read_ground(words: &[u8]) -> Option<(String, Vec<PathBuf>)> {
 }
 
 /// Returns whether every file of the base matches its index.
-pub fn is_whole(base: &Base, is_entry: impl Fn(&Path, &super::index::Entry) -> io::Result<bool>) -> bool {
+pub fn is_whole(base: &Base, is_entry: impl Fn(&Path, &super::index::TreeEntry) -> io::Result<bool>) -> bool {
     let wrong = || io::Error::from(io::ErrorKind::InvalidData);
-    let mut check = |path: &[u8], entry: &super::index::Entry| {
-        if entry.kind == Kind::Folder {
+    let mut check = |path: &[u8], entry: &super::index::TreeEntry| {
+        if entry.kind == EntryKind::Folder {
             return Ok(());
         }
         match is_entry(&base.file(OsStr::from_bytes(path)), entry)? {

@@ -29,11 +29,11 @@ use provost_core::model::hash::Hash;
 use rustix::fs::{AtFlags, FileType, Mode};
 use tempfile::TempDir;
 
-use super::checkout::{self, Checkout};
-use super::index::{Draft, Entry, Index, Kind, Leaf, joined};
+use super::checkout::{self, TreeWriter};
+use super::index::{EntryKind, Index, Leaf, TreeDraft, TreeEntry, joined};
 use super::retention::{self, boot, try_lock};
 use super::{Base, Error, Layer, Trees};
-use crate::files::safe_open::{self, Stamp};
+use crate::files::safe_open::{self, FileStamp};
 
 /// Longer than the coarsest clock that a file system uses for its times.
 const YOUNG: Duration = Duration::from_millis(100);
@@ -50,7 +50,7 @@ pub struct Assembled {
 
 #[derive(Debug)]
 enum Held {
-    Kept { _lock: retention::Held },
+    Kept { _lock: retention::FileLock },
     Copy { _folder: TempDir },
 }
 
@@ -87,7 +87,7 @@ impl Trees {
             let _ = fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o711));
         }
         let path = folder.path().join("tree");
-        let mut checkout = Checkout::begin(path.clone(), Draft::default())?;
+        let mut checkout = TreeWriter::begin(path.clone(), TreeDraft::default())?;
         let mut written = 0;
         checkout::fill(&mut checkout, index, &|path| sources.of(path), &mut |checkout, path, kind| {
             written += 1;
@@ -134,7 +134,7 @@ impl Sources<'_> {
 /// The known state of a file in the worktree.
 struct Note {
     leaf: Leaf,
-    stamp: Stamp,
+    stamp: FileStamp,
     is_young: bool,
 }
 
@@ -199,7 +199,7 @@ impl Refresh {
         folder: &OwnedFd,
         path: &[u8],
         index: &Index,
-        base: &Entry,
+        base: &TreeEntry,
         sources: &Sources<'_>,
         links: &mut Vec<(Vec<u8>, Vec<u8>)>,
     ) -> Result<(), Error> {
@@ -211,9 +211,9 @@ impl Refresh {
         there.retain(|name, kind| {
             let entry = wanted.binary_search_by(|entry| entry.name.cmp(name)).ok().map(|at| &wanted[at]);
             match (entry.map(|entry| entry.kind), &*kind) {
-                (Some(Kind::Folder), FileType::Directory) => true,
+                (Some(EntryKind::Folder), FileType::Directory) => true,
                 (Some(kind), FileType::RegularFile) if kind.is_file() => true,
-                (Some(Kind::Link), FileType::Symlink) => true,
+                (Some(EntryKind::Link), FileType::Symlink) => true,
                 _ => self.remove(folder, path, name, *kind).is_err(),
             }
         });
@@ -221,11 +221,11 @@ impl Refresh {
             let path = joined(path, &entry.name);
             let is_there = there.contains_key(&entry.name);
             match entry.kind {
-                Kind::Folder => {
+                EntryKind::Folder => {
                     let inner = self.opened(folder, &path, &entry.name, is_there)?;
                     self.folder(&inner, &path, index, entry, sources, links)?;
                 }
-                Kind::Link => {
+                EntryKind::Link => {
                     let source = sources.of(&path);
                     let target = fs::read_link(&source).map_err(|error| Error::io("read", &source, error))?;
                     let target = target.as_os_str().as_bytes().to_vec();
@@ -240,7 +240,7 @@ impl Refresh {
                     }
                     links.push((path, target));
                 }
-                Kind::File | Kind::Program | Kind::Moded(_) => {
+                EntryKind::File | EntryKind::Program | EntryKind::Moded(_) => {
                     self.file(folder, path, entry, sources, is_there)?;
                 }
             }
@@ -264,7 +264,7 @@ impl Refresh {
         &mut self,
         folder: &OwnedFd,
         path: Vec<u8>,
-        entry: &Entry,
+        entry: &TreeEntry,
         sources: &Sources<'_>,
         is_there: bool,
     ) -> Result<(), Error> {
@@ -293,7 +293,7 @@ impl Refresh {
     }
 
     /// Returns the note of a file if the file is unchanged since and has the wanted content.
-    fn still_known(&mut self, folder: &OwnedFd, path: &[u8], entry: &Entry) -> Option<Note> {
+    fn still_known(&mut self, folder: &OwnedFd, path: &[u8], entry: &TreeEntry) -> Option<Note> {
         let note = self.known.get(path)?;
         let stamp = safe_open::stamp_at(folder, &entry.name).ok()?;
         if note.stamp != stamp || note.leaf.kind != entry.kind || note.leaf.digest != entry.digest {
@@ -331,7 +331,7 @@ impl Refresh {
 }
 
 /// Returns whether another change could still give the file the same ctime.
-pub fn is_young(stamp: &Stamp) -> bool {
+pub fn is_young(stamp: &FileStamp) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, nanos) = stamp.changed;
     let changed = Duration::new(u64::try_from(seconds).unwrap_or(0), u32::try_from(nanos).unwrap_or(0));
@@ -386,7 +386,7 @@ fn read_notes(bytes: &[u8]) -> Option<Notes> {
     let mut notes = Notes::new();
     while let Some(first) = take(1) {
         let is_young = first[0] != 0;
-        let kind = Kind::read(&mut take)?;
+        let kind = EntryKind::read(&mut take)?;
         let digest = Hash(take(32)?.try_into().ok()?);
         let mut number = || Some(u64::from_be_bytes(take(8)?.try_into().ok()?));
         let size = number()?;
@@ -396,7 +396,7 @@ fn read_notes(bytes: &[u8]) -> Option<Notes> {
         let length = usize::try_from(number()?).ok()?;
         let path = take(length)?.to_vec();
         let mode = u32::try_from(mode).ok()?;
-        let stamp = Stamp { device, inode, size: bytes, mode, links, modified, changed };
+        let stamp = FileStamp { device, inode, size: bytes, mode, links, modified, changed };
         notes.insert(path, Note { leaf: Leaf { kind, digest, size }, stamp, is_young });
     }
     Some(notes)

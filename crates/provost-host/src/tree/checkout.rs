@@ -22,21 +22,21 @@ use rustix::fs::{AtFlags, Mode, Timestamps};
 use rustix::io::Errno;
 
 use super::Error;
-use super::index::{Draft, Index, Kind, Leaf};
+use super::index::{EntryKind, Index, Leaf, TreeDraft};
 use crate::files::safe_open;
 
 /// A tree that is being written.
-pub struct Checkout<'a> {
+pub struct TreeWriter<'a> {
     pub path: PathBuf,
     top: OwnedFd,
     folders: BTreeSet<Vec<u8>>,
     links: BTreeMap<Vec<u8>, Vec<u8>>,
-    pub draft: Draft<'a>,
+    pub draft: TreeDraft<'a>,
 }
 
-impl<'a> Checkout<'a> {
+impl<'a> TreeWriter<'a> {
     /// Begins in a new, empty folder. `draft` collects the list of its content.
-    pub fn begin(path: PathBuf, draft: Draft<'a>) -> Result<Self, Error> {
+    pub fn begin(path: PathBuf, draft: TreeDraft<'a>) -> Result<Self, Error> {
         make_folder(&path)?;
         let top = safe_open::top(&path).map_err(|errno| Error::io("open", &path, errno))?;
         Ok(Self { path, top, folders: BTreeSet::new(), links: BTreeMap::new(), draft })
@@ -52,16 +52,16 @@ impl<'a> Checkout<'a> {
         let above = files.flat_map(|file| file.ancestors().skip(1));
         let folders = above.chain(folders.flat_map(Path::ancestors));
         let folders = folders.map(|folder| folder.as_os_str().as_bytes().to_vec()).collect();
-        Ok(Self { path, top, folders, links: BTreeMap::new(), draft: Draft::default() })
+        Ok(Self { path, top, folders, links: BTreeMap::new(), draft: TreeDraft::default() })
     }
 
     /// Creates a file. The caller writes it and afterwards records its content with `holds`.
-    pub fn file(&mut self, path: &[u8], kind: Kind) -> Result<File, Error> {
+    pub fn file(&mut self, path: &[u8], kind: EntryKind) -> Result<File, Error> {
         self.make_parents(path)?;
         safe_open::new_file(&self.top, path, kind.mode()).map_err(|errno| self.refused(path, errno))
     }
 
-    pub fn write(&mut self, path: &[u8], kind: Kind, bytes: &[u8]) -> Result<(), Error> {
+    pub fn write(&mut self, path: &[u8], kind: EntryKind, bytes: &[u8]) -> Result<(), Error> {
         let mut file = self.file(path, kind)?;
         file.write_all(bytes).map_err(|error| Error::io("write", &self.at(path), error))?;
         self.holds(path, Leaf { kind, digest: Hash::of(bytes), size: bytes.len() as u64 })
@@ -74,7 +74,7 @@ impl<'a> Checkout<'a> {
     /// Records a link, which is created after all files.
     pub fn link(&mut self, path: &[u8], target: &[u8]) -> Result<(), Error> {
         self.links.insert(path.to_vec(), target.to_vec());
-        self.holds(path, Leaf { kind: Kind::Link, digest: Hash::of(target), size: target.len() as u64 })
+        self.holds(path, Leaf { kind: EntryKind::Link, digest: Hash::of(target), size: target.len() as u64 })
     }
 
     /// Returns the target of a link that will be created.
@@ -88,8 +88,8 @@ impl<'a> Checkout<'a> {
     }
 
     /// Adds the same file or link as in another tree of provost, which is never written.
-    pub fn share(&mut self, path: &[u8], source: &Path, kind: Kind) -> Result<(), Error> {
-        if kind == Kind::Link {
+    pub fn share(&mut self, path: &[u8], source: &Path, kind: EntryKind) -> Result<(), Error> {
+        if kind == EntryKind::Link {
             let target = std::fs::read_link(source).map_err(|error| Error::io("read", source, error))?;
             self.links.insert(path.to_vec(), target.into_os_string().into_vec());
             return Ok(());
@@ -105,7 +105,7 @@ impl<'a> Checkout<'a> {
     }
 
     /// Adds a copy of the content as a separate file.
-    pub fn copy(&mut self, path: &[u8], source: &Path, kind: Kind) -> Result<File, Error> {
+    pub fn copy(&mut self, path: &[u8], source: &Path, kind: EntryKind) -> Result<File, Error> {
         let mut from = File::open(source).map_err(|error| Error::io("open", source, error))?;
         let mut to = self.file(path, kind)?;
         io::copy(&mut from, &mut to).map_err(|error| Error::io("write", &self.at(path), error))?;
@@ -113,7 +113,7 @@ impl<'a> Checkout<'a> {
     }
 
     /// Creates the links. The tree is complete then.
-    pub fn finish(mut self) -> Result<Draft<'a>, Error> {
+    pub fn finish(mut self) -> Result<TreeDraft<'a>, Error> {
         for (path, target) in std::mem::take(&mut self.links) {
             self.make_parents(&path)?;
             rustix::fs::symlinkat(OsStr::from_bytes(&target), &self.top, OsStr::from_bytes(&path))
@@ -167,12 +167,12 @@ impl<'a> Checkout<'a> {
     }
 }
 
-type WriteFile<'a> = dyn FnMut(&mut Checkout<'_>, &[u8], Kind) -> Result<(), Error> + 'a;
+type WriteFile<'a> = dyn FnMut(&mut TreeWriter<'_>, &[u8], EntryKind) -> Result<(), Error> + 'a;
 
 /// Writes everything that an index lists: files by `file`, folders and links as they are at `place_of` the
 /// path.
 pub fn fill(
-    checkout: &mut Checkout<'_>,
+    checkout: &mut TreeWriter<'_>,
     index: &Index,
     place_of: &dyn Fn(&[u8]) -> PathBuf,
     file: &mut WriteFile<'_>,
@@ -180,9 +180,9 @@ pub fn fill(
     let mut failed = None;
     let walked = index.walk(b"", index.root(), &mut |path, entry| {
         let done = match entry.kind {
-            kind @ (Kind::File | Kind::Program | Kind::Moded(_)) => file(checkout, path, kind),
-            Kind::Folder => checkout.make_folder(path),
-            Kind::Link => {
+            kind @ (EntryKind::File | EntryKind::Program | EntryKind::Moded(_)) => file(checkout, path, kind),
+            EntryKind::Folder => checkout.make_folder(path),
+            EntryKind::Link => {
                 let target = std::fs::read_link(place_of(path))?;
                 checkout.links.insert(path.to_vec(), target.into_os_string().into_vec());
                 Ok(())

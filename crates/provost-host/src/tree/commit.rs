@@ -15,13 +15,13 @@ use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::checkout::{Checkout, lossy};
-use super::index::{Draft, Index, Kind, Leaf};
+use super::checkout::{TreeWriter, lossy};
+use super::index::{EntryKind, Index, Leaf, TreeDraft};
 use super::line_ends::{FILE_BYTES, LineEnds};
 use super::mirror::{self, Mirror};
 use super::retention::Lock;
 use super::touches::is_at_or_beneath;
-use super::{Base, Error, Laid, Layer, Refused, TREE, Trees, Why};
+use super::{Base, Error, ExcludedPath, ExclusionReason, Laid, Layer, TREE, Trees};
 use crate::files::safe_open;
 use crate::git;
 
@@ -63,7 +63,7 @@ pub struct Committed {
     /// The tree's id in git.
     pub tree: String,
     /// Paths in which the judged tree differs from the commit, with the reason.
-    pub left_out: Vec<Refused>,
+    pub left_out: Vec<ExcludedPath>,
 }
 
 impl Trees {
@@ -95,7 +95,7 @@ impl Trees {
 
     /// Removes the changes that a commit must not contain: ignored files, provost's own files, and files
     /// that are in another repository.
-    fn left_out(&self, listing: &[u8], changes: &mut Vec<Change>, with: &With) -> Vec<Refused> {
+    fn left_out(&self, listing: &[u8], changes: &mut Vec<Change>, with: &With) -> Vec<ExcludedPath> {
         let entries = listing.split(|byte| *byte == 0).filter_map(|line| {
             let tab = line.iter().position(|byte| *byte == b'\t')?;
             Some((line.starts_with(b"160000"), &line[tab + 1..]))
@@ -105,14 +105,14 @@ impl Trees {
         let ignored = self.ignored.as_ref().filter(|_| !with.ignored);
         let why = |path: &[u8]| {
             if !mirror::is_harmless(path) {
-                Some(Why::Repository)
+                Some(ExclusionReason::Repository)
             } else if links.iter().any(|(_, link)| is_at_or_beneath(path, link)) {
-                Some(Why::Submodule)
+                Some(ExclusionReason::Submodule)
             } else if with.plan.is_none() && self.own_files.has(path) {
-                Some(Why::Own)
+                Some(ExclusionReason::Own)
             } else if !tracked.contains(path) && ignored.is_some_and(|rules| rules.top(path, false).is_some())
             {
-                Some(Why::Ignored)
+                Some(ExclusionReason::Ignored)
             } else {
                 None
             }
@@ -120,7 +120,7 @@ impl Trees {
         let mut left_out = Vec::new();
         changes.retain(|(path, _)| match why(path) {
             Some(why) => {
-                left_out.push(Refused { path: lossy(path), why });
+                left_out.push(ExcludedPath { path: lossy(path), why });
                 false
             }
             None => true,
@@ -147,8 +147,9 @@ impl Trees {
         let folder =
             tempfile::tempdir_in(&layers).map_err(|error| Error::io("make a folder in", &layers, error))?;
         let path = folder.path().join(TREE);
-        let draft = Draft::on(&approved.index).map_err(|error| Error::io("list", &approved.path, error))?;
-        let mut checkout = Checkout::begin(path.clone(), draft)?;
+        let draft =
+            TreeDraft::on(&approved.index).map_err(|error| Error::io("list", &approved.path, error))?;
+        let mut checkout = TreeWriter::begin(path.clone(), draft)?;
         for (path, leaf) in &taken {
             checkout.share(path, &judged.file(OsStr::from_bytes(path)), leaf.kind)?;
             checkout.holds(path, *leaf)?;
@@ -212,7 +213,7 @@ impl Trees {
         for (path, leaf) in changes {
             let (mode, object) = match leaf {
                 None => ("0", "0".repeat(mirror.id_length())),
-                Some(Leaf { kind: Kind::Link, .. }) => {
+                Some(Leaf { kind: EntryKind::Link, .. }) => {
                     let link = judged.file(OsStr::from_bytes(path));
                     let target = fs::read_link(&link).map_err(|error| Error::io("read", &link, error))?;
                     let target = target.as_os_str().as_bytes();
@@ -455,7 +456,7 @@ pub(super) fn changes(old: &Base, new: &Base) -> Result<Vec<Change>, Error> {
 fn leaves(index: &Index) -> io::Result<std::collections::BTreeMap<Vec<u8>, Leaf>> {
     let mut leaves = std::collections::BTreeMap::new();
     index.walk(b"", index.root(), &mut |path, entry| {
-        if entry.kind != Kind::Folder {
+        if entry.kind != EntryKind::Folder {
             let leaf = Leaf { kind: entry.kind, digest: entry.digest, size: entry.size };
             leaves.insert(path.to_vec(), leaf);
         }

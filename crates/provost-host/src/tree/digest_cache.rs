@@ -10,19 +10,19 @@ use std::sync::{Mutex, PoisonError};
 use provost_core::model::hash::Hash;
 
 use super::assemble;
-use crate::files::safe_open::Stamp;
+use crate::files::safe_open::FileStamp;
 
 #[derive(Debug, Default)]
-pub struct Known(Mutex<HashMap<(u64, u64), (Stamp, Hash)>>);
+pub struct DigestCache(Mutex<HashMap<(u64, u64), (FileStamp, Hash)>>);
 
-impl Known {
-    pub fn digest(&self, stamp: &Stamp) -> Option<Hash> {
+impl DigestCache {
+    pub fn digest(&self, stamp: &FileStamp) -> Option<Hash> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (then, digest) = known.get(&(stamp.device, stamp.inode))?;
         (then == stamp).then_some(*digest)
     }
 
-    pub fn note(&self, stamp: &Stamp, digest: Hash) {
+    pub fn note(&self, stamp: &FileStamp, digest: Hash) {
         if !assemble::is_young(stamp) {
             let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             known.insert((stamp.device, stamp.inode), (*stamp, digest));

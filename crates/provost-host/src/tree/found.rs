@@ -2,7 +2,7 @@
 
 use super::checkout::lossy;
 use super::index::Leaf;
-use super::{Refused, Why};
+use super::{ExcludedPath, ExclusionReason};
 
 /// Limit of a list that is shown to the user and not recorded.
 const OUTSIDE_MAX: usize = 20;
@@ -10,23 +10,23 @@ const OUTSIDE_MAX: usize = 20;
 const NAMES_MAX: usize = 1_000;
 
 #[derive(Default)]
-pub struct Found {
+pub struct ImportResult {
     pub taken: Vec<(Vec<u8>, Leaf)>,
     pub removed: Vec<Vec<u8>>,
     /// Empty folders.
     pub folders: Vec<Vec<u8>>,
     /// The mtimes of the imported files.
     pub written: Vec<((i64, i64), Vec<u8>)>,
-    pub refused: Capped<Refused>,
+    pub refused: Capped<ExcludedPath>,
     /// Paths that git ignores. A path with a final slash is a folder with all its content.
     pub ignored: Capped<String>,
     pub protected: Vec<String>,
     pub outside: Capped<String>,
 }
 
-impl Found {
-    pub fn refuse(&mut self, path: &[u8], why: Why) {
-        self.refused.push(NAMES_MAX, || Refused { path: lossy(path), why });
+impl ImportResult {
+    pub fn refuse(&mut self, path: &[u8], why: ExclusionReason) {
+        self.refused.push(NAMES_MAX, || ExcludedPath { path: lossy(path), why });
     }
 
     pub fn ignore(&mut self, path: &[u8], is_folder: bool) {

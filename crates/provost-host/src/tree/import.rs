@@ -23,18 +23,18 @@ use provost_core::model::hash::Hash;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::checkout::{Checkout, lossy, stays_inside};
-use super::digest_cache::Known;
-use super::found::{Found, Rule};
+use super::checkout::{TreeWriter, lossy, stays_inside};
+use super::digest_cache::DigestCache;
+use super::found::{ImportResult, Rule};
 use super::ignored::{Ignored, Naming};
-use super::index::{Draft, Entry, Index, Kind, Leaf, joined};
+use super::index::{EntryKind, Index, Leaf, TreeDraft, TreeEntry, joined};
 use super::line_ends::{FILE_BYTES, LineEnds};
 use super::modes::Modes;
 use super::own_files::OwnFiles;
 use super::snapshot::{DEPTH, special, unreadable};
 use super::touches::is_at_or_beneath;
-use super::{Base, Error, Laid, Layer, Limits, TREE, Touches, Trees, Why};
-use crate::files::safe_open::{self, Stamp};
+use super::{Base, Error, ExclusionReason, ImportLimits, Laid, Layer, TREE, Touches, Trees};
+use crate::files::safe_open::{self, FileStamp};
 
 /// Number of names that one folder may have beyond those of the base and those that could be imported.
 const NAMES_MORE: usize = 1_000;
@@ -47,7 +47,7 @@ impl Trees {
         base: &Base,
         touches: &Touches,
         protect: &Touches,
-        limits: &Limits,
+        limits: &ImportLimits,
     ) -> Result<Layer, Error> {
         self.take_over_from(&self.workspace, base, touches, protect, limits)
     }
@@ -59,14 +59,14 @@ impl Trees {
         base: &Base,
         touches: &Touches,
         protect: &Touches,
-        limits: &Limits,
+        limits: &ImportLimits,
     ) -> Result<Layer, Error> {
         let layers = self.folder.join("layers");
         let folder =
             tempfile::tempdir_in(&layers).map_err(|error| Error::io("make a folder in", &layers, error))?;
         let path = folder.path().join(TREE);
         let index = &*base.index;
-        let draft = Draft::on(index).map_err(|error| Error::io("read", &base.path, error))?;
+        let draft = TreeDraft::on(index).map_err(|error| Error::io("read", &base.path, error))?;
         let mut walk = Walk {
             index,
             base,
@@ -82,8 +82,8 @@ impl Trees {
             own_files: &self.own_files,
             caches: &base.caches,
             own: self.own_place().filter(|_| workspace == self.workspace),
-            checkout: Checkout::begin(path.clone(), draft)?,
-            found: Found::default(),
+            checkout: TreeWriter::begin(path.clone(), draft)?,
+            found: ImportResult::default(),
             bytes: 0,
             is_over: false,
         };
@@ -112,20 +112,20 @@ struct Walk<'a> {
     index: &'a Index,
     base: &'a Base,
     ends: &'a LineEnds,
-    known: &'a Known,
+    known: &'a DigestCache,
     modes: Modes,
     workspace: &'a Path,
     touches: &'a Touches,
     protect: &'a Touches,
-    limits: &'a Limits,
+    limits: &'a ImportLimits,
     ignored: Option<&'a Ignored>,
     /// Globs that name something git ignores.
     namings: Vec<Naming>,
     own_files: &'a OwnFiles,
     caches: &'a [Vec<u8>],
     own: Option<Vec<u8>>,
-    checkout: Checkout<'a>,
-    found: Found,
+    checkout: TreeWriter<'a>,
+    found: ImportResult,
     bytes: u64,
     /// Too many files: the rest is not examined.
     is_over: bool,
@@ -156,7 +156,7 @@ impl Walk<'_> {
             base = self.child(base.as_ref(), name)?;
             let kind = safe_open::stamp_at(&here, name).map(|stamp| stamp.kind());
             let is_folder = matches!(kind, Ok(FileType::Directory))
-                && base.as_ref().is_none_or(|base| base.kind == Kind::Folder);
+                && base.as_ref().is_none_or(|base| base.kind == EntryKind::Folder);
             if depth + 1 == parts.len() || !is_folder || self.is_left_alone(&path) {
                 let place = Place { folder: &here, path: &path, name, depth };
                 return match kind {
@@ -178,7 +178,7 @@ impl Walk<'_> {
         &mut self,
         folder: &OwnedFd,
         path: &[u8],
-        base: Option<&Entry>,
+        base: Option<&TreeEntry>,
         rule: Rule,
         depth: usize,
     ) -> Result<(), Error> {
@@ -213,7 +213,7 @@ impl Walk<'_> {
     fn empty_folder(&mut self, path: &[u8]) -> Result<(), Error> {
         let was_there = self.index.find(path).map_err(|error| self.unlisted(error))?;
         let is_there = self.checkout.draft.has(path).map_err(|error| self.unlisted(error))?;
-        if is_there && was_there.is_some_and(|entry| entry.kind == Kind::Folder) || path.is_empty() {
+        if is_there && was_there.is_some_and(|entry| entry.kind == EntryKind::Folder) || path.is_empty() {
             return Ok(());
         }
         if self.found.taken.len() + self.found.folders.len() >= self.limits.files {
@@ -228,7 +228,7 @@ impl Walk<'_> {
         &mut self,
         place: &Place<'_>,
         kind: FileType,
-        base: Option<&Entry>,
+        base: Option<&TreeEntry>,
         rule: Rule,
     ) -> Result<(), Error> {
         if self.is_over || self.is_left_alone(place.path) {
@@ -239,7 +239,7 @@ impl Walk<'_> {
         if base.is_none() || is_folder {
             rule.ignored = self.ignoring(place.path, is_folder, rule);
         }
-        let base_is_folder = base.is_some_and(|base| base.kind == Kind::Folder);
+        let base_is_folder = base.is_some_and(|base| base.kind == EntryKind::Folder);
         if !rule.is_touched && !self.touches.reaches_into(place.path) {
             self.seen_outside(place, kind, base);
             return Ok(());
@@ -253,7 +253,7 @@ impl Walk<'_> {
         if place.name.eq_ignore_ascii_case(b".git") && !self.is_let_in(place.path) {
             // A `.git` file belongs to a submodule or a worktree and leads elsewhere.
             let is_named = is_folder && rule.is_touched;
-            return if is_named { self.refuse(place.path, Why::Repository) } else { Ok(()) };
+            return if is_named { self.refuse(place.path, ExclusionReason::Repository) } else { Ok(()) };
         }
         match kind {
             FileType::Directory => self.enter(place, base, rule),
@@ -261,7 +261,7 @@ impl Walk<'_> {
             FileType::Symlink if rule.is_touched => self.link(place, base, rule),
             FileType::RegularFile if rule.is_touched => self.file(place, base, rule),
             // The base has files below it that the plan may change.
-            FileType::RegularFile if base_is_folder => self.refuse(place.path, Why::NotAFolder),
+            FileType::RegularFile if base_is_folder => self.refuse(place.path, ExclusionReason::NotAFolder),
             FileType::RegularFile => {
                 self.seen_outside(place, kind, base);
                 Ok(())
@@ -272,11 +272,11 @@ impl Walk<'_> {
         }
     }
 
-    fn enter(&mut self, place: &Place<'_>, base: Option<&Entry>, rule: Rule) -> Result<(), Error> {
+    fn enter(&mut self, place: &Place<'_>, base: Option<&TreeEntry>, rule: Rule) -> Result<(), Error> {
         let base = match base {
-            Some(base) if base.kind != Kind::Folder => {
+            Some(base) if base.kind != EntryKind::Folder => {
                 if !rule.is_touched {
-                    return self.refuse(place.path, Why::InTheWay);
+                    return self.refuse(place.path, ExclusionReason::InTheWay);
                 }
                 if rule.is_protected {
                     return self.protected(place.path);
@@ -287,7 +287,7 @@ impl Walk<'_> {
             base => base,
         };
         if place.depth >= DEPTH {
-            return self.refuse(place.path, Why::TooDeep);
+            return self.refuse(place.path, ExclusionReason::TooDeep);
         }
         match safe_open::folder(place.folder, place.name) {
             Ok(inner) => self.folder(&inner, place.path, base, rule, place.depth + 1),
@@ -296,7 +296,7 @@ impl Walk<'_> {
     }
 
     /// Handles a path that the base has and the workspace does not.
-    fn gone(&mut self, path: &[u8], base: Option<&Entry>, rule: Rule) -> Result<(), Error> {
+    fn gone(&mut self, path: &[u8], base: Option<&TreeEntry>, rule: Rule) -> Result<(), Error> {
         let Some(base) = base else { return Ok(()) };
         if self.is_over || self.is_left_alone(path) {
             return Ok(());
@@ -307,7 +307,7 @@ impl Walk<'_> {
             return Ok(());
         }
         match base.kind {
-            Kind::Folder => {
+            EntryKind::Folder => {
                 let entries = self.index.listing(base).map_err(|error| self.unlisted(error))?;
                 if entries.is_empty() && rule.is_touched && !rule.is_protected && !self.limits.as_git {
                     self.remove(path)?;
@@ -322,7 +322,7 @@ impl Walk<'_> {
                 self.outside(path);
                 Ok(())
             }
-            _ if self.touches.lets_in_unseen(path) => self.refuse(path, Why::RunnerFile),
+            _ if self.touches.lets_in_unseen(path) => self.refuse(path, ExclusionReason::RunnerFile),
             _ => self.remove(path),
         }
     }
@@ -334,7 +334,7 @@ impl Walk<'_> {
     }
 
     /// Handles a regular file inside `touches`.
-    fn file(&mut self, place: &Place<'_>, base: Option<&Entry>, rule: Rule) -> Result<(), Error> {
+    fn file(&mut self, place: &Place<'_>, base: Option<&TreeEntry>, rule: Rule) -> Result<(), Error> {
         if let (Some(base), Ok(stamp)) = (base, safe_open::stamp_at(place.folder, place.name))
             && self.fits(&stamp, base)
             && self.known.digest(&stamp) == Some(base.digest)
@@ -355,7 +355,10 @@ impl Walk<'_> {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
                 Err(error) => {
-                    return self.refuse(place.path, Why::Unreadable { reason: error.kind().to_string() });
+                    return self.refuse(
+                        place.path,
+                        ExclusionReason::Unreadable { reason: error.kind().to_string() },
+                    );
                 }
             }
             if self.is_alike_to_git(&file, &stamp, base, place.path) {
@@ -365,24 +368,26 @@ impl Walk<'_> {
                 return self.protected(place.path);
             }
             if self.touches.lets_in_unseen(place.path) {
-                return self.refuse(place.path, Why::RunnerFile);
+                return self.refuse(place.path, ExclusionReason::RunnerFile);
             }
             if let Some(why) = self.too_much(&stamp) {
-                self.is_over = why == Why::TooMany;
+                self.is_over = why == ExclusionReason::TooMany;
                 return self.refuse(place.path, why);
             }
-            if base.is_some_and(|base| base.kind == Kind::Folder) && !self.clears(place.path, base, rule)? {
-                return self.refuse(place.path, Why::InTheWay);
+            if base.is_some_and(|base| base.kind == EntryKind::Folder)
+                && !self.clears(place.path, base, rule)?
+            {
+                return self.refuse(place.path, ExclusionReason::InTheWay);
             }
             if self.is_copied(&file, &stamp, place.path)? {
                 return Ok(());
             }
         }
-        self.refuse(place.path, Why::Changing)
+        self.refuse(place.path, ExclusionReason::Changing)
     }
 
     /// Handles a link inside `touches`. It is imported as it is and never followed.
-    fn link(&mut self, place: &Place<'_>, base: Option<&Entry>, rule: Rule) -> Result<(), Error> {
+    fn link(&mut self, place: &Place<'_>, base: Option<&TreeEntry>, rule: Rule) -> Result<(), Error> {
         if rule.is_protected {
             return self.protected(place.path);
         }
@@ -391,18 +396,18 @@ impl Walk<'_> {
             Err(errno) => return self.refuse(place.path, unreadable(errno)),
         };
         if !self.leads_to_the_work(place.path, &target) {
-            return self.refuse(place.path, Why::Link);
+            return self.refuse(place.path, ExclusionReason::Link);
         }
         if self.touches.lets_in_unseen(place.path) {
-            return self.refuse(place.path, Why::RunnerFile);
+            return self.refuse(place.path, ExclusionReason::RunnerFile);
         }
         if self.found.taken.len() >= self.limits.files {
             return self.give_up(place.path);
         }
-        if base.is_some_and(|base| base.kind == Kind::Folder) && !self.clears(place.path, base, rule)? {
-            return self.refuse(place.path, Why::InTheWay);
+        if base.is_some_and(|base| base.kind == EntryKind::Folder) && !self.clears(place.path, base, rule)? {
+            return self.refuse(place.path, ExclusionReason::InTheWay);
         }
-        let leaf = Leaf { kind: Kind::Link, digest: Hash::of(&target), size: target.len() as u64 };
+        let leaf = Leaf { kind: EntryKind::Link, digest: Hash::of(&target), size: target.len() as u64 };
         self.checkout.link(place.path, &target)?;
         self.found.taken.push((place.path.to_vec(), leaf));
         Ok(())
@@ -434,21 +439,21 @@ impl Walk<'_> {
     }
 
     /// Returns whether the file can be as in the base, as far as metadata shows.
-    fn fits(&self, stamp: &Stamp, base: &Entry) -> bool {
+    fn fits(&self, stamp: &FileStamp, base: &TreeEntry) -> bool {
         stamp.kind() == FileType::RegularFile
             && base.kind.is_file()
             && base.size == stamp.size
             && self.has_mode_of(stamp, base.kind)
     }
 
-    fn has_mode_of(&self, stamp: &Stamp, base: Kind) -> bool {
+    fn has_mode_of(&self, stamp: &FileStamp, base: EntryKind) -> bool {
         match self.limits.as_git {
-            true => Kind::of_file(stamp.mode).as_in_git() == base.as_in_git(),
+            true => EntryKind::of_file(stamp.mode).as_in_git() == base.as_in_git(),
             false => self.modes.are_those_of(stamp, base),
         }
     }
 
-    fn is_as_in_base(&self, file: &File, stamp: &Stamp, base: Option<&Entry>) -> io::Result<bool> {
+    fn is_as_in_base(&self, file: &File, stamp: &FileStamp, base: Option<&TreeEntry>) -> io::Result<bool> {
         let Some(base) = base.filter(|base| self.fits(stamp, base)) else { return Ok(false) };
         let digest = safe_open::digest(file)?;
         if safe_open::stamp(file).is_ok_and(|after| after == *stamp) {
@@ -459,9 +464,9 @@ impl Walk<'_> {
 
     /// Returns whether git would commit the same for this file as for the base's: then only line ends
     /// differ.
-    fn is_alike_to_git(&self, file: &File, stamp: &Stamp, base: Option<&Entry>, path: &[u8]) -> bool {
+    fn is_alike_to_git(&self, file: &File, stamp: &FileStamp, base: Option<&TreeEntry>, path: &[u8]) -> bool {
         let ends = self.ends.of(path);
-        let is_alike = |base: &&Entry| base.kind.is_file() && self.has_mode_of(stamp, base.kind);
+        let is_alike = |base: &&TreeEntry| base.kind.is_file() && self.has_mode_of(stamp, base.kind);
         let Some(base) = base.filter(is_alike).filter(|_| ends.are_changed()) else { return false };
         if stamp.size.max(base.size) > FILE_BYTES {
             return false;
@@ -484,15 +489,15 @@ impl Walk<'_> {
         Some(ends.checked_out(&committed).unwrap_or(committed))
     }
 
-    fn too_much(&self, stamp: &Stamp) -> Option<Why> {
+    fn too_much(&self, stamp: &FileStamp) -> Option<ExclusionReason> {
         if stamp.links > 1 && !self.limits.second_names {
-            Some(Why::HardLink)
+            Some(ExclusionReason::HardLink)
         } else if stamp.size > self.limits.file_bytes {
-            Some(Why::TooLarge { bytes: stamp.size })
+            Some(ExclusionReason::TooLarge { bytes: stamp.size })
         } else if self.found.taken.len() + self.found.folders.len() >= self.limits.files {
-            Some(Why::TooMany)
+            Some(ExclusionReason::TooMany)
         } else if self.bytes.saturating_add(stamp.size) > self.limits.total_bytes {
-            Some(Why::OverTotal)
+            Some(ExclusionReason::OverTotal)
         } else {
             None
         }
@@ -500,9 +505,9 @@ impl Walk<'_> {
 
     /// Removes what the base has below a path that is a file now. Returns false if some of it must stay;
     /// then all of it stays.
-    fn clears(&mut self, path: &[u8], base: Option<&Entry>, rule: Rule) -> Result<bool, Error> {
+    fn clears(&mut self, path: &[u8], base: Option<&TreeEntry>, rule: Rule) -> Result<bool, Error> {
         let removed = self.found.removed.len();
-        let stays = |found: &Found| found.protected.len() + found.refused.count();
+        let stays = |found: &ImportResult| found.protected.len() + found.refused.count();
         let before = stays(&self.found);
         self.gone(path, base, rule)?;
         if stays(&self.found) == before {
@@ -510,7 +515,7 @@ impl Walk<'_> {
         }
         for path in self.found.removed.split_off(removed) {
             let entry = self.index.find(&path).map_err(|error| self.unlisted(error))?;
-            if let Some(Entry { kind, digest, size, .. }) = entry {
+            if let Some(TreeEntry { kind, digest, size, .. }) = entry {
                 self.checkout.holds(&path, Leaf { kind, digest, size })?;
             }
         }
@@ -518,8 +523,8 @@ impl Walk<'_> {
     }
 
     /// Copies a file into the layer. Returns false if it changed meanwhile.
-    fn is_copied(&mut self, file: &File, before: &Stamp, path: &[u8]) -> Result<bool, Error> {
-        let kind = Kind::of_file(before.mode);
+    fn is_copied(&mut self, file: &File, before: &FileStamp, path: &[u8]) -> Result<bool, Error> {
+        let kind = EntryKind::of_file(before.mode);
         let kind = if self.limits.as_git { kind.as_in_git() } else { kind };
         let mut to = self.checkout.file(path, kind)?;
         let most = self.limits.file_bytes.min(self.limits.total_bytes - self.bytes);
@@ -571,9 +576,9 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn is_same_link(&self, place: &Place<'_>, base: Option<&Entry>) -> bool {
+    fn is_same_link(&self, place: &Place<'_>, base: Option<&TreeEntry>) -> bool {
         base.is_some_and(|base| {
-            base.kind == Kind::Link
+            base.kind == EntryKind::Link
                 && safe_open::target(place.folder, place.name)
                     .is_ok_and(|target| provost_core::model::hash::Hash::of(&target) == base.digest)
         })
@@ -616,20 +621,20 @@ impl Walk<'_> {
         !globs.is_empty() && (is_folder || self.touches.covers_by(&globs, path))
     }
 
-    fn child(&self, folder: Option<&Entry>, name: &[u8]) -> Result<Option<Entry>, Error> {
-        let Some(folder) = folder.filter(|folder| folder.kind == Kind::Folder) else { return Ok(None) };
+    fn child(&self, folder: Option<&TreeEntry>, name: &[u8]) -> Result<Option<TreeEntry>, Error> {
+        let Some(folder) = folder.filter(|folder| folder.kind == EntryKind::Folder) else { return Ok(None) };
         let entries = self.index.listing(folder).map_err(|error| self.unlisted(error))?;
         Ok(entries.into_iter().find(|entry| entry.name == name))
     }
 
-    fn refuse(&mut self, path: &[u8], why: Why) -> Result<(), Error> {
+    fn refuse(&mut self, path: &[u8], why: ExclusionReason) -> Result<(), Error> {
         self.found.refuse(path, why);
         Ok(())
     }
 
     fn give_up(&mut self, path: &[u8]) -> Result<(), Error> {
         self.is_over = true;
-        self.refuse(path, Why::TooMany)
+        self.refuse(path, ExclusionReason::TooMany)
     }
 
     fn protected(&mut self, path: &[u8]) -> Result<(), Error> {
@@ -638,11 +643,11 @@ impl Walk<'_> {
     }
 
     /// Records a difference outside `touches`, as far as it shows without opening the file.
-    fn seen_outside(&mut self, place: &Place<'_>, kind: FileType, base: Option<&Entry>) {
+    fn seen_outside(&mut self, place: &Place<'_>, kind: FileType, base: Option<&TreeEntry>) {
         let Some(base) = base else { return };
         let is_same = match (kind, base.kind) {
-            (FileType::Directory, Kind::Folder) => true,
-            (FileType::Symlink, Kind::Link) => self.is_same_link(place, Some(base)),
+            (FileType::Directory, EntryKind::Folder) => true,
+            (FileType::Symlink, EntryKind::Link) => self.is_same_link(place, Some(base)),
             (FileType::RegularFile, kind) if kind.is_file() => safe_open::stamp_at(place.folder, place.name)
                 .is_ok_and(|stamp| stamp.size == base.size && self.has_mode_of(&stamp, kind)),
             _ => false,

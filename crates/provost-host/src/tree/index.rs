@@ -25,7 +25,7 @@ const TRAILER: u64 = 8 + 8 + 32;
 const LISTING_MAX: u64 = 1 << 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryKind {
     File,
     /// An executable file.
     Program,
@@ -35,7 +35,7 @@ pub enum Kind {
     Folder,
 }
 
-impl Kind {
+impl EntryKind {
     /// Returns the kind of a file. Group write permission depends on the umask and is not part of a tree.
     pub fn of_file(mode: u32) -> Self {
         match mode & 0o777 {
@@ -99,9 +99,9 @@ impl Kind {
 
 /// One name in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct TreeEntry {
     pub name: Vec<u8>,
-    pub kind: Kind,
+    pub kind: EntryKind,
     pub digest: Hash,
     /// Bytes of a file or of a link's target; for a folder, the length of its listing.
     pub size: u64,
@@ -112,7 +112,7 @@ pub struct Entry {
 /// A file or a link at the end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    pub kind: Kind,
+    pub kind: EntryKind,
     pub digest: Hash,
     pub size: u64,
 }
@@ -121,7 +121,7 @@ pub struct Leaf {
 #[derive(Debug)]
 pub struct Index {
     kept: Kept,
-    root: Entry,
+    root: TreeEntry,
     /// The index that this one continues, and its length.
     before: Option<(Arc<Index>, u64)>,
 }
@@ -173,7 +173,7 @@ impl Index {
         kept.read(&mut trailer, kept.length()?.checked_sub(TRAILER).ok_or_else(damaged)?)?;
         let mut bytes = Bytes(&trailer);
         let (at, size) = (bytes.number()?, bytes.number()?);
-        let root = Entry { name: Vec::new(), kind: Kind::Folder, digest: bytes.digest()?, size, at };
+        let root = TreeEntry { name: Vec::new(), kind: EntryKind::Folder, digest: bytes.digest()?, size, at };
         let before = before.map(|before| Ok::<_, io::Error>((before.clone(), before.kept.length()?)));
         Ok(Self { kept, root, before: before.transpose()? })
     }
@@ -186,7 +186,7 @@ impl Index {
         }
     }
 
-    pub fn root(&self) -> &Entry {
+    pub fn root(&self) -> &TreeEntry {
         &self.root
     }
 
@@ -195,8 +195,8 @@ impl Index {
     }
 
     /// Returns the content of a folder, by name.
-    pub fn listing(&self, folder: &Entry) -> io::Result<Vec<Entry>> {
-        if folder.kind != Kind::Folder || folder.size > LISTING_MAX {
+    pub fn listing(&self, folder: &TreeEntry) -> io::Result<Vec<TreeEntry>> {
+        if folder.kind != EntryKind::Folder || folder.size > LISTING_MAX {
             return Err(damaged());
         }
         let mut bytes = vec![0; folder.size as usize];
@@ -210,10 +210,10 @@ impl Index {
     }
 
     /// Returns the entry at a path, or `None`.
-    pub fn find(&self, path: &[u8]) -> io::Result<Option<Entry>> {
+    pub fn find(&self, path: &[u8]) -> io::Result<Option<TreeEntry>> {
         let mut here = self.root.clone();
         for part in path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
-            if here.kind != Kind::Folder {
+            if here.kind != EntryKind::Folder {
                 return Ok(None);
             }
             let mut entries = self.listing(&here)?;
@@ -229,13 +229,13 @@ impl Index {
     pub fn walk(
         &self,
         path: &[u8],
-        folder: &Entry,
-        each: &mut dyn FnMut(&[u8], &Entry) -> io::Result<()>,
+        folder: &TreeEntry,
+        each: &mut dyn FnMut(&[u8], &TreeEntry) -> io::Result<()>,
     ) -> io::Result<()> {
         for entry in self.listing(folder)? {
             let path = joined(path, &entry.name);
             each(&path, &entry)?;
-            if entry.kind == Kind::Folder {
+            if entry.kind == EntryKind::Folder {
                 self.walk(&path, &entry, each)?;
             }
         }
@@ -258,7 +258,7 @@ impl Index {
 
 /// A tree that is being put together, from nothing or from a stored one.
 #[derive(Default)]
-pub struct Draft<'a> {
+pub struct TreeDraft<'a> {
     kept: Option<&'a Index>,
     root: Names,
 }
@@ -268,11 +268,11 @@ type Names = BTreeMap<Vec<u8>, Node>;
 enum Node {
     Leaf(Leaf),
     /// A folder of the stored index that has not been read.
-    Kept(Entry),
+    Kept(TreeEntry),
     Folder(Names),
 }
 
-impl<'a> Draft<'a> {
+impl<'a> TreeDraft<'a> {
     pub fn on(index: &'a Index) -> io::Result<Self> {
         Ok(Self { kept: Some(index), root: names(index, index.root())? })
     }
@@ -392,9 +392,9 @@ impl<'a> Draft<'a> {
     }
 }
 
-fn names(index: &Index, folder: &Entry) -> io::Result<Names> {
-    let node = |entry: Entry| match entry.kind {
-        Kind::Folder => Node::Kept(entry),
+fn names(index: &Index, folder: &TreeEntry) -> io::Result<Names> {
+    let node = |entry: TreeEntry| match entry.kind {
+        EntryKind::Folder => Node::Kept(entry),
         kind => Node::Leaf(Leaf { kind, digest: entry.digest, size: entry.size }),
     };
     let entries = index.listing(folder)?;
@@ -433,15 +433,15 @@ fn removed(here: &mut Names, path: &[&[u8]], kept: Option<&Index>) -> io::Result
 
 /// Appends the listings of this folder and of new folders below it to `bytes`, which themselves follow an
 /// index of this `length`.
-fn written(names: &Names, bytes: &mut Vec<u8>, length: u64) -> Entry {
-    let entries: Vec<Entry> = names
+fn written(names: &Names, bytes: &mut Vec<u8>, length: u64) -> TreeEntry {
+    let entries: Vec<TreeEntry> = names
         .iter()
         .map(|(name, node)| match node {
             Node::Leaf(Leaf { kind, digest, size }) => {
-                Entry { name: name.clone(), kind: *kind, digest: *digest, size: *size, at: 0 }
+                TreeEntry { name: name.clone(), kind: *kind, digest: *digest, size: *size, at: 0 }
             }
             Node::Kept(entry) => entry.clone(),
-            Node::Folder(names) => Entry { name: name.clone(), ..written(names, bytes, length) },
+            Node::Folder(names) => TreeEntry { name: name.clone(), ..written(names, bytes, length) },
         })
         .collect();
     let begin = bytes.len() as u64;
@@ -454,10 +454,10 @@ fn written(names: &Names, bytes: &mut Vec<u8>, length: u64) -> Entry {
         bytes.extend(entry.at.to_be_bytes());
     }
     let size = bytes.len() as u64 - begin;
-    Entry { name: Vec::new(), kind: Kind::Folder, digest: seal(&entries), size, at: length + begin }
+    TreeEntry { name: Vec::new(), kind: EntryKind::Folder, digest: seal(&entries), size, at: length + begin }
 }
 
-fn seal(entries: &[Entry]) -> Hash {
+fn seal(entries: &[TreeEntry]) -> Hash {
     let mut hasher = Sha256::new();
     hasher.update(SEAL);
     for entry in entries {
@@ -511,11 +511,11 @@ impl<'a> Bytes<'a> {
         Ok(Hash(digest))
     }
 
-    fn entry(&mut self) -> io::Result<Entry> {
-        let kind = Kind::read(&mut |count| self.take(count).ok()).ok_or_else(damaged)?;
+    fn entry(&mut self) -> io::Result<TreeEntry> {
+        let kind = EntryKind::read(&mut |count| self.take(count).ok()).ok_or_else(damaged)?;
         let length = usize::try_from(self.number()?).map_err(|_| damaged())?;
         let name = self.take(length)?.to_vec();
-        Ok(Entry { name, kind, digest: self.digest()?, size: self.number()?, at: self.number()? })
+        Ok(TreeEntry { name, kind, digest: self.digest()?, size: self.number()?, at: self.number()? })
     }
 }
 
@@ -524,10 +524,10 @@ mod tests {
     use super::*;
 
     fn leaf(text: &str) -> Leaf {
-        Leaf { kind: Kind::File, digest: Hash::of(text.as_bytes()), size: text.len() as u64 }
+        Leaf { kind: EntryKind::File, digest: Hash::of(text.as_bytes()), size: text.len() as u64 }
     }
 
-    fn kept(draft: &Draft<'_>, folder: &Path) -> Index {
+    fn kept(draft: &TreeDraft<'_>, folder: &Path) -> Index {
         let path = folder.join("index");
         std::fs::write(&path, draft.sealed().unwrap()).unwrap();
         Index::open(&path).unwrap()
@@ -536,7 +536,7 @@ mod tests {
     #[test]
     fn the_same_tree_has_the_same_id_however_it_came_about() {
         let folder = tempfile::tempdir().unwrap();
-        let mut first = Draft::default();
+        let mut first = TreeDraft::default();
         for path in ["a/b/c", "a/b2", "z"] {
             first.set(path.as_bytes(), leaf(path)).unwrap();
         }
@@ -544,7 +544,7 @@ mod tests {
         assert_eq!(index.id(), first.id());
         assert_eq!(index.id(), "3788107a08f765a1d2f408ca6081b48891fa35d68b433baa1e9c70b27830e802");
 
-        let mut second = Draft::on(&index).unwrap();
+        let mut second = TreeDraft::on(&index).unwrap();
         second.set(b"a/b/d/e", leaf("new")).unwrap();
         second.remove(b"z").unwrap();
         assert_ne!(second.id(), first.id());
@@ -552,7 +552,7 @@ mod tests {
         // Follows the first one, and is no longer than what is new.
         let first_index = Arc::new(index);
         let second = {
-            let mut again = Draft::on(&first_index).unwrap();
+            let mut again = TreeDraft::on(&first_index).unwrap();
             again.set(b"a/b/d/e", leaf("new")).unwrap();
             again.remove(b"z").unwrap();
             assert_eq!(again.id(), second_id);
@@ -560,12 +560,12 @@ mod tests {
         };
         let index = Index::in_memory(second.sealed().unwrap(), &first_index).unwrap();
         assert_eq!(index.id(), second.id());
-        let mut third = Draft::on(&index).unwrap();
+        let mut third = TreeDraft::on(&index).unwrap();
         third.set(b"z", leaf("z")).unwrap();
         third.remove(b"a/b/d/e").unwrap();
         assert_eq!(third.id(), first.id(), "an emptied folder is gone");
         let mut paths = Vec::new();
-        let mut each = |path: &[u8], _: &Entry| {
+        let mut each = |path: &[u8], _: &TreeEntry| {
             paths.push(String::from_utf8_lossy(path).into_owned());
             Ok(())
         };
@@ -576,7 +576,7 @@ mod tests {
     #[test]
     fn a_damaged_listing_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
-        let mut draft = Draft::default();
+        let mut draft = TreeDraft::default();
         draft.set(b"a/b", leaf("b")).unwrap();
         let bytes = draft.sealed().unwrap();
         let path = folder.path().join("index");

@@ -25,7 +25,7 @@ const LOOK_BYTES: usize = 8_000;
 
 /// The conversion of line ends that git does for a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ends {
+pub struct LineEndRules {
     text: Text,
     crlf: bool,
 }
@@ -39,7 +39,7 @@ enum Text {
     Auto,
 }
 
-impl Ends {
+impl LineEndRules {
     pub fn are_changed(self) -> bool {
         self.text != Text::No
     }
@@ -124,7 +124,7 @@ impl LineEnds {
         Self { tree: None, folders: Mutex::new(folders.collect()) }
     }
 
-    pub fn of(&self, path: &[u8]) -> Ends {
+    pub fn of(&self, path: &[u8]) -> LineEndRules {
         let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
         let (mut text, mut crlf) = (None, None);
         for (folder, within) in
@@ -139,7 +139,7 @@ impl LineEnds {
         }
         // An `eol` attribute implies that the file is text.
         let text = text.unwrap_or(if crlf.is_some() { Text::Yes } else { Text::No });
-        Ends { text, crlf: crlf.unwrap_or(false) }
+        LineEndRules { text, crlf: crlf.unwrap_or(false) }
     }
 
     fn rules_in(&self, folder: &[u8]) -> Option<Arc<Vec<Rule>>> {
@@ -218,17 +218,17 @@ mod tests {
 
     #[test]
     fn ends_are_those_of_a_checkout_and_of_a_commit() {
-        let crlf = Ends { text: Text::Yes, crlf: true };
+        let crlf = LineEndRules { text: Text::Yes, crlf: true };
         assert_eq!(crlf.checked_out(b"a\nb\r\nc").as_deref(), Some(&b"a\r\nb\r\nc"[..]));
         assert_eq!(crlf.committed(b"a\r\nb\rc\n").as_deref(), Some(&b"a\nb\rc\n"[..]));
         assert_eq!((crlf.checked_out(b"a"), crlf.committed(b"a\n")), (None, None));
-        let auto = Ends { text: Text::Auto, crlf: true };
+        let auto = LineEndRules { text: Text::Auto, crlf: true };
         assert_eq!(
             (auto.checked_out(b"\0\n"), auto.committed(b"\0\r\n"), auto.checked_out(b"a\r\nb\n")),
             (None, None, None)
         );
         assert_eq!(auto.checked_out(b"a\n").as_deref(), Some(&b"a\r\n"[..]));
-        let lf = Ends { text: Text::Yes, crlf: false };
+        let lf = LineEndRules { text: Text::Yes, crlf: false };
         assert_eq!((lf.checked_out(b"a\n"), lf.committed(b"a\r\n").as_deref()), (None, Some(&b"a\n"[..])));
     }
 }

@@ -14,8 +14,8 @@ use std::path::Path;
 
 use provost_core::model::hash::Hash;
 
-use super::checkout::{Checkout, lossy, stays_inside};
-use super::index::{Draft, Kind, Leaf};
+use super::checkout::{TreeWriter, lossy, stays_inside};
+use super::index::{EntryKind, Leaf, TreeDraft};
 use super::mirror::{self, Mirror};
 use super::retention::Lock;
 use super::touches::is_at_or_beneath;
@@ -190,7 +190,7 @@ impl Trees {
             tempfile::tempdir_in(&layers).map_err(|error| Error::io("make a folder in", &layers, error))?;
         let path = folder.path().join(TREE);
         let listed = |error| Error::io("read", &base.path, error);
-        let mut checkout = Checkout::begin(path.clone(), Draft::on(&base.index).map_err(listed)?)?;
+        let mut checkout = TreeWriter::begin(path.clone(), TreeDraft::on(&base.index).map_err(listed)?)?;
         let mut removed = Vec::new();
         // Removals first: another file may come at the same place.
         for change in changes.iter().filter(|change| change.new.is_none()) {
@@ -206,16 +206,16 @@ impl Trees {
             let Some((mode, id)) = &change.new else { continue };
             let missing = || Error::Object { path: lossy(&change.path), said: "it is missing".into() };
             let bytes = blobs.remove(id.as_str()).ok_or_else(missing)?;
-            let kind = if mode == "120000" { Kind::Link } else { Kind::of_git(mode == "100755") };
+            let kind = if mode == "120000" { EntryKind::Link } else { EntryKind::of_git(mode == "100755") };
             let leaf = Leaf { kind, digest: Hash::of(&bytes), size: bytes.len() as u64 };
             let there = base.index.find(&change.path).map_err(listed)?;
             let is_same = there.is_some_and(|entry| entry.kind == kind && entry.digest == leaf.digest);
             match kind {
                 _ if is_same => {}
-                Kind::Link if !stays_inside(&change.path, &bytes) => {
+                EntryKind::Link if !stays_inside(&change.path, &bytes) => {
                     return Err(Error::Unlaid { path: lossy(&change.path) });
                 }
-                Kind::Link => checkout.link(&change.path, &bytes)?,
+                EntryKind::Link => checkout.link(&change.path, &bytes)?,
                 kind => checkout.write(&change.path, kind, &bytes)?,
             }
             if !is_same {

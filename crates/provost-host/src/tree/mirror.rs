@@ -17,14 +17,14 @@ use std::time::Duration;
 
 use provost_core::model::plan::Stream;
 
-use super::checkout::{Checkout, lossy, stays_inside};
-use super::index::{Kind, joined};
-use super::line_ends::{self, Ends, FILE_BYTES, LineEnds};
+use super::checkout::{TreeWriter, lossy, stays_inside};
+use super::index::{EntryKind, joined};
+use super::line_ends::{self, FILE_BYTES, LineEndRules, LineEnds};
 use super::retention::boot;
 use super::touches::is_at_or_beneath;
-use super::{Error, Refused, Why};
+use super::{Error, ExcludedPath, ExclusionReason};
 use crate::process;
-use crate::process::{How, Keep, NotStarted, Spawn};
+use crate::process::{How, KeptBytes, NotStarted, Spawn};
 
 /// Timeout for one git command. A pipe in place of an object would block git forever.
 const DEADLINE: Duration = Duration::from_secs(600);
@@ -176,7 +176,7 @@ impl<'a> Mirror<'a> {
         let words = ["-c", "merge.directoryRenames=false", "merge-tree", "--write-tree", "-z", "--name-only"];
         let args: Vec<OsString> =
             words.into_iter().chain(["--no-messages", ours, theirs]).map(OsString::from).collect();
-        let ended = self.run(&args, b"", &[], Keep { head: LIST_MAX, tail: 0 }, None, None)?;
+        let ended = self.run(&args, b"", &[], KeptBytes { head: LIST_MAX, tail: 0 }, None, None)?;
         match ended.how {
             How::Exited(1) => Ok((false, ended.stdout.head)),
             _ => self.succeeded(&ended).map(|()| (true, ended.stdout.head)),
@@ -188,7 +188,7 @@ impl<'a> Mirror<'a> {
         let objects = objects(self.workspace).ok_or_else(|| self.said("the workspace has no repository"))?;
         let lent = [(OBJECTS.into(), quoted(&objects))];
         let args = ["merge-base", "--is-ancestor", older, self.commit].map(OsString::from);
-        let ended = self.run(&args, b"", &lent, Keep { head: 0, tail: COMPLAINT_MAX }, None, None)?;
+        let ended = self.run(&args, b"", &lent, KeptBytes { head: 0, tail: COMPLAINT_MAX }, None, None)?;
         match ended.how {
             How::Exited(1) => Ok(false),
             _ => self.succeeded(&ended).map(|()| true),
@@ -256,7 +256,7 @@ impl<'a> Mirror<'a> {
         for line in listing.split(|byte| *byte == 0).filter(|line| line.ends_with(line_ends::NAME)) {
             let Listed { kind, id, path } = self.entry(line)?;
             let name = path.rsplit(|byte| *byte == b'/').next();
-            if kind.is_some_and(Kind::is_file) && name == Some(line_ends::NAME) {
+            if kind.is_some_and(EntryKind::is_file) && name == Some(line_ends::NAME) {
                 wanted.push((path.to_vec(), lossy(id)));
             }
         }
@@ -272,10 +272,10 @@ impl<'a> Mirror<'a> {
     /// submodules.
     pub fn extract(
         &self,
-        checkout: &mut Checkout<'_>,
+        checkout: &mut TreeWriter<'_>,
         (into, ends): (&[u8], Option<&LineEnds>),
         without: &[Vec<u8>],
-        left_out: &mut Vec<Refused>,
+        left_out: &mut Vec<ExcludedPath>,
     ) -> Result<Vec<Submodule>, Error> {
         let list = self.listing()?;
         let own = if ends.is_none() { self.line_ends(&list)? } else { LineEnds::default() };
@@ -285,7 +285,7 @@ impl<'a> Mirror<'a> {
         for line in list.split(|byte| *byte == 0).filter(|line| !line.is_empty()) {
             let Listed { kind, id, path } = self.entry(line)?;
             if !is_harmless(path) {
-                left_out.push(Refused { path: lossy(path), why: Why::Name });
+                left_out.push(ExcludedPath { path: lossy(path), why: ExclusionReason::Name });
                 continue;
             }
             if without.iter().any(|folder| is_at_or_beneath(path, folder)) {
@@ -314,7 +314,7 @@ impl<'a> Mirror<'a> {
             }
         };
         let args = ["cat-file", "--batch", "--buffer"].map(OsString::from);
-        let keep = Keep { head: 0, tail: COMPLAINT_MAX };
+        let keep = KeptBytes { head: 0, tail: COMPLAINT_MAX };
         let ended = self.run(&args, &ids, &[], keep, Some(&stop), Some(&mut take));
         if let Some(error) = failed {
             return Err(error);
@@ -337,10 +337,10 @@ impl<'a> Mirror<'a> {
         let mut words = line[..tab].split(|byte| *byte == b' ');
         let (mode, _, id) = (words.next(), words.next(), words.next());
         let kind = match mode {
-            Some(b"120000") => Some(Kind::Link),
+            Some(b"120000") => Some(EntryKind::Link),
             Some(b"160000") => None,
-            Some(b"100755") => Some(Kind::Program),
-            Some(mode) if mode.starts_with(b"100") => Some(Kind::File),
+            Some(b"100755") => Some(EntryKind::Program),
+            Some(mode) if mode.starts_with(b"100") => Some(EntryKind::File),
             _ => return Err(odd()),
         };
         Ok(Listed { kind, id: id.ok_or_else(odd)?, path: &line[tab + 1..] })
@@ -358,7 +358,7 @@ impl<'a> Mirror<'a> {
         more: &[(OsString, OsString)],
     ) -> Result<Result<Vec<u8>, String>, Error> {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
-        let ended = self.run(&args, b"", more, Keep { head: LIST_MAX, tail: 0 }, None, None)?;
+        let ended = self.run(&args, b"", more, KeptBytes { head: LIST_MAX, tail: 0 }, None, None)?;
         Ok(match self.succeeded(&ended) {
             Ok(()) => Ok(ended.stdout.head),
             Err(Error::Git { said, .. }) => Err(said),
@@ -383,7 +383,7 @@ impl<'a> Mirror<'a> {
         stdin: &[u8],
         more: &[(OsString, OsString)],
     ) -> Result<Vec<u8>, Error> {
-        let ended = self.run(args, stdin, more, Keep { head: LIST_MAX, tail: 0 }, None, None)?;
+        let ended = self.run(args, stdin, more, KeptBytes { head: LIST_MAX, tail: 0 }, None, None)?;
         self.succeeded(&ended)?;
         if !ended.stdout.is_whole() {
             return Err(self.said("the tree is too large"));
@@ -396,10 +396,10 @@ impl<'a> Mirror<'a> {
         args: &[OsString],
         stdin: &[u8],
         more: &[(OsString, OsString)],
-        keep: Keep,
+        keep: KeptBytes,
         stop: Option<&AtomicBool>,
         mut tee: process::Tee<'_>,
-    ) -> Result<process::Ended, Error> {
+    ) -> Result<process::ProcessEnd, Error> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let tag = format!("tree/{}/{}.", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let environment: Vec<_> = self.environment.iter().chain(more).cloned().collect();
@@ -441,7 +441,7 @@ impl<'a> Mirror<'a> {
         })
     }
 
-    fn succeeded(&self, ended: &process::Ended) -> Result<(), Error> {
+    fn succeeded(&self, ended: &process::ProcessEnd) -> Result<(), Error> {
         let complaint = [&ended.stderr.head[..], &ended.stderr.tail].concat();
         let complaint = &complaint[..complaint.len().min(COMPLAINT_MAX)];
         match ended.how {
@@ -465,16 +465,16 @@ pub struct Submodule {
 /// One path of a commit's tree.
 struct Listed<'l> {
     /// `None` for a commit of another repository.
-    kind: Option<Kind>,
+    kind: Option<EntryKind>,
     id: &'l [u8],
     path: &'l [u8],
 }
 
 /// Writes objects to files as git prints them.
 struct Writing<'w, 'c> {
-    wanted: std::vec::IntoIter<(Vec<u8>, Kind, Ends)>,
-    checkout: &'w mut Checkout<'c>,
-    left_out: &'w mut Vec<Refused>,
+    wanted: std::vec::IntoIter<(Vec<u8>, EntryKind, LineEndRules)>,
+    checkout: &'w mut TreeWriter<'c>,
+    left_out: &'w mut Vec<ExcludedPath>,
     now: Option<Object>,
     /// The header line of an object, as far as it has arrived.
     line: Vec<u8>,
@@ -482,8 +482,8 @@ struct Writing<'w, 'c> {
 
 struct Object {
     path: Vec<u8>,
-    kind: Kind,
-    ends: Ends,
+    kind: EntryKind,
+    ends: LineEndRules,
     /// Number of bytes still to come, including the newline after the object.
     left: u64,
     to: To,
@@ -528,7 +528,8 @@ impl Writing<'_, '_> {
 
     /// Parses `<id> blob <size>` or `<id> missing`.
     fn begin(&mut self, line: &[u8]) -> Result<Object, Error> {
-        let (path, kind, ends) = self.wanted.next().unwrap_or((Vec::new(), Kind::File, Ends::default()));
+        let (path, kind, ends) =
+            self.wanted.next().unwrap_or((Vec::new(), EntryKind::File, LineEndRules::default()));
         let text = lossy(line);
         let words: Vec<&str> = text.split_whitespace().collect();
         let size = match words[..] {
@@ -537,7 +538,7 @@ impl Writing<'_, '_> {
         };
         let size = size.ok_or_else(|| Error::Object { path: lossy(&path), said: text.trim().to_owned() })?;
         let to = match kind {
-            Kind::Link if size > TARGET_MAX as u64 => {
+            EntryKind::Link if size > TARGET_MAX as u64 => {
                 return Err(Error::Object { path: lossy(&path), said: "a link this long".into() });
             }
             kind if kind.is_file() && size > AT_ONCE && !(ends.are_changed() && size <= FILE_BYTES) => {
@@ -551,10 +552,10 @@ impl Writing<'_, '_> {
     fn end(&mut self, object: Object) -> Result<(), Error> {
         let Object { path, kind, ends, to, .. } = object;
         match to {
-            To::Memory(bytes) if kind == Kind::Link => match stays_inside(&path, &bytes) {
+            To::Memory(bytes) if kind == EntryKind::Link => match stays_inside(&path, &bytes) {
                 true => self.checkout.link(&path, &bytes),
                 false => {
-                    self.left_out.push(Refused { path: lossy(&path), why: Why::LeadsOut });
+                    self.left_out.push(ExcludedPath { path: lossy(&path), why: ExclusionReason::LeadsOut });
                     Ok(())
                 }
             },

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::index::Kind;
-use crate::files::safe_open::Stamp;
+use super::index::EntryKind;
+use crate::files::safe_open::FileStamp;
 
 /// Knowledge about the permissions of unchanged files.
 #[derive(Clone, Copy, Debug)]
@@ -25,18 +25,18 @@ impl Modes {
         Self { since: made.duration_since(UNIX_EPOCH).ok() }
     }
 
-    pub fn are_those_of(&self, stamp: &Stamp, base: Kind) -> bool {
-        let now = Kind::of_file(stamp.mode);
+    pub fn are_those_of(&self, stamp: &FileStamp, base: EntryKind) -> bool {
+        let now = EntryKind::of_file(stamp.mode);
         if now == base {
             return true;
         }
-        if !matches!(base, Kind::File | Kind::Program) || now.as_in_git() != base {
+        if !matches!(base, EntryKind::File | EntryKind::Program) || now.as_in_git() != base {
             return false;
         }
         let seconds = u64::try_from(stamp.changed.0).unwrap_or(0);
         let changed = Duration::new(seconds, u32::try_from(stamp.changed.1).unwrap_or(0));
         let is_older = self.since.is_some_and(|since| changed < since);
-        let by_umask = if base == Kind::Program { 0o777 } else { 0o666 } & !umask();
+        let by_umask = if base == EntryKind::Program { 0o777 } else { 0o666 } & !umask();
         is_older || stamp.mode & 0o777 == by_umask
     }
 }

@@ -8,8 +8,8 @@ use std::path::Path;
 use provost_core::model::event::NamedFile;
 use provost_core::model::hash::Hash;
 
-use super::checkout::Checkout;
-use super::index::{Kind, Leaf};
+use super::checkout::TreeWriter;
+use super::index::{EntryKind, Leaf};
 use super::{Error, inside};
 use crate::files::safe_open;
 
@@ -20,7 +20,7 @@ const HOPS: usize = 8;
 
 /// Makes sure that the tree has each named file with the approved content: from the tree itself, or from
 /// the workspace. Otherwise returns an error.
-pub fn put(workspace: &Path, files: &[NamedFile], checkout: &mut Checkout<'_>) -> Result<(), Error> {
+pub fn put(workspace: &Path, files: &[NamedFile], checkout: &mut TreeWriter<'_>) -> Result<(), Error> {
     for file in files {
         let path = resolved(checkout, inside(&file.path)?)?;
         let there = checkout.draft.get(&path).map_err(|error| Error::io("look for", workspace, error))?;
@@ -38,7 +38,7 @@ pub fn put(workspace: &Path, files: &[NamedFile], checkout: &mut Checkout<'_>) -
         if digest.to_string() != file.sha256 {
             return Err(refused());
         }
-        let kind = Kind::of_file(stamp.mode);
+        let kind = EntryKind::of_file(stamp.mode);
         match there {
             Some(_) => checkout.replace(&path, Leaf { kind, digest, size }, &bytes)?,
             None => checkout.write(&path, kind, &bytes)?,
@@ -49,7 +49,7 @@ pub fn put(workspace: &Path, files: &[NamedFile], checkout: &mut Checkout<'_>) -
 
 /// Resolves a path in the tree. The tree's links stay inside it and have all `..` first, so names can be
 /// joined as text.
-fn resolved(checkout: &mut Checkout<'_>, path: Vec<u8>) -> Result<Vec<u8>, Error> {
+fn resolved(checkout: &mut TreeWriter<'_>, path: Vec<u8>) -> Result<Vec<u8>, Error> {
     let mut path = path;
     'again: for _ in 0..HOPS {
         let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
@@ -95,7 +95,7 @@ fn open_following(top: &std::os::fd::OwnedFd, path: &str) -> Option<File> {
     opened.filter(|file| file.metadata().is_ok_and(|metadata| metadata.is_file()))
 }
 
-impl Checkout<'_> {
+impl TreeWriter<'_> {
     /// Replaces the content of a file that was just written.
     fn replace(&mut self, path: &[u8], leaf: Leaf, bytes: &[u8]) -> Result<(), Error> {
         let at = self.path.join(OsStr::from_bytes(path));

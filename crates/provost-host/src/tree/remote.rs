@@ -29,9 +29,9 @@ use base64::engine::general_purpose::STANDARD;
 use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
 
-use super::checkout::{Checkout, lossy};
+use super::checkout::{TreeWriter, lossy};
 use super::commit::word;
-use super::index::Draft;
+use super::index::TreeDraft;
 use super::mirror::Mirror;
 use super::retention::Lock;
 use super::{Base, Error, TREE, Trees};
@@ -247,7 +247,7 @@ impl Trees {
         let _lock = Lock::take(&self.folder)?;
         let mirror = Mirror::open(&self.folder, &self.workspace, &parcel)?;
         let room = self.room()?;
-        let mut checkout = Checkout::begin(room.path().join(TREE), Draft::default())?;
+        let mut checkout = TreeWriter::begin(room.path().join(TREE), TreeDraft::default())?;
         // Files that a tree must not contain are left out, so the id will differ.
         let written = mirror.extract(&mut checkout, (b"", Some(&ends)), &[], &mut Vec::new());
         written.map_err(|error| match error {

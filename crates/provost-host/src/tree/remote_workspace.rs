@@ -13,7 +13,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::checkout::{self, Checkout};
+use super::checkout::{self, TreeWriter};
 use super::retention::Lock;
 use super::{Error, Trees};
 
@@ -41,7 +41,7 @@ impl Trees {
             return Ok(());
         }
         self.clear().map_err(|error| Error::io("clear", &self.workspace, error))?;
-        let mut checkout = Checkout::go_on(self.workspace.clone(), std::iter::empty(), std::iter::empty())?;
+        let mut checkout = TreeWriter::go_on(self.workspace.clone(), std::iter::empty(), std::iter::empty())?;
         let place_of = |path: &[u8]| base.file(OsStr::from_bytes(path));
         checkout::fill(&mut checkout, &base.index, &place_of, &mut |checkout, path, kind| {
             checkout.copy(path, &base.file(OsStr::from_bytes(path)), kind).map(|_| ())

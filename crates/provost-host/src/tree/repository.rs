@@ -23,7 +23,7 @@ use super::mirror::{self, Mirror};
 use super::retention::{Lock, boot};
 use super::{Base, Error, Trees};
 use crate::git;
-use crate::sandbox::{Kept, What, Writes};
+use crate::sandbox::{CheckMount, MountWrites, What};
 
 /// If the packed objects are larger than this, the history is cut off after `COMMITS` commits.
 const LARGE: u64 = 256 << 20;
@@ -42,7 +42,7 @@ const CONFIG: &str = "\tfilemode = true\n\tbare = false\n\tlogallrefupdates = fa
 
 /// A repository that is ready to be shown to checks.
 #[derive(Clone, Debug)]
-pub struct Repository {
+pub struct CheckRepository {
     /// The repository without its objects.
     pub folder: PathBuf,
     /// The `.git` file that names it in a tree.
@@ -50,7 +50,7 @@ pub struct Repository {
     pub objects: PathBuf,
 }
 
-impl Repository {
+impl CheckRepository {
     /// Copies the objects into `open`, readable for other users.
     pub fn copied_for_others(self, open: &Path) -> io::Result<Self> {
         let objects = open.join("git-objects");
@@ -60,13 +60,13 @@ impl Repository {
     }
 
     /// Returns what a sandbox shows of it; `room` is an empty folder for the files that the mount needs.
-    pub fn kept<'k>(&'k self, room: &'k Path) -> [Kept<'k>; 3] {
+    pub fn kept<'k>(&'k self, room: &'k Path) -> [CheckMount<'k>; 3] {
         let lowers = std::slice::from_ref(&self.folder);
-        let what = What::Layered { lowers, folder: room, writes: Writes::Forgotten };
+        let what = What::Layered { lowers, folder: room, writes: MountWrites::Forgotten };
         [
-            Kept { at: Path::new(FOLDER_INSIDE), what },
-            Kept { at: Path::new(OBJECTS_INSIDE), what: What::ReadOnly(&self.objects) },
-            Kept { at: Path::new(".git"), what: What::ReadOnly(&self.link) },
+            CheckMount { at: Path::new(FOLDER_INSIDE), what },
+            CheckMount { at: Path::new(OBJECTS_INSIDE), what: What::ReadOnly(&self.objects) },
+            CheckMount { at: Path::new(".git"), what: What::ReadOnly(&self.link) },
         ]
     }
 
@@ -90,15 +90,18 @@ fn show_to_all(path: &Path) -> io::Result<()> {
 
 impl Trees {
     /// Returns the repository of a base that was made from a commit.
-    pub fn repository_for_checks(&self, base: &Base, commit: &str) -> Result<Repository, Error> {
+    pub fn repository_for_checks(&self, base: &Base, commit: &str) -> Result<CheckRepository, Error> {
         let branch = git::branch(&self.workspace).filter(|name| git::is_branch_or_note(name));
         let refs = git::all_refs(&self.workspace, REFS);
         let places = self.folder.join("repositories");
         let place = places.join(&key(base, commit, branch.as_deref(), &refs)[..16]);
         let _lock = Lock::take(&self.folder)?;
         let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
-        let made =
-            Repository { folder: place.join("git"), link: place.join("link"), objects: mirror.objects() };
+        let made = CheckRepository {
+            folder: place.join("git"),
+            link: place.join("link"),
+            objects: mirror.objects(),
+        };
         let used = place.join("used");
         if fs::read_to_string(&used).ok().as_deref() == Some(boot()) {
             // Its mtime is the time of the last use.

@@ -19,8 +19,8 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::advance;
-use super::index::{Entry, Index, Kind};
-use super::{Answered, Base, Error, Refused, TREE, Trees};
+use super::index::{EntryKind, Index, TreeEntry};
+use super::{Answered, Base, Error, ExcludedPath, TREE, Trees};
 use crate::files::safe_open;
 
 /// Timeout. A large tree on a slow disk takes minutes; a process that takes longer hangs.
@@ -31,16 +31,16 @@ const UNDER_WAY_MAX: Duration = Duration::from_secs(2 * 24 * 3600);
 
 /// A lock on a file, released when it is dropped, or when its process dies.
 #[derive(Debug)]
-pub struct Held(File);
+pub struct FileLock(File);
 
-impl Held {
+impl FileLock {
     /// Erases the boot in which the base was last found complete.
     pub(super) fn forget(&self) {
         let _ = self.0.write_all_at(&vec![b'-'; boot().len()], 0);
     }
 }
 
-impl Drop for Held {
+impl Drop for FileLock {
     fn drop(&mut self) {
         // Closing is not enough: a child that another thread is starting may have the file open as well.
         let _ = flock(&self.0, FlockOperation::Unlock);
@@ -49,7 +49,7 @@ impl Drop for Held {
 
 /// The lock for building and removing.
 pub struct Lock {
-    _held: Held,
+    _held: FileLock,
 }
 
 impl Lock {
@@ -59,7 +59,7 @@ impl Lock {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Self { _held: Held(file) }),
+                Ok(()) => return Ok(Self { _held: FileLock(file) }),
                 Err(Errno::WOULDBLOCK | Errno::INTR) if Instant::now() < deadline => {
                     std::thread::sleep(PAUSE)
                 }
@@ -71,10 +71,10 @@ impl Lock {
 }
 
 /// Takes a lock without waiting. `None` if another process has it.
-pub fn try_lock(path: &Path) -> Result<Option<Held>, Error> {
+pub fn try_lock(path: &Path) -> Result<Option<FileLock>, Error> {
     let file = lock_file(path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(Held(file))),
+        Ok(()) => Ok(Some(FileLock(file))),
         Err(Errno::WOULDBLOCK) => Ok(None),
         Err(errno) => Err(Error::io("lock", path, errno)),
     }
@@ -108,7 +108,7 @@ impl Trees {
         &self,
         id: &str,
         caches: &[Vec<u8>],
-        left_out: Vec<Refused>,
+        left_out: Vec<ExcludedPath>,
     ) -> Result<Option<Base>, Error> {
         let place = self.folder.join("bases").join(id);
         let path = place.join("used");
@@ -117,7 +117,7 @@ impl Trees {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(Error::io("open", &path, error)),
         };
-        let hold = Held(hold);
+        let hold = FileLock(hold);
         match flock(&hold.0, FlockOperation::NonBlockingLockShared) {
             // Removed between the opening and the lock, or just now.
             Ok(()) if !path.exists() => return Ok(None),
@@ -183,31 +183,31 @@ impl Trees {
 }
 
 /// Returns whether this file matches the index.
-fn is_what_it_was(at: &Path, entry: &Entry) -> io::Result<bool> {
+fn is_what_it_was(at: &Path, entry: &TreeEntry) -> io::Result<bool> {
     Ok(match entry.kind {
-        Kind::Folder => true,
-        Kind::Link => {
+        EntryKind::Folder => true,
+        EntryKind::Link => {
             let target = fs::read_link(at)?;
             provost_core::model::hash::Hash::of(target.as_os_str().as_bytes()) == entry.digest
         }
-        Kind::File | Kind::Program | Kind::Moded(_) => {
+        EntryKind::File | EntryKind::Program | EntryKind::Moded(_) => {
             let file = File::open(at)?;
             let stamp = safe_open::stamp(&file)?;
-            Kind::of_file(stamp.mode) == entry.kind && safe_open::digest(&file)? == entry.digest
+            EntryKind::of_file(stamp.mode) == entry.kind && safe_open::digest(&file)? == entry.digest
         }
     })
 }
 
 /// Limits for a sweep.
 #[derive(Clone, Copy, Debug)]
-pub struct Keep {
+pub struct RetentionLimits {
     /// Time after the last use.
     pub unused: Duration,
     /// Number of bases, the most recently used first.
     pub bases: usize,
 }
 
-impl Default for Keep {
+impl Default for RetentionLimits {
     fn default() -> Self {
         Self { unused: Duration::from_secs(14 * 24 * 3600), bases: 32 }
     }
@@ -215,7 +215,7 @@ impl Default for Keep {
 
 /// Removes bases that were not used for long or are too many, and leftovers of dead processes. A base in
 /// use stays. The mirror is removed with the last base. Returns the number of bases removed.
-pub fn sweep(folder: &Path, keep: &Keep) -> Result<usize, Error> {
+pub fn sweep(folder: &Path, keep: &RetentionLimits) -> Result<usize, Error> {
     if !folder.join("bases").is_dir() {
         return Ok(0);
     }

@@ -12,11 +12,11 @@ use std::path::Path;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::checkout::{Checkout, keep_time, lossy, stays_inside};
-use super::index::{Kind, Leaf, joined};
+use super::checkout::{TreeWriter, keep_time, lossy, stays_inside};
+use super::index::{EntryKind, Leaf, joined};
 use super::touches::is_at_or_beneath;
-use super::{Error, Refused, Why};
-use crate::files::safe_open::{self, Stamp};
+use super::{Error, ExcludedPath, ExclusionReason};
+use crate::files::safe_open::{self, FileStamp};
 
 const FILE_BYTES: u64 = 1 << 30;
 const TOTAL_BYTES: u64 = 64 << 30;
@@ -28,8 +28,8 @@ pub fn workspace(
     from: &Path,
     caches: &[Vec<u8>],
     own: Option<&[u8]>,
-    checkout: &mut Checkout<'_>,
-    left_out: &mut Vec<Refused>,
+    checkout: &mut TreeWriter<'_>,
+    left_out: &mut Vec<ExcludedPath>,
 ) -> Result<(), Error> {
     let top = safe_open::top(from).map_err(|errno| Error::io("open", from, errno))?;
     Copying { from, caches, own, checkout, left_out, bytes: 0, entries: 0 }.folder(&top, b"", 0)
@@ -39,8 +39,8 @@ pub fn workspace(
 pub fn caches(
     from: &Path,
     caches: &[Vec<u8>],
-    checkout: &mut Checkout<'_>,
-    left_out: &mut Vec<Refused>,
+    checkout: &mut TreeWriter<'_>,
+    left_out: &mut Vec<ExcludedPath>,
 ) -> Result<(), Error> {
     let top = safe_open::top(from).map_err(|errno| Error::io("open", from, errno))?;
     let mut copying = Copying { from, caches, own: None, checkout, left_out, bytes: 0, entries: 0 };
@@ -54,8 +54,8 @@ pub fn caches(
                 copying.folder(&folder, cache, 0)?;
             }
             Err(Errno::NOENT) => {}
-            Err(Errno::LOOP) => copying.leave_out(cache, Why::Link),
-            Err(Errno::NOTDIR) => copying.leave_out(cache, Why::NotAFolder),
+            Err(Errno::LOOP) => copying.leave_out(cache, ExclusionReason::Link),
+            Err(Errno::NOTDIR) => copying.leave_out(cache, ExclusionReason::NotAFolder),
             Err(errno) => copying.leave_out(cache, unreadable(errno)),
         }
     }
@@ -66,8 +66,8 @@ struct Copying<'c, 't> {
     from: &'c Path,
     caches: &'c [Vec<u8>],
     own: Option<&'c [u8]>,
-    checkout: &'c mut Checkout<'t>,
-    left_out: &'c mut Vec<Refused>,
+    checkout: &'c mut TreeWriter<'t>,
+    left_out: &'c mut Vec<ExcludedPath>,
     bytes: u64,
     entries: usize,
 }
@@ -95,7 +95,7 @@ impl Copying<'_, '_> {
             match kind {
                 FileType::RegularFile => self.file(folder, &path, &name)?,
                 FileType::Symlink => self.link(folder, &path, &name)?,
-                FileType::Directory if depth >= DEPTH => self.leave_out(&path, Why::TooDeep),
+                FileType::Directory if depth >= DEPTH => self.leave_out(&path, ExclusionReason::TooDeep),
                 FileType::Directory => match safe_open::folder(folder, &name) {
                     Ok(inner) => {
                         self.checkout.folder(&path)?;
@@ -123,7 +123,7 @@ impl Copying<'_, '_> {
             return Ok(());
         }
         if stamp.size > FILE_BYTES {
-            self.leave_out(path, Why::TooLarge { bytes: stamp.size });
+            self.leave_out(path, ExclusionReason::TooLarge { bytes: stamp.size });
             return Ok(());
         }
         self.bytes += stamp.size;
@@ -133,8 +133,8 @@ impl Copying<'_, '_> {
         self.copy(&from, &stamp, path)
     }
 
-    fn copy(&mut self, from: &std::fs::File, stamp: &Stamp, path: &[u8]) -> Result<(), Error> {
-        let kind = Kind::of_file(stamp.mode);
+    fn copy(&mut self, from: &std::fs::File, stamp: &FileStamp, path: &[u8]) -> Result<(), Error> {
+        let kind = EntryKind::of_file(stamp.mode);
         let mut to = self.checkout.file(path, kind)?;
         let failed = |error: std::io::Error| Error::io("copy", Path::new(&lossy(path)), error);
         let (digest, size) = safe_open::copy(from, &mut to, FILE_BYTES).map_err(failed)?;
@@ -148,7 +148,7 @@ impl Copying<'_, '_> {
             Ok(target) if stays_inside(path, &target) => self.checkout.link(path, &target),
             Ok(target) if is_cache && self.leads_to_the_system(&target) => self.checkout.link(path, &target),
             Ok(_) => {
-                self.leave_out(path, Why::LeadsOut);
+                self.leave_out(path, ExclusionReason::LeadsOut);
                 Ok(())
             }
             Err(errno) => {
@@ -168,21 +168,21 @@ impl Copying<'_, '_> {
             && !real(path).starts_with(real(self.from))
     }
 
-    fn leave_out(&mut self, path: &[u8], why: Why) {
-        self.left_out.push(Refused { path: lossy(path), why });
+    fn leave_out(&mut self, path: &[u8], why: ExclusionReason) {
+        self.left_out.push(ExcludedPath { path: lossy(path), why });
     }
 }
 
-pub fn unreadable(errno: Errno) -> Why {
-    Why::Unreadable { reason: std::io::Error::from(errno).kind().to_string() }
+pub fn unreadable(errno: Errno) -> ExclusionReason {
+    ExclusionReason::Unreadable { reason: std::io::Error::from(errno).kind().to_string() }
 }
 
-pub fn special(kind: FileType) -> Why {
+pub fn special(kind: FileType) -> ExclusionReason {
     match kind {
-        FileType::Symlink => Why::Link,
-        FileType::Fifo => Why::Pipe,
-        FileType::Socket => Why::Socket,
-        FileType::Directory | FileType::RegularFile => Why::Changing,
-        _ => Why::Device,
+        FileType::Symlink => ExclusionReason::Link,
+        FileType::Fifo => ExclusionReason::Pipe,
+        FileType::Socket => ExclusionReason::Socket,
+        FileType::Directory | FileType::RegularFile => ExclusionReason::Changing,
+        _ => ExclusionReason::Device,
     }
 }

@@ -24,7 +24,7 @@ pub struct Unsettled {
 
 /// The tree an attempt begins with.
 #[derive(Clone, Debug)]
-pub struct Start {
+pub struct AttemptStart {
     pub tree: Base,
     /// Paths that others changed, as text for people.
     pub others: Vec<String>,
@@ -39,7 +39,7 @@ impl Trees {
         layer: Layer,
         before: Option<&Unsettled>,
         own: &[Base],
-    ) -> Result<Start, Error> {
+    ) -> Result<AttemptStart, Error> {
         let failed = |error: io::Error| Error::io("read the list of", &base.path, error);
         let taken = layer.taken.iter().map(|(path, leaf)| (path.clone(), Some(*leaf)));
         let removed = layer.removed.iter().map(|path| (path.clone(), None));
@@ -71,7 +71,7 @@ impl Trees {
                 self.advance(base, self.varied(base, &layer, &Variation::Only(&stays))?)?
             }
         };
-        Ok(Start { tree, others })
+        Ok(AttemptStart { tree, others })
     }
 
     /// Returns the paths at which two trees differ, as exact bytes, in order.
@@ -89,6 +89,6 @@ impl Trees {
 }
 
 fn leaf(index: &Index, path: &[u8]) -> io::Result<Option<Leaf>> {
-    let entry = index.find(path)?.filter(|entry| entry.kind != super::index::Kind::Folder);
+    let entry = index.find(path)?.filter(|entry| entry.kind != super::index::EntryKind::Folder);
     Ok(entry.map(|entry| Leaf { kind: entry.kind, digest: entry.digest, size: entry.size }))
 }

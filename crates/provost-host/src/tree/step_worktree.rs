@@ -23,8 +23,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 
-use super::checkout::{self, Checkout, keep_time, lossy};
-use super::index::{Draft, Entry, Index, Kind, joined};
+use super::checkout::{self, TreeWriter, keep_time, lossy};
+use super::index::{EntryKind, Index, TreeDraft, TreeEntry, joined};
 use super::{Base, Error, Layer, Trees};
 use crate::files::safe_open;
 
@@ -56,7 +56,7 @@ impl Trees {
         fs::create_dir_all(parent).map_err(|error| Error::io("make", parent, error))?;
         let room = tempfile::Builder::new().prefix("new-").tempdir_in(parent);
         let room = room.map_err(|error| Error::io("make a folder in", parent, error))?;
-        let mut checkout = Checkout::begin(room.path().join("tree"), Draft::default())?;
+        let mut checkout = TreeWriter::begin(room.path().join("tree"), TreeDraft::default())?;
         let place_of = |path: &[u8]| tree.file(OsStr::from_bytes(path));
         checkout::fill(&mut checkout, &tree.index, &place_of, &mut |checkout, path, kind| {
             let source = tree.file(OsStr::from_bytes(path));
@@ -95,7 +95,7 @@ impl Trees {
         if !met.is_empty() {
             return Err(Error::Conflict { files: met.iter().take(NAMES).map(|path| lossy(path)).collect() });
         }
-        let mut draft = Draft::on(&onto.index).map_err(listed)?;
+        let mut draft = TreeDraft::on(&onto.index).map_err(listed)?;
         removed.iter().try_for_each(|path| draft.remove(path)).map_err(listed)?;
         layer.taken.iter().try_for_each(|(path, leaf)| draft.set(path, *leaf)).map_err(listed)?;
         layer.folders.iter().try_for_each(|path| draft.folder(path)).map_err(listed)?;
@@ -183,7 +183,8 @@ impl Meeting<'_> {
     fn puts(&mut self, path: &[u8]) -> io::Result<()> {
         let (then, now) = (self.from.find(path)?, self.onto.find(path)?);
         let own = self.layer.taken.iter().find(|(own, _)| own == path).map(|(_, leaf)| leaf);
-        let is_ours = |now: &Entry| own.is_some_and(|own| (own.kind, own.digest) == (now.kind, now.digest));
+        let is_ours =
+            |now: &TreeEntry| own.is_some_and(|own| (own.kind, own.digest) == (now.kind, now.digest));
         let is_met = !is_same(then.as_ref(), now.as_ref()) && !now.as_ref().is_some_and(is_ours);
         if is_met || self.is_in_the_way(path)? {
             self.met.push(path.to_vec());
@@ -196,7 +197,7 @@ impl Meeting<'_> {
         for (at, _) in path.iter().enumerate().filter(|(_, byte)| **byte == b'/') {
             let folder = &path[..at];
             let is_gone = self.layer.removed.iter().any(|removed| removed == folder);
-            let stands = self.onto.find(folder)?.is_some_and(|entry| entry.kind != Kind::Folder);
+            let stands = self.onto.find(folder)?.is_some_and(|entry| entry.kind != EntryKind::Folder);
             if stands && !is_gone {
                 return Ok(true);
             }
@@ -205,34 +206,34 @@ impl Meeting<'_> {
     }
 }
 
-fn is_same(one: Option<&Entry>, other: Option<&Entry>) -> bool {
-    let told = |entry: &Entry| (entry.kind, entry.digest);
+fn is_same(one: Option<&TreeEntry>, other: Option<&TreeEntry>) -> bool {
+    let told = |entry: &TreeEntry| (entry.kind, entry.digest);
     one.map(told) == other.map(told)
 }
 
 /// A file or a link that differs between two trees.
 struct Change {
     path: Vec<u8>,
-    before: Option<Entry>,
-    after: Option<Entry>,
+    before: Option<TreeEntry>,
+    after: Option<TreeEntry>,
 }
 
 fn differing(
     before: &Index,
     after: &Index,
     path: &[u8],
-    (old, new): (Option<&Entry>, Option<&Entry>),
+    (old, new): (Option<&TreeEntry>, Option<&TreeEntry>),
     changes: &mut Vec<Change>,
 ) -> io::Result<()> {
     if is_same(old, new) {
         return Ok(());
     }
-    let is_leaf = |entry: &&Entry| entry.kind != Kind::Folder;
+    let is_leaf = |entry: &&TreeEntry| entry.kind != EntryKind::Folder;
     let (leaf, now) = (old.filter(is_leaf), new.filter(is_leaf));
     if leaf.is_some() || now.is_some() {
         changes.push(Change { path: path.to_vec(), before: leaf.cloned(), after: now.cloned() });
     }
-    let list = |index: &Index, entry: Option<&Entry>| match entry.filter(|entry| !is_leaf(entry)) {
+    let list = |index: &Index, entry: Option<&TreeEntry>| match entry.filter(|entry| !is_leaf(entry)) {
         Some(folder) => index.listing(folder),
         None => Ok(Vec::new()),
     };
@@ -241,7 +242,7 @@ fn differing(
     names.sort();
     names.dedup();
     for name in names {
-        let find = |entries: &'_ [Entry]| entries.iter().position(|entry| entry.name == *name);
+        let find = |entries: &'_ [TreeEntry]| entries.iter().position(|entry| entry.name == *name);
         let pair = (find(&olds).map(|at| &olds[at]), find(&news).map(|at| &news[at]));
         differing(before, after, &joined(path, name), pair, changes)?;
     }
@@ -256,7 +257,7 @@ struct Place<'a> {
 
 impl Place<'_> {
     /// Returns whether the workspace has exactly this entry at the path (`None`: no file).
-    fn is(&self, entry: Option<&Entry>) -> bool {
+    fn is(&self, entry: Option<&TreeEntry>) -> bool {
         let (folder, name) = self.split();
         let folder = match folder.is_empty() {
             true => rustix::io::dup(self.top),
@@ -271,14 +272,14 @@ impl Place<'_> {
         };
         let Some(entry) = entry else { return false };
         match entry.kind {
-            Kind::Folder => false,
-            Kind::Link => safe_open::target(&folder, name.as_bytes())
+            EntryKind::Folder => false,
+            EntryKind::Link => safe_open::target(&folder, name.as_bytes())
                 .is_ok_and(|target| provost_core::model::hash::Hash::of(&target) == entry.digest),
-            Kind::File | Kind::Program | Kind::Moded(_) => {
+            EntryKind::File | EntryKind::Program | EntryKind::Moded(_) => {
                 // Differences that only come from the umask do not matter.
-                let alike = |kind: Kind| kind == entry.kind || kind.as_in_git() == entry.kind;
+                let alike = |kind: EntryKind| kind == entry.kind || kind.as_in_git() == entry.kind;
                 stamp.kind() == FileType::RegularFile
-                    && alike(Kind::of_file(stamp.mode))
+                    && alike(EntryKind::of_file(stamp.mode))
                     && stamp.size == entry.size
                     && safe_open::file(&folder, name.as_bytes())
                         .is_ok_and(|file| safe_open::digest(&file).is_ok_and(|digest| digest == entry.digest))
@@ -286,7 +287,7 @@ impl Place<'_> {
         }
     }
 
-    fn become_it(&self, entry: Option<&Entry>, tree: &Base) -> io::Result<()> {
+    fn become_it(&self, entry: Option<&TreeEntry>, tree: &Base) -> io::Result<()> {
         let (folder, name) = self.split();
         let Some(entry) = entry else {
             let inside = match folder.is_empty() {
@@ -302,8 +303,8 @@ impl Place<'_> {
         let _ = rustix::fs::unlinkat(&inside, new.as_str(), AtFlags::empty());
         let source = tree.file(OsStr::from_bytes(self.path));
         let written = match entry.kind {
-            Kind::Folder => Err(Errno::OPNOTSUPP.into()),
-            Kind::Link => fs::read_link(&source)
+            EntryKind::Folder => Err(Errno::OPNOTSUPP.into()),
+            EntryKind::Link => fs::read_link(&source)
                 .and_then(|target| Ok(rustix::fs::symlinkat(target, &inside, new.as_str())?)),
             kind => safe_open::new_file(&inside, new.as_bytes(), kind.mode())
                 .map_err(io::Error::from)

@@ -18,42 +18,42 @@ use super::checkout::lossy;
 use super::mirror::{self, Mirror};
 use super::retention::Lock;
 use super::{Error, Trees};
-use crate::files::safe_open::{self, Stamp};
+use crate::files::safe_open::{self, FileStamp};
 use crate::git;
 
 /// A file that differs from the commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Uncommitted {
+pub struct DifferingFile {
     pub path: String,
-    pub change: Change,
+    pub change: ChangeKind,
     pub size: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ChangeKind {
     Added,
     Modified,
     Deleted,
 }
 
-impl Change {
+impl ChangeKind {
     pub fn word(self) -> &'static str {
         match self {
-            Change::Added => "added",
-            Change::Modified => "modified",
-            Change::Deleted => "deleted",
+            ChangeKind::Added => "added",
+            ChangeKind::Modified => "modified",
+            ChangeKind::Deleted => "deleted",
         }
     }
 }
 
 /// Returns the differences between a workspace and a commit; leaves no files behind.
-pub fn uncommitted(workspace: &Path, commit: &str) -> Result<Vec<Uncommitted>, Error> {
+pub fn uncommitted(workspace: &Path, commit: &str) -> Result<Vec<DifferingFile>, Error> {
     let folder = tempfile::tempdir().map_err(|error| Error::io("make a folder for", workspace, error))?;
     Trees::open(folder.path(), workspace)?.uncommitted(commit)
 }
 
 impl Trees {
-    fn uncommitted(&self, commit: &str) -> Result<Vec<Uncommitted>, Error> {
+    fn uncommitted(&self, commit: &str) -> Result<Vec<DifferingFile>, Error> {
         let _lock = Lock::take(&self.folder)?;
         let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
         let none =
@@ -82,15 +82,15 @@ impl Trees {
         let look = |path: &[u8], is_new: bool| {
             let stamp = stamp(&top, path);
             let change = match (is_new, &stamp) {
-                (true, _) => Change::Added,
-                (false, Some(_)) => Change::Modified,
-                (false, None) => Change::Deleted,
+                (true, _) => ChangeKind::Added,
+                (false, Some(_)) => ChangeKind::Modified,
+                (false, None) => ChangeKind::Deleted,
             };
-            Uncommitted { path: lossy(path), change, size: stamp.map_or(0, |stamp| stamp.size) }
+            DifferingFile { path: lossy(path), change, size: stamp.map_or(0, |stamp| stamp.size) }
         };
         // A nested repository is listed as a folder: it is not a file of this one.
         let added = names(&added).filter(|path| !path.ends_with(b"/")).map(|path| look(path, true));
-        let mut found: Vec<Uncommitted> =
+        let mut found: Vec<DifferingFile> =
             names(&changed).map(|path| look(path, false)).chain(added).collect();
         found.sort_by(|one, other| one.path.cmp(&other.path));
         found.dedup_by(|one, other| one.path == other.path);
@@ -124,7 +124,7 @@ fn digest(top: &OwnedFd, path: &[u8]) -> Option<String> {
     }
 }
 
-fn stamp(top: &OwnedFd, path: &[u8]) -> Option<Stamp> {
+fn stamp(top: &OwnedFd, path: &[u8]) -> Option<FileStamp> {
     let (folder, name) = parted(top, path)?;
     safe_open::stamp_at(&folder, name).ok()
 }
@@ -140,8 +140,8 @@ fn parted<'a>(top: &OwnedFd, path: &'a [u8]) -> Option<(OwnedFd, &'a [u8])> {
 /// takes longer than a clock tick of the file system, so a change in between is noticed.
 const LARGE: u64 = 64 << 20;
 
-fn large(folder: &OwnedFd, name: &[u8], stamp: Stamp) -> Option<String> {
-    static KNOWN: Mutex<BTreeMap<Stamp, String>> = Mutex::new(BTreeMap::new());
+fn large(folder: &OwnedFd, name: &[u8], stamp: FileStamp) -> Option<String> {
+    static KNOWN: Mutex<BTreeMap<FileStamp, String>> = Mutex::new(BTreeMap::new());
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(digest) = known().get(&stamp) {
         return Some(digest.clone());
@@ -190,12 +190,12 @@ impl Trees {
         let globs: Vec<String> = included.iter().map(|file| literal(&file.path)).collect();
         let none: &[&str] = &[];
         let (touches, protect) = (super::Touches::new(&globs)?, super::Touches::new(none)?);
-        let layer = self.take_over(&base, &touches, &protect, &super::Limits::default())?;
+        let layer = self.take_over(&base, &touches, &protect, &super::ImportLimits::default())?;
         // Paths that a tree cannot hold, such as a link that leads elsewhere, are named and left out.
         let refused = layer.refused.clone();
         let is_included = |path: &Path| included.iter().any(|file| Path::new(&file.path) == path);
         let layer = self.varied(&base, &layer, &super::Variation::Only(&is_included))?;
-        let left_out: Vec<super::Refused> = base.left_out.iter().chain(&refused).cloned().collect();
+        let left_out: Vec<super::ExcludedPath> = base.left_out.iter().chain(&refused).cloned().collect();
         let mut made = self.advance(&base, layer)?;
         for file in included {
             let is_left_out = refused.iter().any(|refused| refused.path == file.path);

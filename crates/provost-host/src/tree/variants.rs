@@ -8,8 +8,8 @@ use std::path::Path;
 
 use provost_core::model::hash::Hash;
 
-use super::checkout::Checkout;
-use super::index::{Draft, Kind, Leaf};
+use super::checkout::TreeWriter;
+use super::index::{EntryKind, Leaf, TreeDraft};
 use super::{Base, Error, Laid, Layer, TREE, Trees};
 
 /// The difference of a variant from its layer.
@@ -30,7 +30,7 @@ impl Trees {
             tempfile::tempdir_in(&layers).map_err(|error| Error::io("make a folder in", &layers, error))?;
         let path = folder.path().join(TREE);
         let listed = |error| Error::io("read", &base.path, error);
-        let mut checkout = Checkout::begin(path.clone(), Draft::on(&base.index).map_err(listed)?)?;
+        let mut checkout = TreeWriter::begin(path.clone(), TreeDraft::on(&base.index).map_err(listed)?)?;
         let is_kept = |path: &[u8]| {
             let path = Path::new(OsStr::from_bytes(path));
             match how {
@@ -53,7 +53,7 @@ impl Trees {
             let path = path.as_os_str().as_bytes();
             let before = layer.taken.iter().find(|(own, _)| own == path).map(|(_, leaf)| leaf.kind);
             let in_base = || base.index.find(path).ok().flatten().map(|entry| entry.kind);
-            let kind = before.or_else(in_base).filter(|kind| kind.is_file()).unwrap_or(Kind::File);
+            let kind = before.or_else(in_base).filter(|kind| kind.is_file()).unwrap_or(EntryKind::File);
             checkout.write(path, kind, content)?;
             taken.push((path.to_vec(), Leaf { kind, digest: Hash::of(content), size: content.len() as u64 }));
         }

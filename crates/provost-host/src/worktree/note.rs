@@ -80,7 +80,7 @@ impl Records {
 
 /// A worktree that the repository lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct ListedWorktree {
     pub path: PathBuf,
     /// git's folder for it.
     pub own: PathBuf,
@@ -92,23 +92,23 @@ pub struct Found {
     pub is_locked: bool,
 }
 
-impl Found {
+impl ListedWorktree {
     pub fn is_there(&self) -> bool {
         self.path.join(".git").is_file()
     }
 }
 
 /// Returns all worktrees except the main checkout, in order of their names.
-pub fn list(workspace: &Path, records: &Records) -> Vec<Found> {
+pub fn list(workspace: &Path, records: &Records) -> Vec<ListedWorktree> {
     let Some(repository) = git::repository(workspace) else { return Vec::new() };
     let entries = repository.join("worktrees").read_dir().into_iter().flatten().flatten();
-    let mut found: Vec<Found> =
+    let mut found: Vec<ListedWorktree> =
         entries.filter_map(|entry| one(workspace, &repository, entry.path(), records)).collect();
     found.sort_by(|a, b| a.own.cmp(&b.own));
     found
 }
 
-fn one(workspace: &Path, repository: &Path, own: PathBuf, records: &Records) -> Option<Found> {
+fn one(workspace: &Path, repository: &Path, own: PathBuf, records: &Records) -> Option<ListedWorktree> {
     let link = git::line(&own.join("gitdir"))?;
     let path = Path::new(&link).parent()?.to_owned();
     let head = git::line(&own.join("HEAD"));
@@ -119,5 +119,5 @@ fn one(workspace: &Path, repository: &Path, own: PathBuf, records: &Records) -> 
     };
     let note = records.find(&path, &own);
     let is_locked = own.join("locked").exists();
-    own.starts_with(repository).then_some(Found { path, own, branch, head: commit, note, is_locked })
+    own.starts_with(repository).then_some(ListedWorktree { path, own, branch, head: commit, note, is_locked })
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::note::{Found, Records};
+use super::note::{ListedWorktree, Records};
 use super::refs;
 use crate::files::folder;
 use crate::git;
@@ -24,7 +24,12 @@ pub enum Fate {
 }
 
 /// Decides about a worktree. `is_busy` says whether a folder may be in use.
-pub fn fate(trees: &Trees, workspace: &Path, found: &Found, is_busy: &dyn Fn(&Path) -> bool) -> Fate {
+pub fn fate(
+    trees: &Trees,
+    workspace: &Path,
+    found: &ListedWorktree,
+    is_busy: &dyn Fn(&Path) -> bool,
+) -> Fate {
     let mut reasons = Vec::new();
     let Some(note) = &found.note else {
         return Fate::Stays(vec!["provost did not make it; `git worktree remove` takes it away".to_owned()]);
@@ -75,7 +80,7 @@ pub fn fate(trees: &Trees, workspace: &Path, found: &Found, is_busy: &dyn Fn(&Pa
 }
 
 /// Returns the commits that count as stored elsewhere, the likeliest first.
-fn merged(trees: &Trees, workspace: &Path, found: &Found, reasons: &mut Vec<String>) -> Vec<String> {
+fn merged(trees: &Trees, workspace: &Path, found: &ListedWorktree, reasons: &mut Vec<String>) -> Vec<String> {
     let Some(head) = &found.head else {
         reasons.push("its commit cannot be found".to_owned());
         return Vec::new();
@@ -96,7 +101,13 @@ fn merged(trees: &Trees, workspace: &Path, found: &Found, reasons: &mut Vec<Stri
 
 /// Adds content that is only in the worktree to the reasons, unless a merged commit has exactly these
 /// files.
-fn unsaved(trees: &Trees, workspace: &Path, found: &Found, merged: &[String], reasons: &mut Vec<String>) {
+fn unsaved(
+    trees: &Trees,
+    workspace: &Path,
+    found: &ListedWorktree,
+    merged: &[String],
+    reasons: &mut Vec<String>,
+) {
     let Some(head) = &found.head else { return };
     let left = match trees.unsaved(&found.path, head, true) {
         Ok(left) => without_marker(left),
@@ -121,7 +132,7 @@ fn unsaved(trees: &Trees, workspace: &Path, found: &Found, merged: &[String], re
 }
 
 /// Returns whether the files are those of a merged commit: `provost commit` leaves a worktree like that.
-fn is_elsewhere(trees: &Trees, workspace: &Path, found: &Found, merged: &[String]) -> bool {
+fn is_elsewhere(trees: &Trees, workspace: &Path, found: &ListedWorktree, merged: &[String]) -> bool {
     let slug = found.note.as_ref().map(|note| {
         let plain = |each: char| if each.is_ascii_alphanumeric() { each.to_ascii_lowercase() } else { '-' };
         note.plan.trim_end_matches(".md").chars().map(plain).collect::<String>()
@@ -163,7 +174,7 @@ fn has_stash(workspace: &Path, branch: &str) -> bool {
 pub fn prune(
     trees: &Trees,
     workspace: &Path,
-    found: &Found,
+    found: &ListedWorktree,
     records: &Records,
     is_busy: &dyn Fn(&Path) -> bool,
 ) -> Result<(), super::Error> {

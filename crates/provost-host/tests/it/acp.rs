@@ -8,7 +8,7 @@ use provost_core::model::event::AttemptEnd;
 use provost_core::model::usage::Usage;
 use provost_host::Interrupted;
 use provost_host::agent::acp::{Acp, Server};
-use provost_host::agent::{Agent, Attempt, Resume, Work};
+use provost_host::agent::{AgentDriver, AttemptInput, AttemptReport, Resume};
 use provost_host::config::Permissions;
 use tempfile::TempDir;
 
@@ -31,7 +31,7 @@ fn peer(script: &str) -> Acp {
     Acp::new(&command).expect("a command")
 }
 
-fn attempt(acp: &Acp, folder: &Path) -> Attempt {
+fn attempt(acp: &Acp, folder: &Path) -> AttemptReport {
     acp.attempt(&work(folder, &tag())).expect("not interrupted")
 }
 
@@ -91,7 +91,7 @@ fn a_conversation_is_gone_on_with_as_the_agent_offers_it() {
         let folder = TempDir::new().unwrap();
         let tag = tag();
         let resume = Resume { session: "s-1", prompt: "not done yet", used: &used };
-        let work = Work { resume: Some(resume), ..work(folder.path(), &tag) };
+        let work = AttemptInput { resume: Some(resume), ..work(folder.path(), &tag) };
         // What it replays of the past is no answer of now.
         let script = format!(
             r#"introduce '{can}'; hear; says m0 'long ago'; result 2 '{{"sessionId":"s-1"}}'; hear
@@ -116,7 +116,7 @@ result 3 '{{"stopReason":"end_turn","usage":{{"inputTokens":9,"outputTokens":1}}
 fn where_a_conversation_is_lost_the_whole_prompt_begins_a_new_one() {
     let (folder, tag, used) = (TempDir::new().unwrap(), tag(), Usage::default());
     let resume = Resume { session: "gone", prompt: "not done yet", used: &used };
-    let work = Work { resume: Some(resume), ..work(folder.path(), &tag) };
+    let work = AttemptInput { resume: Some(resume), ..work(folder.path(), &tag) };
     let script = r#"introduce '{"loadSession":true}'; hear
 say '{"jsonrpc":"2.0","id":2,"error":{"code":-32002,"message":"Resource not found"}}'
 hear; result 3 '{"sessionId":"s-2"}'; hear; result 4 '{"stopReason":"end_turn"}'"#;
@@ -156,7 +156,8 @@ fn permission_is_given_or_refused_or_a_matter_for_a_person() {
         asked.report
     );
     assert!(heard.contains("session/cancel"), "{heard}");
-    let seen = provost_core::rules::recover::class::Seen { stderr: &asked.report, ..Default::default() };
+    let seen =
+        provost_core::rules::recover::class::FailureOutput { stderr: &asked.report, ..Default::default() };
     let class = provost_core::rules::recover::class::of(seen);
     assert_eq!((class.rule.as_str(), class.class.word()), ("agent-asks", "permission"));
 }
@@ -233,7 +234,7 @@ fn out_of_time_it_is_told_and_then_ended_with_all_it_started() {
     let folder = TempDir::new().unwrap();
     let tag = tag();
     let script = "introduce '{\"loadSession\":true}'; open; hear; sleep 300 & echo $! > child\nhear; result 3 '{\"stopReason\":\"cancelled\"}'; hear; sleep 300";
-    let work = Work { timeout: Duration::from_secs(5), ..work(folder.path(), &tag) };
+    let work = AttemptInput { timeout: Duration::from_secs(5), ..work(folder.path(), &tag) };
     let attempt = peer(script).attempt(&work).expect("not interrupted");
     assert_eq!((attempt.end, attempt.session), (AttemptEnd::TimedOut, None));
     assert!(heard(folder.path()).contains("session/cancel"));
@@ -251,7 +252,7 @@ fn a_peer_that_does_not_listen_keeps_nobody_waiting() {
     let script = "trap '' TERM; introduce; open; sleep 300";
     let begun = Instant::now();
     let ended = std::thread::scope(|scope| {
-        let work = Work { stop: Some(&stop), prompt: &prompt, ..work(folder.path(), &tag) };
+        let work = AttemptInput { stop: Some(&stop), prompt: &prompt, ..work(folder.path(), &tag) };
         let acp = peer(script);
         let running = scope.spawn(move || acp.attempt(&work));
         while !heard(folder.path()).contains("session/new") {

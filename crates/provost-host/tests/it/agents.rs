@@ -10,16 +10,16 @@ use std::time::Duration;
 use provost_core::model::event::AttemptEnd;
 use provost_core::model::plan::StepNumber;
 use provost_host::Interrupted;
-use provost_host::agent::command::Command;
-use provost_host::agent::scripted::{Scripted, perform};
-use provost_host::agent::{Agent, Attempt, Work};
+use provost_host::agent::command::CommandDriver;
+use provost_host::agent::scripted::{ScriptedDriver, perform};
+use provost_host::agent::{AgentDriver, AttemptInput, AttemptReport};
 use provost_host::process::become_subreaper;
 use tempfile::TempDir;
 
 use crate::{lives, tag};
 
-pub fn work<'a>(workspace: &'a Path, tag: &'a str) -> Work<'a> {
-    Work {
+pub fn work<'a>(workspace: &'a Path, tag: &'a str) -> AttemptInput<'a> {
+    AttemptInput {
         home: None,
         resume: None,
         outbox: None,
@@ -43,8 +43,8 @@ pub fn environment() -> &'static [(OsString, OsString)] {
     ENVIRONMENT.get_or_init(|| std::env::vars_os().collect())
 }
 
-fn command(argv: &[&str], workspace: &Path) -> Attempt {
-    Command::new(argv.iter().copied()).unwrap().attempt(&work(workspace, &tag())).unwrap()
+fn command(argv: &[&str], workspace: &Path) -> AttemptReport {
+    CommandDriver::new(argv.iter().copied()).unwrap().attempt(&work(workspace, &tag())).unwrap()
 }
 
 pub fn exited(exit_code: i32) -> AttemptEnd {
@@ -78,7 +78,7 @@ fn a_relative_command_is_looked_for_in_the_workspace() {
         matches!(&attempt.end, AttemptEnd::NotStarted { reason } if reason.contains("absent.sh")),
         "{attempt:?}"
     );
-    assert_eq!(Command::new(Vec::<OsString>::new()), None);
+    assert_eq!(CommandDriver::new(Vec::<OsString>::new()), None);
 }
 
 #[test]
@@ -110,8 +110,8 @@ fn an_agent_that_is_stopped_has_no_attempt_to_show() {
     let folder = TempDir::new().unwrap();
     let stop = AtomicBool::new(true);
     let tag = tag();
-    let work = Work { stop: Some(&stop), ..work(folder.path(), &tag) };
-    assert_eq!(Command::new(["sleep", "60"]).unwrap().attempt(&work), Err(Interrupted));
+    let work = AttemptInput { stop: Some(&stop), ..work(folder.path(), &tag) };
+    assert_eq!(CommandDriver::new(["sleep", "60"]).unwrap().attempt(&work), Err(Interrupted));
 }
 
 /// The scripted agent's own process: this test binary, told what to play.
@@ -126,17 +126,17 @@ fn performs_when_asked() {
     std::process::exit(code);
 }
 
-fn scripted(script: &str, workspace: &Path, work: Work<'_>) -> Attempt {
+fn scripted(script: &str, workspace: &Path, work: AttemptInput<'_>) -> AttemptReport {
     let path = workspace.join("script.toml");
     std::fs::write(&path, script).unwrap();
     let play =
         "SCRIPT=$1 STEP=$2 ATTEMPT=$3 exec \"$0\" --exact agents::performs_when_asked --nocapture --quiet";
     let exe = std::env::current_exe().unwrap();
     let launcher = vec!["bash".into(), "-c".into(), play.into(), exe.into()];
-    Scripted { launcher, script: path }.attempt(&work).unwrap()
+    ScriptedDriver { launcher, script: path }.attempt(&work).unwrap()
 }
 
-fn play(actions: &str) -> (TempDir, Attempt) {
+fn play(actions: &str) -> (TempDir, AttemptReport) {
     let folder = TempDir::new().unwrap();
     let tag = tag();
     let script = format!("[[step]]\nnumber = 2\ndo = [{actions}]");
@@ -172,7 +172,7 @@ fn a_script_can_lie_crash_refuse_and_fail() {
 fn a_script_that_hangs_runs_out_of_time() {
     let folder = TempDir::new().unwrap();
     let tag = tag();
-    let work = Work { timeout: Duration::from_millis(300), ..work(folder.path(), &tag) };
+    let work = AttemptInput { timeout: Duration::from_millis(300), ..work(folder.path(), &tag) };
     let attempt = scripted("[[step]]\nnumber = 2\ndo = [{ hang = true }]", folder.path(), work);
     assert_eq!(attempt.end, AttemptEnd::TimedOut);
 }
@@ -195,7 +195,7 @@ fn what_is_written_for_one_attempt_comes_before_what_is_written_for_any() {
     for (attempt, code) in [(1, 1), (3, 33), (4, 1)] {
         let folder = TempDir::new().unwrap();
         let tag = tag();
-        let work = Work { attempt, ..work(folder.path(), &tag) };
+        let work = AttemptInput { attempt, ..work(folder.path(), &tag) };
         assert_eq!(scripted(script, folder.path(), work).end, exited(code));
     }
 }

@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use provost_host::tree::{Apart, Base, Error, Layer, Limits, Touches, clear_apart};
+use provost_host::tree::{Apart, Base, Error, ImportLimits, Layer, Touches, clear_apart};
 
 use crate::tree::{Site, listed, listed_base};
 
 fn changed(site: &Site, apart: &Apart, base: &Base) -> Layer {
     let (all, none) = (Touches::new(&["**"]).unwrap(), Touches::new::<&str>(&[]).unwrap());
-    site.trees().take_over_from(&apart.folder, base, &all, &none, &Limits::default()).unwrap()
+    site.trees().take_over_from(&apart.folder, base, &all, &none, &ImportLimits::default()).unwrap()
 }
 
 /// Two copies of a tree, in which somebody does something.

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use provost_host::process::{
-    Bound, Bounds, Ended, How, Keep, NotStarted, Spawn, become_subreaper, cgroups_offered, run,
+    Bounds, How, KeptBytes, LimitKind, NotStarted, ProcessEnd, Spawn, become_subreaper, cgroups_offered, run,
 };
 use provost_rehearsal::skip;
 use tempfile::TempDir;
@@ -16,11 +16,11 @@ use crate::{lives, tag};
 
 const AMPLE: Bounds = Bounds { disk: 1 << 40, memory: 1 << 40, processes: 1 << 20, cgroup: false };
 
-fn sh(script: &str, cwd: &Path, bounds: Bounds) -> Ended {
+fn sh(script: &str, cwd: &Path, bounds: Bounds) -> ProcessEnd {
     start("bash", &["-c", script], cwd, bounds).unwrap()
 }
 
-fn start(program: &str, args: &[&str], cwd: &Path, bounds: Bounds) -> Result<Ended, NotStarted> {
+fn start(program: &str, args: &[&str], cwd: &Path, bounds: Bounds) -> Result<ProcessEnd, NotStarted> {
     become_subreaper().unwrap();
     run(Spawn {
         program: OsStr::new(program),
@@ -30,7 +30,7 @@ fn start(program: &str, args: &[&str], cwd: &Path, bounds: Bounds) -> Result<End
         stdin: b"",
         deadline: Duration::from_secs(600),
         grace: Duration::from_secs(5),
-        keep: Keep { head: 4096, tail: 4096 },
+        keep: KeptBytes { head: 4096, tail: 4096 },
         tag: &tag(),
         stop: None,
         tee: None,
@@ -44,7 +44,7 @@ fn quiet_folder() -> TempDir {
 }
 
 #[track_caller]
-fn over(ended: &Ended) -> (Bound, u64) {
+fn over(ended: &ProcessEnd) -> (LimitKind, u64) {
     match ended.how {
         How::OverBounds(exceeded) => {
             assert!(exceeded.used > exceeded.allowed, "{exceeded:?}");
@@ -68,7 +68,7 @@ fn memory_of_all_processes_together_is_bounded() {
     let script =
         "hold() { head -c 80M /dev/zero | tail -c 80M | (sleep 300; cat > /dev/null); }; hold & hold & wait";
     let ended = sh(script, Path::new("/"), Bounds { memory: 120 << 20, ..AMPLE });
-    assert_eq!(over(&ended), (Bound::Memory, 120 << 20));
+    assert_eq!(over(&ended), (LimitKind::Memory, 120 << 20));
     assert!(ended.duration < Duration::from_secs(120), "{:?}", ended.duration);
     assert!(ended.survivors.is_empty(), "{:?}", ended.survivors);
 }
@@ -78,7 +78,7 @@ fn one_that_left_its_session_is_counted_too() {
     let script =
         "setsid --fork sh -c 'head -c 90M /dev/zero | tail -c 90M | sleep 301' > /dev/null 2>&1; sleep 300";
     let ended = sh(script, Path::new("/"), Bounds { memory: 64 << 20, ..AMPLE });
-    assert_eq!(over(&ended).0, Bound::Memory);
+    assert_eq!(over(&ended).0, LimitKind::Memory);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn files_in_the_folder_are_bounded_together() {
     let folder = quiet_folder();
     let script = "for n in $(seq 400); do head -c 1M /dev/zero > $n; sleep 0.05; done";
     let ended = sh(script, folder.path(), Bounds { disk: 8 << 20, ..AMPLE });
-    assert_eq!(over(&ended), (Bound::Disk, 8 << 20));
+    assert_eq!(over(&ended), (LimitKind::Disk, 8 << 20));
     let written = std::fs::read_dir(folder.path()).unwrap().count();
     assert!(written < 200, "{written} MiB were written");
 }
@@ -97,7 +97,7 @@ fn a_file_without_a_name_is_counted_too() {
     // In pieces: no file of it is larger than the bound.
     let script = "for n in 3 4 5 6 7 8; do eval \"exec $n> gone\"; rm gone; head -c 4M /dev/zero >&$n; done; sleep 300";
     let ended = sh(script, folder.path(), Bounds { disk: 8 << 20, ..AMPLE });
-    assert_eq!(over(&ended).0, Bound::Disk);
+    assert_eq!(over(&ended).0, LimitKind::Disk);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn no_single_file_is_larger_than_the_bound() {
 fn the_number_of_processes_is_bounded() {
     let ended =
         sh("for n in $(seq 30); do sleep 20 & done; wait", Path::new("/"), Bounds { processes: 20, ..AMPLE });
-    assert_eq!(over(&ended), (Bound::Processes, 20));
+    assert_eq!(over(&ended), (LimitKind::Processes, 20));
 }
 
 /// Becomes another process all the time, in a session of its own, until its time is over or it is dead.

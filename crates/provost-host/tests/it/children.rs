@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use provost_host::process::{Ended, How, Keep, NotStarted, Spawn, run};
+use provost_host::process::{How, KeptBytes, NotStarted, ProcessEnd, Spawn, run};
 use tempfile::TempDir;
 
 use crate::{eventually, lives, tag};
 
-const KEEP: Keep = Keep { head: 4096, tail: 4096 };
+const KEEP: KeptBytes = KeptBytes { head: 4096, tail: 4096 };
 
 /// Nothing here takes this long, however busy the machine is.
 const AMPLE: Duration = Duration::from_secs(600);
@@ -37,7 +37,7 @@ impl Default for Child<'_> {
 }
 
 impl Child<'_> {
-    fn run(&self, script: &str) -> Ended {
+    fn run(&self, script: &str) -> ProcessEnd {
         let tag = tag();
         run(Spawn {
             program: OsStr::new("bash"),
@@ -57,11 +57,11 @@ impl Child<'_> {
     }
 }
 
-fn sh(script: &str) -> Ended {
+fn sh(script: &str) -> ProcessEnd {
     Child::default().run(script)
 }
 
-fn start(program: &str, args: &[OsString], cwd: &Path) -> Result<Ended, NotStarted> {
+fn start(program: &str, args: &[OsString], cwd: &Path) -> Result<ProcessEnd, NotStarted> {
     run(Spawn {
         program: OsStr::new(program),
         args,

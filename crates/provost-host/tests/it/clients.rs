@@ -7,9 +7,9 @@ use std::path::Path;
 
 use provost_core::model::event::{AttemptEnd, FailureClass};
 use provost_core::model::usage::Usage;
-use provost_core::rules::recover::class::{self, Seen};
+use provost_core::rules::recover::class::{self, FailureOutput};
 use provost_host::agent::headless::Headless;
-use provost_host::agent::{Agent, Attempt, Resume, Work};
+use provost_host::agent::{AgentDriver, AttemptInput, AttemptReport, Resume};
 use provost_host::config::Client;
 use tempfile::TempDir;
 
@@ -53,10 +53,14 @@ impl Stage {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    fn plays(&self, client: Client, model: Option<&str>, resume: Option<Resume<'_>>) -> Attempt {
+    fn plays(&self, client: Client, model: Option<&str>, resume: Option<Resume<'_>>) -> AttemptReport {
         let (tag, workspace, home) = (tag(), self.path("work"), self.path("home"));
-        let work =
-            Work { home: Some(&home), resume, environment: &self.environment, ..work(&workspace, &tag) };
+        let work = AttemptInput {
+            home: Some(&home),
+            resume,
+            environment: &self.environment,
+            ..work(&workspace, &tag)
+        };
         let program = Some(self.path("client").to_string_lossy().into_owned());
         let args = vec!["--more".to_owned()];
         let agent = Headless { client, program, model: model.map(str::to_owned), args };
@@ -193,7 +197,7 @@ fn what_a_client_reports_as_a_success_and_is_none_has_its_class() {
             attempt.end
         );
         let said = if attempt.report.trim().is_empty() { attempt.stderr.to_string() } else { attempt.report };
-        let found = class::of(Seen { stderr: &said, ..Seen::default() });
+        let found = class::of(FailureOutput { stderr: &said, ..FailureOutput::default() });
         assert_eq!(found.class, wanted, "{script}: {said}");
         assert_eq!(attempt.session, None, "what failed is not gone on with: {script}");
     }

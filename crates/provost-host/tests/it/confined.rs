@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use provost_core::model::verdict::Isolation;
 use provost_host::config::Demand;
-use provost_host::exec::environment::{self, Estate};
+use provost_host::exec::environment::{self, RunPaths};
 use provost_host::process::{become_subreaper, cgroups_offered};
 use provost_host::sandbox;
 use provost_rehearsal::skip;
@@ -48,8 +48,8 @@ impl Site {
         Self { _folder: folder, workspace, state }
     }
 
-    fn estate<'a>(&'a self, launcher: &'a [OsString]) -> Estate<'a> {
-        Estate { workspace: &self.workspace, state: &self.state, read_only: &[], secret: None, launcher }
+    fn estate<'a>(&'a self, launcher: &'a [OsString]) -> RunPaths<'a> {
+        RunPaths { workspace: &self.workspace, state: &self.state, read_only: &[], secret: None, launcher }
     }
 }
 

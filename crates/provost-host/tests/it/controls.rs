@@ -1,7 +1,7 @@
 //! Controls that do not depend on how a contract is spelled, and work that hides behind a spelling.
 
 use expect_test::expect;
-use provost_core::model::verdict::Outcome;
+use provost_core::model::verdict::CheckOutcome;
 
 use crate::teeth::{Files, PY, Project, check, python, told, works};
 
@@ -43,7 +43,7 @@ fn every_way_to_pytest_is_controlled() {
             told(&cheat)
         );
         let cheat = project.work(&[("calc.py", KNOWS_THE_NAMES)]);
-        assert!(matches!(cheat.outcome, Outcome::Vacuous { .. }), "{contract}: {}", told(&cheat));
+        assert!(matches!(cheat.outcome, CheckOutcome::Vacuous { .. }), "{contract}: {}", told(&cheat));
         let honest = project.work(HONEST);
         let line = "held | tests: 2 | all tests of pytest were made to fail, and it broke";
         assert_eq!(told(&honest), line, "{contract}");

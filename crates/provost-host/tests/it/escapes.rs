@@ -5,12 +5,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use provost_host::process::{Ended, How, Keep, Spawn, become_subreaper, end_leftovers, inside_attempt, run};
+use provost_host::process::{
+    How, KeptBytes, ProcessEnd, Spawn, become_subreaper, end_leftovers, inside_attempt, run,
+};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::{eventually, lives, tag};
 
-fn sh(script: &str) -> Ended {
+fn sh(script: &str) -> ProcessEnd {
     become_subreaper().unwrap();
     let tag = tag();
     run(Spawn {
@@ -21,7 +23,7 @@ fn sh(script: &str) -> Ended {
         stdin: b"",
         deadline: Duration::from_secs(600),
         grace: Duration::from_millis(100),
-        keep: Keep { head: 4096, tail: 4096 },
+        keep: KeptBytes { head: 4096, tail: 4096 },
         tag: &tag,
         stop: None,
         tee: None,
@@ -30,7 +32,7 @@ fn sh(script: &str) -> Ended {
     .unwrap()
 }
 
-fn pids(ended: &Ended) -> Vec<i32> {
+fn pids(ended: &ProcessEnd) -> Vec<i32> {
     let text = String::from_utf8_lossy(&ended.stdout.head).into_owned();
     text.lines().map(|line| line.trim().parse().unwrap()).collect()
 }
@@ -105,7 +107,7 @@ fn without_a_subreaper_a_daemon_that_prints_is_still_found() {
         stdin: b"",
         deadline: Duration::from_secs(600),
         grace: Duration::ZERO,
-        keep: Keep { head: 4096, tail: 4096 },
+        keep: KeptBytes { head: 4096, tail: 4096 },
         tag: &tag,
         stop: None,
         tee: None,

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use provost_core::model::usage::Usage;
-use provost_host::egress::meter::{Account, Api, Key, Limit, Service, Source, Target, Way};
+use provost_host::egress::meter::{
+    Account, Limit, MeterKey, MeteredApi, NetworkSettings, Service, Source, Target,
+};
 use provost_rehearsal::skip;
-use provost_rehearsal::{Failure, Fault, Model, Rehearsal, Script, Turn};
+use provost_rehearsal::{ApiFailure, Fault, Model, Rehearsal, Script, Turn};
 use serde_json::{Value, json};
 
 const KEY: &str = "sk-real-0123456789abcdef";
@@ -20,19 +22,19 @@ fn price(model: &str, usage: &Usage) -> Option<u64> {
     (model != "unpriced").then(|| usage.tokens()).flatten()
 }
 
-fn open_at(upstream: &str, api: Api, limit: Limit, environment: &[(OsString, OsString)]) -> Account {
+fn open_at(upstream: &str, api: MeteredApi, limit: Limit, environment: &[(OsString, OsString)]) -> Account {
     let service = Service {
         api,
         target: Target::parse(upstream).expect("a target"),
-        key: Key::new(KEY, Some("THE_KEY")),
+        key: MeterKey::new(KEY, Some("THE_KEY")),
         limit,
         price: Arc::new(price),
     };
-    Account::open(service, Arc::new(Way::of(environment))).expect("an account")
+    Account::open(service, Arc::new(NetworkSettings::of(environment))).expect("an account")
 }
 
-fn open(model: &Rehearsal, api: Api) -> Account {
-    let path = if matches!(api, Api::OpenAi | Api::Chat) { "/v1" } else { "" };
+fn open(model: &Rehearsal, api: MeteredApi) -> Account {
+    let path = if matches!(api, MeteredApi::OpenAi | MeteredApi::Chat) { "/v1" } else { "" };
     open_at(&format!("{}{path}", model.url()), api, Limit::default(), &[])
 }
 
@@ -140,15 +142,15 @@ fn turn() -> Turn {
 #[test]
 fn every_dialect_is_counted_whole_and_streamed() {
     for (api, path, is_stream, written) in [
-        (Api::Anthropic, MESSAGES, false, Some(100)),
-        (Api::Anthropic, MESSAGES, true, Some(100)),
-        (Api::OpenAi, RESPONSES, false, None),
-        (Api::OpenAi, RESPONSES, true, None),
-        (Api::OpenAi, CHAT, false, None),
-        (Api::Chat, CHAT, true, None),
-        (Api::Gemini, GEMINI, false, None),
-        (Api::Gemini, GEMINI_STREAM, true, None),
-        (Api::Gemini, "/v1beta/models/gemini-2.5-pro:streamGenerateContent", true, None),
+        (MeteredApi::Anthropic, MESSAGES, false, Some(100)),
+        (MeteredApi::Anthropic, MESSAGES, true, Some(100)),
+        (MeteredApi::OpenAi, RESPONSES, false, None),
+        (MeteredApi::OpenAi, RESPONSES, true, None),
+        (MeteredApi::OpenAi, CHAT, false, None),
+        (MeteredApi::Chat, CHAT, true, None),
+        (MeteredApi::Gemini, GEMINI, false, None),
+        (MeteredApi::Gemini, GEMINI_STREAM, true, None),
+        (MeteredApi::Gemini, "/v1beta/models/gemini-2.5-pro:streamGenerateContent", true, None),
     ] {
         let model = Model::script([turn(), turn()]).key(KEY).serve().expect("a model");
         let account = open(&model, api);
@@ -159,7 +161,7 @@ fn every_dialect_is_counted_whole_and_streamed() {
             assert!(answer.body.contains("pieces"), "{path}: {}", answer.body);
         }
         let bill = account.close();
-        let name = if api == Api::Gemini { "gemini-2.5-pro" } else { "scripted-1" };
+        let name = if api == MeteredApi::Gemini { "gemini-2.5-pro" } else { "scripted-1" };
         let expected = Usage {
             model: Some(name.to_owned()),
             calls: Some(2),
@@ -176,7 +178,7 @@ fn every_dialect_is_counted_whole_and_streamed() {
 #[test]
 fn the_token_is_taken_off_and_the_key_put_on() {
     let model = Model::script([]).after(Turn::text("in")).key(KEY).serve().expect("a model");
-    let account = open(&model, Api::Gemini);
+    let account = open(&model, MeteredApi::Gemini);
     let token = account.token().to_owned();
     let body = question(false).to_string();
     for (path, login) in [
@@ -200,7 +202,7 @@ fn the_token_is_taken_off_and_the_key_put_on() {
 #[test]
 fn whoever_has_no_token_is_refused_and_the_model_sees_nothing() {
     let model = Model::script([]).after(Turn::text("in")).serve().expect("a model");
-    let (account, other) = (open(&model, Api::Anthropic), open(&model, Api::Anthropic));
+    let (account, other) = (open(&model, MeteredApi::Anthropic), open(&model, MeteredApi::Anthropic));
     for login in [
         String::new(),
         "x-api-key: sk-provost-0\r\n".to_owned(),
@@ -220,7 +222,7 @@ fn whoever_has_no_token_is_refused_and_the_model_sees_nothing() {
 #[test]
 fn the_rest_of_the_account_is_closed() {
     let model = Model::script([]).serve().expect("a model");
-    let account = open(&model, Api::OpenAi);
+    let account = open(&model, MeteredApi::OpenAi);
     for line in
         ["POST /v1/batches", "GET /v1/files", "GET /v1/responses/resp_1", "DELETE /v1/models/x", "POST /v2/x"]
     {
@@ -245,7 +247,7 @@ fn the_rest_of_the_account_is_closed() {
 #[test]
 fn the_first_bytes_pass_before_the_model_has_ended() {
     let model = Model::script([turn().held()]).serve().expect("a model");
-    let account = open(&model, Api::Anthropic);
+    let account = open(&model, MeteredApi::Anthropic);
     let mut client = Client::of(&account);
     let login = format!("x-api-key: {}\r\n", account.token());
     client.send("POST /v1/messages", &login, &question(true).to_string());
@@ -267,12 +269,12 @@ fn the_first_bytes_pass_before_the_model_has_ended() {
 #[test]
 fn a_budget_stops_the_next_call_in_the_clients_own_words() {
     for (api, path, pointer, kind) in [
-        (Api::Anthropic, MESSAGES, "/error/type", "billing_error"),
-        (Api::OpenAi, RESPONSES, "/error/code", "budget_exceeded"),
-        (Api::Gemini, GEMINI, "/error/status", "FAILED_PRECONDITION"),
+        (MeteredApi::Anthropic, MESSAGES, "/error/type", "billing_error"),
+        (MeteredApi::OpenAi, RESPONSES, "/error/code", "budget_exceeded"),
+        (MeteredApi::Gemini, GEMINI, "/error/status", "FAILED_PRECONDITION"),
     ] {
         let model = Model::script([]).after(turn()).serve().expect("a model");
-        let base = if api == Api::OpenAi { format!("{}/v1", model.url()) } else { model.url() };
+        let base = if api == MeteredApi::OpenAi { format!("{}/v1", model.url()) } else { model.url() };
         let account = open_at(&base, api, Limit { tokens: Some(2000), micro_usd: None }, &[]);
         let statuses: Vec<u16> = (0..4).map(|_| ask(&account, path, &question(false)).status()).collect();
         // The second one passed the limit; it had begun below it.
@@ -295,7 +297,7 @@ fn a_budget_stops_the_next_call_in_the_clients_own_words() {
 fn a_budget_in_dollars_takes_a_price() {
     let model = Model::script([]).after(turn()).serve().expect("a model");
     let limit = Limit { tokens: None, micro_usd: Some(1000) };
-    let account = open_at(&model.url(), Api::Anthropic, limit, &[]);
+    let account = open_at(&model.url(), MeteredApi::Anthropic, limit, &[]);
     let mut unpriced = question(false);
     unpriced["model"] = json!("unpriced");
     let refused = ask(&account, MESSAGES, &unpriced);
@@ -308,11 +310,11 @@ fn a_budget_in_dollars_takes_a_price() {
 
 #[test]
 fn errors_of_the_provider_pass_as_they_are_and_cost_nothing() {
-    let failure = Failure { status: 418, body: Some("<b>odd</b>".to_owned()), ..Failure::default() };
+    let failure = ApiFailure { status: 418, body: Some("<b>odd</b>".to_owned()), ..ApiFailure::default() };
     let late = Turn::status(429).with_header("retry-after", "7").with_header("x-ratelimit-reset", "1s");
     let model = Model::script([late, Turn::fault(Fault::Status(failure)), Turn::fault(Fault::TooLong)]);
     let model = model.serve().expect("a model");
-    let account = open(&model, Api::Anthropic);
+    let account = open(&model, MeteredApi::Anthropic);
     let answer = ask(&account, MESSAGES, &question(true));
     assert_eq!((answer.status(), &answer.json()["error"]["type"]), (429, &json!("rate_limit_error")));
     assert!(answer.head.contains("retry-after: 7") && answer.head.contains("x-ratelimit-reset: 1s"));
@@ -331,7 +333,7 @@ fn what_was_cut_is_cut_for_the_client_too_and_unknown_in_the_count() {
         turn().failing(Fault::Garbage),
     ]);
     let model = model.serve().expect("a model");
-    let account = open(&model, Api::Anthropic);
+    let account = open(&model, MeteredApi::Anthropic);
     assert!(!ask(&account, MESSAGES, &question(true)).is_cut);
     let cut = ask(&account, MESSAGES, &question(true));
     assert!(cut.is_cut && cut.body.contains("message_start"), "{}", cut.body);
@@ -350,7 +352,7 @@ fn what_was_cut_is_cut_for_the_client_too_and_unknown_in_the_count() {
 #[test]
 fn when_the_client_goes_the_provider_is_hung_up_on() {
     let model = Model::script([turn().held(), turn().held(), turn()]).serve().expect("a model");
-    let account = open(&model, Api::OpenAi);
+    let account = open(&model, MeteredApi::OpenAi);
     let login = format!("authorization: Bearer {}\r\n", account.token());
     for (request, is_stream) in [(0, true), (1, false)] {
         let mut client = Client::of(&account);
@@ -366,7 +368,7 @@ fn when_the_client_goes_the_provider_is_hung_up_on() {
 #[test]
 fn an_account_that_is_closed_ends_what_is_under_way() {
     let model = Model::script([turn().held()]).serve().expect("a model");
-    let account = open(&model, Api::Anthropic);
+    let account = open(&model, MeteredApi::Anthropic);
     let mut client = Client::of(&account);
     let login = format!("x-api-key: {}\r\n", account.token());
     client.send("POST /v1/messages", &login, &question(true).to_string());
@@ -385,8 +387,8 @@ fn two_attempts_at_once_are_counted_apart() {
     let script = |input| Script::of([]).after(Turn::text("yes").using(input, 1));
     let model =
         Model::script([]).session("ada", script(10)).session("bob", script(1000)).serve().expect("a model");
-    let accounts =
-        ["ada", "bob"].map(|name| open_at(&model.session_url(name), Api::Anthropic, Limit::default(), &[]));
+    let accounts = ["ada", "bob"]
+        .map(|name| open_at(&model.session_url(name), MeteredApi::Anthropic, Limit::default(), &[]));
     std::thread::scope(|scope| {
         for account in &accounts {
             for _ in 0..3 {
@@ -406,7 +408,7 @@ fn two_attempts_at_once_are_counted_apart() {
 #[test]
 fn a_stream_is_counted_though_its_client_did_not_ask_for_it() {
     let model = Model::script([turn().dribbled(), turn()]).serve().expect("a model");
-    let account = open(&model, Api::Chat);
+    let account = open(&model, MeteredApi::Chat);
     let plain = ask(&account, CHAT, &question(true));
     assert!(!plain.body.contains("\"usage\"") && plain.body.ends_with("data: [DONE]\n\n"), "{}", plain.body);
     let mut asks = question(true);
@@ -420,7 +422,7 @@ fn a_stream_is_counted_though_its_client_did_not_ask_for_it() {
 fn large_bodies_pass_in_both_directions() {
     let large = "x".repeat(3 << 20);
     let model = Model::script([]).after(Turn::text(&large).using(5, 5)).serve().expect("a model");
-    let account = open(&model, Api::Anthropic);
+    let account = open(&model, MeteredApi::Anthropic);
     let mut body = question(false);
     body["messages"][0]["content"] = json!(large);
     let url = format!("{}/v1/messages", account.base_url());
@@ -447,7 +449,7 @@ fn large_bodies_pass_in_both_directions() {
 #[test]
 fn what_is_too_large_or_no_request_is_answered() {
     let model = Model::script([]).serve().expect("a model");
-    let account = open(&model, Api::Anthropic);
+    let account = open(&model, MeteredApi::Anthropic);
     let says = |bytes: &[u8]| {
         let mut stream = TcpStream::connect(account.address()).expect("the meter");
         stream.set_read_timeout(Some(Duration::from_secs(120))).expect("a timeout");
@@ -487,7 +489,7 @@ fn what_is_too_large_or_no_request_is_answered() {
 fn an_upstream_that_is_not_there_is_told() {
     let port =
         TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
-    let account = open_at(&format!("http://127.0.0.1:{port}"), Api::Anthropic, Limit::default(), &[]);
+    let account = open_at(&format!("http://127.0.0.1:{port}"), MeteredApi::Anthropic, Limit::default(), &[]);
     let answer = ask(&account, MESSAGES, &question(false));
     assert_eq!((answer.status(), &answer.json()["error"]["type"]), (502, &json!("api_error")));
     assert!(answer.body.contains("cannot be reached"), "{}", answer.body);
@@ -497,7 +499,7 @@ fn an_upstream_that_is_not_there_is_told() {
 #[test]
 fn the_environment_has_the_token_and_not_the_key() {
     let model = Model::script([]).serve().expect("a model");
-    let account = open(&model, Api::Anthropic);
+    let account = open(&model, MeteredApi::Anthropic);
     let given = [
         ("PATH", "/bin"),
         ("THE_KEY", KEY),
@@ -629,7 +631,7 @@ fn the_provider_is_reached_by_tls_and_has_to_be_who_it_says() {
     let url = |host: &str| format!("https://{host}:{}", port.trim());
     let trusted = [(OsString::from("SSL_CERT_FILE"), OsString::from(&cert))];
     let asked = |host: &str, environment: &[(OsString, OsString)]| {
-        let account = open_at(&url(host), Api::Anthropic, Limit::default(), environment);
+        let account = open_at(&url(host), MeteredApi::Anthropic, Limit::default(), environment);
         let mut client = Client::of(&account);
         let answers = [true, false].map(|is_stream| client.ask(&account, MESSAGES, &question(is_stream)));
         (answers.map(|answer| (answer.status(), answer.body)), account.close().usage.tokens())

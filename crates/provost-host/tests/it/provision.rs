@@ -7,11 +7,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use provost_core::model::plan::{Shell, Span};
-use provost_core::model::verdict::{Isolation, Outcome, Verdict};
+use provost_core::model::verdict::{CheckOutcome, Isolation, Verdict};
 use provost_host::config;
 use provost_host::config::{Config, Demand};
-use provost_host::exec::environment::{self, Approval, Case, Estate, Given, Ground, Wanted};
-use provost_host::tree::Limits;
+use provost_host::exec::environment::{
+    self, ApprovedFiles, CheckExtras, CheckSettings, CheckSpec, ExecEnv, RunPaths,
+};
+use provost_host::tree::ImportLimits;
 use provost_rehearsal::skip;
 use tempfile::TempDir;
 
@@ -40,7 +42,8 @@ impl Site {
         site.git(&["init", "--quiet"]);
         site.commit();
         let (work, state) = (site.at("work"), site.at("state"));
-        let estate = Estate { workspace: &work, state: &state, read_only: &[], secret: None, launcher: &[] };
+        let estate =
+            RunPaths { workspace: &work, state: &state, read_only: &[], secret: None, launcher: &[] };
         match environment::attest(Demand::Exactly(level), &estate) {
             Ok(_) => Some(site),
             Err(error) => {
@@ -76,23 +79,28 @@ impl Site {
     }
 
     /// The ground of a plan that begins here and may touch `x` and `new.lock`.
-    fn ground(&self) -> Ground {
+    fn ground(&self) -> ExecEnv {
         let (work, state) = (self.at("work"), self.at("state"));
-        let estate = Estate { workspace: &work, state: &state, read_only: &[], secret: None, launcher: &[] };
+        let estate =
+            RunPaths { workspace: &work, state: &state, read_only: &[], secret: None, launcher: &[] };
         let (offer, _) = environment::attest(Demand::Exactly(self.level), &estate).unwrap();
         let commit = self.git(&["rev-parse", "HEAD"]);
         let verify = &self.config.verify;
-        let approval = Approval {
+        let approval = ApprovedFiles {
             revision: "one",
             commit: Some(&commit),
             files: &[],
             included: &[],
             touches: &["x".to_owned(), "new.lock".to_owned()],
             caches: &verify.caches,
-            limits: Limits::default(),
-            wanted: Wanted { provision: &verify.provision, build_caches: verify.build_caches, stop: None },
+            limits: ImportLimits::default(),
+            wanted: CheckSettings {
+                provision: &verify.provision,
+                build_caches: verify.build_caches,
+                stop: None,
+            },
         };
-        Ground::prepare(offer, self.level, &estate, &approval).unwrap()
+        ExecEnv::prepare(offer, self.level, &estate, &approval).unwrap()
     }
 
     fn entries(&self, folder: &str) -> Vec<PathBuf> {
@@ -107,10 +115,10 @@ impl Site {
     }
 }
 
-fn judge(ground: &Ground, tree: Option<&str>, with_work: bool, command: &str) -> Verdict {
+fn judge(ground: &ExecEnv, tree: Option<&str>, with_work: bool, command: &str) -> Verdict {
     let shell = Shell { command: command.to_owned(), body: Span::default(), expectations: Vec::new() };
     ground
-        .judge(&Case {
+        .judge(&CheckSpec {
             shell: &shell,
             timeout: Duration::from_secs(600),
             tag: &tag(),
@@ -123,7 +131,7 @@ fn judge(ground: &Ground, tree: Option<&str>, with_work: bool, command: &str) ->
             protect: &[],
             network: false,
             processes: Default::default(),
-            given: Given::default(),
+            given: CheckExtras::default(),
             bounds: None,
             doubts: Default::default(),
             known: None,
@@ -202,7 +210,7 @@ fn a_lock_file_that_the_step_changed_is_provided_for_again_and_for_its_tree_alon
 fn what_cannot_be_provided_is_said_and_nothing_is_left_of_it() {
     at_each(OWN, &[("x.lock", "one"), ("fails", "")], |site| {
         let verdict = judge(&site.ground(), None, false, "true");
-        let Outcome::NotRun { reason } = &verdict.outcome else { panic!("{verdict:?}") };
+        let CheckOutcome::NotRun { reason } = &verdict.outcome else { panic!("{verdict:?}") };
         assert!(reason.starts_with("provisioning own failed: exit code 1: words; "), "{reason}");
         let left = site.entries("provision").into_iter().filter(|path| path.join("used").exists()).count();
         assert_eq!((left, site.entries("provision/building")), (0, Vec::new()));

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use provost_core::model::event::AttemptEnd;
 use provost_core::model::plan::StepNumber;
-use provost_host::agent::command::Command;
-use provost_host::agent::{Agent as _, Work};
-use provost_host::exec::access::Repository;
+use provost_host::agent::command::CommandDriver;
+use provost_host::agent::{AgentDriver as _, AttemptInput};
+use provost_host::exec::access::WorkspaceRepository;
 use provost_host::sandbox::{AgentFence, HomePolicy};
 use provost_host::tree::Trees;
 
@@ -69,7 +69,7 @@ fn a_layer_that_cannot_be_kept_is_said() {
     let fence = layered(&site, &nothing, &hidden);
     let script = format!("cd {} && cat key && echo x > made && cat made", site.home.display());
     let tag = crate::tag();
-    let work = Work {
+    let work = AttemptInput {
         home: None,
         resume: None,
         outbox: None,
@@ -85,7 +85,7 @@ fn a_layer_that_cannot_be_kept_is_said() {
         environment: &std::env::vars_os().collect::<Vec<_>>(),
         bounds: None,
     };
-    let attempt = Command::new(["bash", "-c", &script]).unwrap().attempt(&work).unwrap();
+    let attempt = CommandDriver::new(["bash", "-c", &script]).unwrap().attempt(&work).unwrap();
     assert_eq!((attempt.end, attempt.report.as_str()), (AttemptEnd::Exited { exit_code: 0 }, "secretx\n"));
     assert!(attempt.notes.len() == 1 && attempt.notes[0].contains("its home is gone"), "{:?}", attempt.notes);
     assert!(!site.home.join("made").exists());
@@ -144,7 +144,7 @@ impl Fenced {
         Some(Self { site: Site::new(), repository: tree::Site::with(&[("a", "1")]) })
     }
 
-    fn run(&self, sight: &provost_host::exec::access::Sight, script: &str) {
+    fn run(&self, sight: &provost_host::exec::access::RepositoryMounts, script: &str) {
         let path = |paths: &'_ [PathBuf]| -> Vec<PathBuf> { paths.to_vec() };
         let (writable, read_only, hidden) =
             (path(&sight.writable), path(&sight.read_only), path(&sight.hidden));
@@ -181,7 +181,7 @@ fn a_shared_repository_takes_commits_and_no_programs() {
     for folder in ["hooks", "info"] {
         fs::remove_dir_all(work.join(".git").join(folder)).unwrap();
     }
-    let repository = Repository::of(work);
+    let repository = WorkspaceRepository::of(work);
     let sight = repository.shared().unwrap();
     let script = format!("{PLANT}\necho 2 > a; git commit -qam two; echo ../evil > .git/commondir");
     fenced.run(&sight, &script);
@@ -202,7 +202,7 @@ fn a_linked_worktree_is_shared_hidden_and_replaced_like_any_other() {
     fenced.repository.git(&["worktree", "add", "-q", "-b", "side", linked.to_str().unwrap()]);
     fenced.repository.workspace = linked.clone();
     let commit = fenced.repository.head();
-    let repository = Repository::of(&linked);
+    let repository = WorkspaceRepository::of(&linked);
     let sight = repository.shared().unwrap();
     let common = main.join(".git").display().to_string();
     fenced.run(
@@ -231,7 +231,7 @@ fn a_file_that_names_somebody_elses_repository_opens_nothing() {
     let theirs = tree::Site::with(&[("secret", "1")]);
     let work = tempfile::tempdir().unwrap();
     fs::write(work.path().join(".git"), format!("gitdir: {}\n", theirs.at(".git").display())).unwrap();
-    let sight = Repository::of(work.path()).shared().unwrap();
+    let sight = WorkspaceRepository::of(work.path()).shared().unwrap();
     assert!(sight.writable.is_empty(), "{sight:?}");
     drop(fenced);
 }
@@ -250,7 +250,7 @@ fn a_clone_has_the_history_of_its_commit_and_nothing_else() {
     let clone = fenced.site.state.join("clone");
     fs::create_dir(&clone).unwrap();
     repository.trees().clone_of(&base, &clone).unwrap();
-    let seen = Repository::of(&repository.workspace);
+    let seen = WorkspaceRepository::of(&repository.workspace);
     let sight = seen.instead(&clone, &fenced.site.scratch).unwrap();
     fenced.run(
         &sight,

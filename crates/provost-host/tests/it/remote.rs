@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 
-use provost_host::tree::{Base, Error, Limits, Remote, Touches, Trees, fetch_commit};
+use provost_host::tree::{Base, Error, ImportLimits, Remote, Touches, Trees, fetch_commit};
 
 use crate::tree::{Site, listed_base};
 
@@ -50,7 +50,7 @@ impl Way {
         let (all, none) = (Touches::new(&["src/**", "gone"]).unwrap(), Touches::new::<&str>(&[]).unwrap());
         let trees = self.here.trees();
         let base = trees.base("", Some(&self.commit), &[], &[]).unwrap();
-        trees.advance(&base, trees.take_over(&base, &all, &none, &Limits::default()).unwrap()).unwrap()
+        trees.advance(&base, trees.take_over(&base, &all, &none, &ImportLimits::default()).unwrap()).unwrap()
     }
 
     fn git(&self, args: &[&str]) -> String {
@@ -164,7 +164,7 @@ fn a_file_that_was_sent_is_written_where_it_is_named_and_nowhere_a_link_leads() 
     let (all, none) = (Touches::new(&["link", "new/**"]).unwrap(), Touches::new::<&str>(&[]).unwrap());
     let trees = way.here.trees();
     let base = trees.base("", Some(&way.commit), &[], &[]).unwrap();
-    let taken = trees.take_over(&base, &all, &none, &Limits::default()).unwrap();
+    let taken = trees.take_over(&base, &all, &none, &ImportLimits::default()).unwrap();
     let sent = trees.advance(&base, taken).unwrap();
     trees.send(&way.remote, &way.commit, &sent, name).unwrap();
     let receive = |file: &str| there.receive_files(&way.remote, &way.commit, name, &[file]);

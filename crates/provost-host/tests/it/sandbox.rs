@@ -11,10 +11,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use provost_core::model::verdict::Isolation;
-use provost_host::process::{Ended, How, Keep, Spawn};
+use provost_host::process::{How, KeptBytes, ProcessEnd, Spawn};
 use provost_host::sandbox::{
-    AgentFence, CheckFence, CheckTree, HomePolicy, Kept, Missing, NO_NEEDS, Network, Offer, Outlet,
-    Processes, Unavailable, Vantage, What, Wrapped, Writes,
+    AgentFence, CheckFence, CheckMount, CheckTree, HomePolicy, MissingFeature, MountWrites, NO_NEEDS,
+    Network, Outlet, Processes, SandboxFeatures, Unavailable, Vantage, What, Wrapped,
 };
 use provost_host::{process, sandbox};
 use provost_rehearsal::skip;
@@ -22,13 +22,13 @@ use tempfile::TempDir;
 
 use crate::{lives, tag};
 
-fn surveyed() -> &'static Offer {
-    static OFFER: OnceLock<Offer> = OnceLock::new();
+fn surveyed() -> &'static SandboxFeatures {
+    static OFFER: OnceLock<SandboxFeatures> = OnceLock::new();
     OFFER.get_or_init(|| sandbox::survey(Path::new("/nonexistent")))
 }
 
 /// What this machine offers; nothing, said aloud, where it does not suffice.
-pub fn offer() -> Option<&'static Offer> {
+pub fn offer() -> Option<&'static SandboxFeatures> {
     let offer = surveyed();
     if let Some(missing) = offer.bubblewrap.as_ref().err().or(offer.overlay.as_ref().err()) {
         skip::fences(&format!("{} ({})", missing.why, missing.hint));
@@ -114,8 +114,8 @@ impl Site {
 }
 
 /// A cache that a check writes in place.
-fn kept<'a>(at: &'a str, folder: &'a Path) -> Kept<'a> {
-    Kept { at: Path::new(at), what: What::Writable(folder) }
+fn kept<'a>(at: &'a str, folder: &'a Path) -> CheckMount<'a> {
+    CheckMount { at: Path::new(at), what: What::Writable(folder) }
 }
 
 /// Runs a line of bash in a check.
@@ -135,7 +135,7 @@ pub struct Fenced {
     how: Result<How, Unavailable>,
     stdout: String,
     stderr: String,
-    ended: Ended,
+    ended: ProcessEnd,
 }
 
 impl Fenced {
@@ -156,7 +156,7 @@ impl Fenced {
             stdin: b"",
             deadline,
             grace: Duration::from_millis(100),
-            keep: Keep { head: 64 * 1024, tail: 0 },
+            keep: KeptBytes { head: 64 * 1024, tail: 0 },
             tag: &tag(),
             stop: None,
             tee: None,
@@ -401,12 +401,12 @@ fn layers_are_one_folder_and_only_what_is_to_be_remembered_is() {
     });
     let layered = |folder, writes| What::Layered { lowers: &lowers, folder, writes };
     let keep = [
-        Kept { at: Path::new("target"), what: layered(&remembered, Writes::Remembered) },
-        Kept { at: Path::new("/var/cache/check/x"), what: layered(&forgotten, Writes::Forgotten) },
-        Kept { at: Path::new("/var/cache/check/fixed"), what: What::ReadOnly(&site.cache) },
-        Kept {
+        CheckMount { at: Path::new("target"), what: layered(&remembered, MountWrites::Remembered) },
+        CheckMount { at: Path::new("/var/cache/check/x"), what: layered(&forgotten, MountWrites::Forgotten) },
+        CheckMount { at: Path::new("/var/cache/check/fixed"), what: What::ReadOnly(&site.cache) },
+        CheckMount {
             at: Path::new("empty"),
-            what: What::Layered { lowers: &[], folder: &site.state, writes: Writes::Forgotten },
+            what: What::Layered { lowers: &[], folder: &site.state, writes: MountWrites::Forgotten },
         },
     ];
     check(
@@ -651,7 +651,7 @@ fn what_is_not_there_yet_cannot_be_protected_from_an_agent() {
 fn a_machine_without_bubblewrap_says_how_to_get_it() {
     let site = Site::new();
     let hint = "Install it: apt-get install bubblewrap (0.8 or newer).";
-    let missing = Missing { why: "not installed".into(), hint: hint.into() };
+    let missing = MissingFeature { why: "not installed".into(), hint: hint.into() };
     let mut offer = surveyed().clone();
     offer.bubblewrap = Err(missing);
     let fence = site.agent_fence();
@@ -674,7 +674,7 @@ fn this_machine_attests_what_its_fences_hold() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let before = contents(&site.workspace);
     let attested = sandbox::self_test(offer, &site.vantage(Some(listener.local_addr().unwrap())));
-    assert_eq!(attested.failed().collect::<Vec<_>>(), [] as [&sandbox::Probe; 0]);
+    assert_eq!(attested.failed().collect::<Vec<_>>(), [] as [&sandbox::SelfTestProbe; 0]);
     assert_eq!(attested.level, Isolation::Clean);
     let names: Vec<_> = attested.probes.iter().map(|probe| probe.name.as_str()).collect();
     for probe in ["works", "state-write", "state-read", "api", "signal", "processes", "network", "daemon"] {

@@ -8,10 +8,12 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 use provost_core::model::plan::{Shell, Span};
 use provost_core::model::verdict::{Isolation, Verdict};
-use provost_host::check::negative_control::{Before, Doubts};
+use provost_host::check::negative_control::{BaseResult, Doubts};
 use provost_host::config::Config;
-use provost_host::exec::environment::{Approval, Case, Estate, Given, Ground, Wanted};
-use provost_host::tree::Limits;
+use provost_host::exec::environment::{
+    ApprovedFiles, CheckExtras, CheckSettings, CheckSpec, ExecEnv, RunPaths,
+};
+use provost_host::tree::ImportLimits;
 use provost_rehearsal::skip;
 use tempfile::TempDir;
 
@@ -20,9 +22,9 @@ use crate::tag;
 /// A workspace, the contract on it, and the ground it is judged on.
 pub struct Project {
     folder: TempDir,
-    ground: Ground,
+    ground: ExecEnv,
     shell: Shell,
-    before: Option<Before>,
+    before: Option<BaseResult>,
 }
 
 pub type Files<'a> = &'a [(&'a str, &'a str)];
@@ -35,31 +37,32 @@ impl Project {
         std::fs::create_dir(&work).unwrap();
         std::fs::create_dir(&state).unwrap();
         write(&work, files);
-        let estate = Estate { workspace: &work, state: &state, read_only: &[], secret: None, launcher: &[] };
+        let estate =
+            RunPaths { workspace: &work, state: &state, read_only: &[], secret: None, launcher: &[] };
         let touches: Vec<String> = touches.iter().map(|glob| glob.to_string()).collect();
         let provision = Config::default().verify.provision;
-        let wanted = Wanted { provision: &provision, build_caches: false, stop: None };
-        let approval = Approval {
+        let wanted = CheckSettings { provision: &provision, build_caches: false, stop: None };
+        let approval = ApprovedFiles {
             revision: "r",
             commit: None,
             files: &[],
             included: &[],
             touches: &touches,
             caches: &[],
-            limits: Limits::default(),
+            limits: ImportLimits::default(),
             wanted,
         };
-        let ground = Ground::prepare(None, Isolation::GuardClean, &estate, &approval).unwrap();
+        let ground = ExecEnv::prepare(None, Isolation::GuardClean, &estate, &approval).unwrap();
         let shell = Shell { command: contract.to_owned(), body: Span::default(), expectations: Vec::new() };
         let mut project = Self { folder, ground, shell, before: None };
         let control = project.judged(false, Doubts::default());
         let runners = control.runners.clone();
-        project.before = Some(Before { held: control.held(), tests: control.tests, runners });
+        project.before = Some(BaseResult { held: control.held(), tests: control.tests, runners });
         (project, control)
     }
 
     fn judged(&self, with_work: bool, doubts: Doubts) -> Verdict {
-        let case = Case {
+        let case = CheckSpec {
             shell: &self.shell,
             timeout: Duration::from_secs(600),
             tag: &tag(),
@@ -72,7 +75,7 @@ impl Project {
             protect: &[],
             network: false,
             processes: Default::default(),
-            given: Given::default(),
+            given: CheckExtras::default(),
             doubts,
             known: None,
             bounds: None,

@@ -5,7 +5,9 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use provost_host::tree::{Authored, Base, Committed, Layer, Limits, Touches, Trees, Why, With};
+use provost_host::tree::{
+    Authored, Base, Committed, ExclusionReason, ImportLimits, Layer, Touches, Trees, With,
+};
 
 use crate::tree::{Site, listed, listed_base};
 
@@ -30,10 +32,10 @@ impl Approved {
     }
 
     fn take(&self, touches: &[&str]) -> Layer {
-        self.take_with(touches, &Limits::default())
+        self.take_with(touches, &ImportLimits::default())
     }
 
-    fn take_with(&self, touches: &[&str], limits: &Limits) -> Layer {
+    fn take_with(&self, touches: &[&str], limits: &ImportLimits) -> Layer {
         let touches = Touches::new(touches).unwrap();
         self.trees.take_over(&self.base, &touches, &Touches::default(), limits).unwrap()
     }
@@ -103,7 +105,7 @@ fn a_glob_that_names_what_is_ignored_takes_it_into_the_check_and_a_commit_leaves
     let made = plan.commit(layer, &With::default());
     assert_eq!(plan.committed(), ".gitignore\nsrc/a");
     let left: Vec<_> = made.left_out.iter().map(|left| (left.path.as_str(), &left.why)).collect();
-    assert_eq!(left, [("dist/app.js", &Why::Ignored)]);
+    assert_eq!(left, [("dist/app.js", &ExclusionReason::Ignored)]);
 }
 
 #[test]
@@ -127,7 +129,7 @@ fn rules_that_an_agent_wrote_neither_hide_nor_let_in() {
     let mut trees = plan.site.trees();
     trees.leave_out("revision", &plan.base, &[]).unwrap();
     let (touches, none) = (Touches::new(&["**"]).unwrap(), Touches::default());
-    let layer = trees.take_over(&plan.base, &touches, &none, &Limits::default()).unwrap();
+    let layer = trees.take_over(&plan.base, &touches, &none, &ImportLimits::default()).unwrap();
     assert_eq!(layer.changed, [".gitignore", "src/.gitignore", "src/b"]);
     assert_eq!(layer.ignored, [".env"]);
 }
@@ -154,7 +156,7 @@ fn plans_progress_configuration_and_the_marker_are_nobodys_work() {
     assert_eq!(named.changed, ["PLAN-other.md", "provost.toml"], "its own plan never");
     let made = plan.commit(named, &With::default());
     assert_eq!(plan.committed(), "PLAN.md\nsrc/a");
-    assert!(made.left_out.iter().all(|left| left.why == Why::Own) && made.left_out.len() == 2);
+    assert!(made.left_out.iter().all(|left| left.why == ExclusionReason::Own) && made.left_out.len() == 2);
 }
 
 #[test]
@@ -186,7 +188,7 @@ fn permissions_arrive_as_the_agent_left_them() {
     assert_eq!(listed_base(&next), wanted);
     // The next step finds nothing changed.
     let (touches, none) = (Touches::new(&["src/**"]).unwrap(), Touches::default());
-    let again = plan.trees.take_over(&next, &touches, &none, &Limits::default()).unwrap();
+    let again = plan.trees.take_over(&next, &touches, &none, &ImportLimits::default()).unwrap();
     assert!(again.is_empty(), "{again:?}");
     // A commit knows one bit of it.
     let by = Authored { name: "a", email: "a@b", message: "m" };
@@ -236,10 +238,10 @@ fn links_inside_touches_arrive_as_links() {
     assert_eq!(
         refused,
         [
-            ("src/abs", &Why::Link),
-            ("src/far", &Why::Link),
-            ("src/git", &Why::Link),
-            ("src/tests", &Why::Link)
+            ("src/abs", &ExclusionReason::Link),
+            ("src/far", &ExclusionReason::Link),
+            ("src/git", &ExclusionReason::Link),
+            ("src/tests", &ExclusionReason::Link)
         ]
     );
     let wanted = [
@@ -261,15 +263,16 @@ fn links_inside_touches_arrive_as_links() {
     fs::remove_file(plan.site.at("src/dir")).unwrap();
     plan.site.write("src/dir/y", "2");
     let (touches, none) = (Touches::new(&["src/**"]).unwrap(), Touches::default());
-    let layer = plan.trees.take_over(&next, &touches, &none, &Limits::default()).unwrap();
+    let layer = plan.trees.take_over(&next, &touches, &none, &ImportLimits::default()).unwrap();
     assert_eq!(
         (&layer.changed[..], &layer.deleted[..]),
         (&["src/dir/y".to_owned()][..], &["src/dir".to_owned()][..])
     );
     let last = plan.trees.advance(&next, layer).unwrap();
     assert!(listed_base(&last).contains(&"src/dir/y 644 2".to_owned()));
-    let assembled =
-        plan.trees.assemble(&last, &plan.trees.take_over(&last, &none, &none, &Limits::default()).unwrap());
+    let assembled = plan
+        .trees
+        .assemble(&last, &plan.trees.take_over(&last, &none, &none, &ImportLimits::default()).unwrap());
     assert_eq!(listed(&assembled.unwrap().path), listed_base(&last));
     let by = Authored { name: "a", email: "a@b", message: "m" };
     let made = plan.trees.commit(&plan.site.head(), &plan.base, &last, &With::default(), &by).unwrap();
@@ -282,7 +285,7 @@ fn protected_files_are_not_reached_by_a_link() {
     let plan = Approved::with(&[("src/a", "1"), ("src/tests/t", "1")]);
     symlink("tests/t", plan.site.at("src/way")).unwrap();
     let (touches, protect) = (Touches::new(&["src/**"]).unwrap(), Touches::new(&["src/tests/**"]).unwrap());
-    let layer = plan.trees.take_over(&plan.base, &touches, &protect, &Limits::default()).unwrap();
+    let layer = plan.trees.take_over(&plan.base, &touches, &protect, &ImportLimits::default()).unwrap();
     assert_eq!(layer.refused.len(), 1);
     assert!(layer.is_empty());
 }
@@ -304,7 +307,7 @@ fn empty_folders_arrive_and_vanish() {
     drop(assembled);
     let next = plan.trees.advance(&plan.base, layer).unwrap();
     let (touches, none) = (Touches::new(&["src/**"]).unwrap(), Touches::default());
-    let take = |base: &Base| plan.trees.take_over(base, &touches, &none, &Limits::default()).unwrap();
+    let take = |base: &Base| plan.trees.take_over(base, &touches, &none, &ImportLimits::default()).unwrap();
     assert!(take(&next).is_empty());
     plan.site.write("src/a", "2");
     let after = plan.trees.advance(&next, take(&next)).unwrap();
@@ -321,8 +324,11 @@ fn a_second_name_is_no_reason_to_leave_a_file_out_unless_another_user_made_it() 
     plan.site.write("src/deps/bin", "built");
     fs::hard_link(plan.site.at("src/deps/bin"), plan.site.at("src/bin")).unwrap();
     assert_eq!(plan.take(&["src/**"]).changed, ["src/bin", "src/deps/bin"]);
-    let layer = plan.take_with(&["src/**"], &Limits { second_names: false, ..Limits::default() });
-    assert!(layer.changed.is_empty() && layer.refused.iter().all(|refused| refused.why == Why::HardLink));
+    let layer = plan.take_with(&["src/**"], &ImportLimits { second_names: false, ..ImportLimits::default() });
+    assert!(
+        layer.changed.is_empty()
+            && layer.refused.iter().all(|refused| refused.why == ExclusionReason::HardLink)
+    );
 }
 
 #[test]
@@ -349,12 +355,12 @@ fn a_repository_inside_the_workspace_is_taken_by_name_or_named() {
     let layer = plan.take(&["src/**"]);
     assert_eq!(layer.changed, ["src/inner/x"]);
     let refused: Vec<_> = layer.refused.iter().map(|refused| (refused.path.as_str(), &refused.why)).collect();
-    assert_eq!(refused, [("src/inner/.git", &Why::Repository)]);
+    assert_eq!(refused, [("src/inner/.git", &ExclusionReason::Repository)]);
     let layer = plan.take(&["src/**", "src/inner/.git/**", ".git/**"]);
     assert_eq!(layer.changed, ["src/inner/.git/HEAD", "src/inner/x"]);
     let made = plan.commit(layer, &With::default());
     assert_eq!(plan.committed(), "src/a\nsrc/inner/x");
-    assert_eq!(made.left_out[0].why, Why::Repository);
+    assert_eq!(made.left_out[0].why, ExclusionReason::Repository);
 }
 
 #[test]
@@ -374,7 +380,7 @@ fn a_check_on_another_machine_gets_what_a_commit_can_hold() {
     chmod(&plan.site.at("src/key"), 0o600);
     chmod(&plan.site.at("src/a"), 0o600);
     fs::create_dir(plan.site.at("src/empty")).unwrap();
-    let layer = plan.take_with(&["src/**"], &Limits { as_git: true, ..Limits::default() });
+    let layer = plan.take_with(&["src/**"], &ImportLimits { as_git: true, ..ImportLimits::default() });
     assert_eq!(layer.changed, ["src/key"]);
     let next = plan.trees.advance(&plan.base, layer).unwrap();
     assert_eq!(listed_base(&next), ["src/a 644 1", "src/key 644 k"]);
@@ -427,6 +433,6 @@ fn the_files_of_a_submodule_are_in_the_base_and_its_changes_in_no_commit_of_ours
     assert_eq!(layer.changed, ["src/a", "vendor/inner/y"]);
     let made = plan.commit(layer, &With::default());
     let left: Vec<_> = made.left_out.iter().map(|left| (left.path.as_str(), &left.why)).collect();
-    assert_eq!(left, [("vendor/inner/y", &Why::Submodule)]);
+    assert_eq!(left, [("vendor/inner/y", &ExclusionReason::Submodule)]);
     assert_eq!(plan.site.git(&["diff", "--name-only", "HEAD", "made"]), "src/a");
 }

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use provost_core::model::event::NamedFile;
 use provost_core::model::hash::Hash;
-use provost_host::tree::{Base, Error, Keep, Layer, Limits, Touches, Trees, Why, sweep};
+use provost_host::tree::{
+    Base, Error, ExclusionReason, ImportLimits, Layer, RetentionLimits, Touches, Trees, sweep,
+};
 
 pub struct Site {
     _folder: tempfile::TempDir,
@@ -78,7 +80,7 @@ impl Site {
 
     pub fn take(&self, base: &Base, touches: &[&str], protect: &[&str]) -> Layer {
         let (touches, protect) = (Touches::new(touches).unwrap(), Touches::new(protect).unwrap());
-        self.trees().take_over(base, &touches, &protect, &Limits::default()).unwrap()
+        self.trees().take_over(base, &touches, &protect, &ImportLimits::default()).unwrap()
     }
 }
 
@@ -123,7 +125,7 @@ pub fn listed_base(base: &Base) -> Vec<String> {
     lines
 }
 
-fn refused(layer: &Layer) -> Vec<(&str, &Why)> {
+fn refused(layer: &Layer) -> Vec<(&str, &ExclusionReason)> {
     layer.refused.iter().map(|refused| (refused.path.as_str(), &refused.why)).collect()
 }
 
@@ -264,7 +266,7 @@ fn what_is_protected_stays_as_it_was_and_is_named() {
     site.write("t", "file");
     let layer = site.take(&base, &["t"], &["t/keep/b"]);
     assert_eq!((layer.changed.len(), layer.deleted.len()), (0, 0));
-    assert_eq!(refused(&layer), [("t", &Why::InTheWay)]);
+    assert_eq!(refused(&layer), [("t", &ExclusionReason::InTheWay)]);
     assert_eq!(layer.protected_changed, ["t/keep/b"]);
     assert_eq!(layer.id, base.id);
 }
@@ -293,11 +295,11 @@ fn links_that_lead_out_pipes_and_sockets_are_refused_by_name() {
     assert_eq!(
         refused(&layer),
         [
-            ("src/a", &Why::Link),
-            ("src/dir", &Why::Link),
-            ("src/out", &Why::Link),
-            ("src/pipe", &Why::Pipe),
-            ("src/socket", &Why::Socket),
+            ("src/a", &ExclusionReason::Link),
+            ("src/dir", &ExclusionReason::Link),
+            ("src/out", &ExclusionReason::Link),
+            ("src/pipe", &ExclusionReason::Pipe),
+            ("src/socket", &ExclusionReason::Socket),
         ]
     );
     assert!(layer.is_empty());
@@ -313,18 +315,18 @@ fn a_folder_on_the_way_that_became_something_else_is_refused() {
     fs::write(outside.path().join("b/c"), "host").unwrap();
     fs::remove_dir_all(site.at("a")).unwrap();
     symlink(outside.path(), site.at("a")).unwrap();
-    assert_eq!(refused(&site.take(&base, &["a/b/**"], &[])), [("a", &Why::Link)]);
-    assert_eq!(refused(&site.take(&base, &["a/b/c"], &[])), [("a", &Why::Link)]);
-    assert_eq!(refused(&site.take(&base, &["**"], &[])), [("a", &Why::Link)]);
+    assert_eq!(refused(&site.take(&base, &["a/b/**"], &[])), [("a", &ExclusionReason::Link)]);
+    assert_eq!(refused(&site.take(&base, &["a/b/c"], &[])), [("a", &ExclusionReason::Link)]);
+    assert_eq!(refused(&site.take(&base, &["**"], &[])), [("a", &ExclusionReason::Link)]);
     fs::remove_file(site.at("a")).unwrap();
     site.write("a", "now a file");
-    assert_eq!(refused(&site.take(&base, &["a/b/**"], &[])), [("a", &Why::NotAFolder)]);
+    assert_eq!(refused(&site.take(&base, &["a/b/**"], &[])), [("a", &ExclusionReason::NotAFolder)]);
     fs::remove_file(site.at("a")).unwrap();
     let layer = site.take(&base, &["a/b/**"], &[]);
     assert_eq!((layer.deleted.as_slice(), refused(&layer)), (["a/b/c".to_owned()].as_slice(), vec![]));
     fs::remove_file(site.at("lib")).unwrap();
     site.write("lib/x", "1");
-    assert_eq!(refused(&site.take(&base, &["lib/**"], &[])), [("lib", &Why::InTheWay)]);
+    assert_eq!(refused(&site.take(&base, &["lib/**"], &[])), [("lib", &ExclusionReason::InTheWay)]);
     let layer = site.take(&base, &["lib"], &[]);
     assert_eq!(
         (layer.changed.as_slice(), layer.deleted.as_slice()),
@@ -355,16 +357,16 @@ fn limits_are_kept_by_name() {
     site.write("src/m1", "123456");
     site.write("src/m2", "123456");
     let layer = site.take(&base, &["src/**"], &[]);
-    assert_eq!(refused(&layer), [("src/huge", &Why::TooLarge { bytes: 2 << 30 })]);
+    assert_eq!(refused(&layer), [("src/huge", &ExclusionReason::TooLarge { bytes: 2 << 30 })]);
     assert_eq!(layer.changed, ["src/m1", "src/m2"]);
-    let take = |limits: Limits| {
+    let take = |limits: ImportLimits| {
         let (touches, none) = (Touches::new(&["src"]).unwrap(), Touches::default());
         site.trees().take_over(&base, &touches, &none, &limits).unwrap()
     };
-    let layer = take(Limits { total_bytes: 10, ..Limits::default() });
-    assert_eq!(refused(&layer)[1], ("src/m2", &Why::OverTotal));
-    let layer = take(Limits { files: 1, ..Limits::default() });
-    assert_eq!(refused(&layer)[1], ("src/m2", &Why::TooMany));
+    let layer = take(ImportLimits { total_bytes: 10, ..ImportLimits::default() });
+    assert_eq!(refused(&layer)[1], ("src/m2", &ExclusionReason::OverTotal));
+    let layer = take(ImportLimits { files: 1, ..ImportLimits::default() });
+    assert_eq!(refused(&layer)[1], ("src/m2", &ExclusionReason::TooMany));
 }
 
 #[test]
@@ -479,7 +481,11 @@ fn without_a_commit_the_base_is_a_copy_of_the_workspace() {
     let left: Vec<_> = base.left_out.iter().map(|left| (left.path.as_str(), left.why.clone())).collect();
     assert_eq!(
         left,
-        [("huge", Why::TooLarge { bytes: 2 << 30 }), ("out", Why::LeadsOut), ("pipe", Why::Pipe)]
+        [
+            ("huge", ExclusionReason::TooLarge { bytes: 2 << 30 }),
+            ("out", ExclusionReason::LeadsOut),
+            ("pipe", ExclusionReason::Pipe)
+        ]
     );
     site.write("a", "the agent's");
     assert_eq!(site.trees().base("x", None, &[], &[]).unwrap().id, base.id);
@@ -501,7 +507,7 @@ fn a_worktree_and_a_submodule_are_read_too() {
     let trees = Trees::open(&site.state, &side).unwrap();
     let base = trees.base("x", Some(&commit), &[], &[]).unwrap();
     assert_eq!(base.left_out.len(), 1);
-    assert_eq!((base.left_out[0].path.as_str(), &base.left_out[0].why), ("sub", &Why::Submodule));
+    assert_eq!((base.left_out[0].path.as_str(), &base.left_out[0].why), ("sub", &ExclusionReason::Submodule));
     assert!(base.path.join("a").exists() && !base.path.join("sub").exists());
     // A repository that borrows its objects.
     let shared = site.workspace.with_file_name("shared");
@@ -651,8 +657,8 @@ fn a_sweep_takes_what_nobody_used_and_nobody_holds() {
     let old = site.base();
     let (old_path, old_id) = (old.path.clone(), old.id.clone());
     drop(old);
-    assert_eq!(sweep(&site.state, &Keep::default()).unwrap(), 0);
-    let none = Keep { unused: Duration::ZERO, bases: 0 };
+    assert_eq!(sweep(&site.state, &RetentionLimits::default()).unwrap(), 0);
+    let none = RetentionLimits { unused: Duration::ZERO, bases: 0 };
     std::thread::sleep(Duration::from_millis(5));
     assert_eq!(sweep(&site.state, &none).unwrap(), 1);
     assert!(!old_path.exists() && held.path.exists());
@@ -690,7 +696,7 @@ fn trees_that_lie_in_the_workspace_do_not_hold_themselves() {
     let base = trees.base("x", None, &[], &[]).unwrap();
     assert_eq!(listed(&base.path), ["a 644 1"]);
     let all = Touches::new(&["**"]).unwrap();
-    assert!(trees.take_over(&base, &all, &Touches::default(), &Limits::default()).unwrap().is_empty());
+    assert!(trees.take_over(&base, &all, &Touches::default(), &ImportLimits::default()).unwrap().is_empty());
 }
 
 /// Step after step, each on what the one before left: only what changed is written, and however a
@@ -763,7 +769,7 @@ fn a_file_that_looks_the_same_and_was_touched_is_read_again() {
     let touches = Touches::new(&["src/**"]).unwrap();
     let nothing: &[&str] = &[];
     let none = Touches::new(nothing).unwrap();
-    let take = || trees.take_over(&base, &touches, &none, &Limits::default()).unwrap();
+    let take = || trees.take_over(&base, &touches, &none, &ImportLimits::default()).unwrap();
     // Old enough to be remembered.
     std::thread::sleep(std::time::Duration::from_millis(150));
     assert!(take().is_empty() && take().is_empty());

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use expect_test::{Expect, expect};
 use provost_core::model::plan::{Expectation, Shell, Span, Spanned, Stream};
-use provost_core::model::verdict::{Isolation, Outcome, Verdict};
+use provost_core::model::verdict::{CheckOutcome, Isolation, Verdict};
 use provost_host::Interrupted;
-use provost_host::check::judge::{Court, Ground, contract};
+use provost_host::check::judge::{CheckRequest, CheckRoot, contract};
 use tempfile::TempDir;
 
 use crate::tag;
@@ -27,9 +27,9 @@ fn judge_in(workspace: &Path, shell: &Shell) -> Verdict {
     let timeout = Duration::from_millis(if shell.command.contains("beyond") { 150 } else { 300_000 });
     contract(
         shell,
-        &Court {
+        &CheckRequest {
             workspace,
-            ground: Ground::Workspace,
+            ground: CheckRoot::Workspace,
             timeout,
             tag: &tag(),
             stop: None,
@@ -156,14 +156,17 @@ fn a_workspace_that_is_gone_is_not_a_broken_contract() {
     let folder = TempDir::new().unwrap();
     let gone = folder.path().join("gone");
     let verdict = judge_in(&gone, &shell("true", &[]));
-    assert!(matches!(&verdict.outcome, Outcome::NotRun { reason } if reason.contains("gone")), "{verdict:?}");
+    assert!(
+        matches!(&verdict.outcome, CheckOutcome::NotRun { reason } if reason.contains("gone")),
+        "{verdict:?}"
+    );
 }
 
 #[test]
 fn a_contract_too_long_to_be_given_is_not_run() {
     let verdict = judge(&format!("true # {}", "x".repeat(3_000_000)), &[]);
     assert!(
-        matches!(&verdict.outcome, Outcome::NotRun { reason } if reason.contains("too long")),
+        matches!(&verdict.outcome, CheckOutcome::NotRun { reason } if reason.contains("too long")),
         "{verdict:?}"
     );
 }
@@ -173,9 +176,9 @@ fn a_stronger_fence_than_there_is_is_refused() {
     let folder = TempDir::new().unwrap();
     for isolation in [Isolation::Clean, Isolation::Landlock, Isolation::Uid, Isolation::GuardClean] {
         let timeout = Duration::from_secs(9);
-        let court = Court {
+        let court = CheckRequest {
             workspace: folder.path(),
-            ground: Ground::Workspace,
+            ground: CheckRoot::Workspace,
             timeout,
             tag: &tag(),
             stop: None,
@@ -184,7 +187,7 @@ fn a_stronger_fence_than_there_is_is_refused() {
             bounds: None,
         };
         let verdict = contract(&shell("true", &[]), &court).unwrap();
-        assert!(matches!(verdict.outcome, Outcome::NotRun { .. }), "{verdict:?}");
+        assert!(matches!(verdict.outcome, CheckOutcome::NotRun { .. }), "{verdict:?}");
     }
 }
 
@@ -194,9 +197,9 @@ fn a_check_that_was_stopped_has_no_verdict() {
     let stop = AtomicBool::new(true);
     let timeout = Duration::from_secs(20);
     let (tag, isolation) = (tag(), Isolation::InPlace);
-    let court = Court {
+    let court = CheckRequest {
         workspace: folder.path(),
-        ground: Ground::Workspace,
+        ground: CheckRoot::Workspace,
         timeout,
         tag: &tag,
         stop: Some(&stop),

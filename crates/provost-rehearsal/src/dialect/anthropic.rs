@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Frame, Reply, Said, halves, pieces};
-use crate::turn::{Failure, Form, Stop};
+use crate::turn::{ApiFailure, Form, StopReason};
 
 pub(super) fn say(reply: &Reply) -> Said {
     let used = &reply.usage;
@@ -14,10 +14,10 @@ pub(super) fn say(reply: &Reply) -> Said {
         "output_tokens": used.output,
     });
     let stop = match reply.stop {
-        Stop::End => "end_turn",
-        Stop::Tools => "tool_use",
-        Stop::MaxTokens => "max_tokens",
-        Stop::Refusal => "refusal",
+        StopReason::End => "end_turn",
+        StopReason::Tools => "tool_use",
+        StopReason::MaxTokens => "max_tokens",
+        StopReason::Refusal => "refusal",
     };
     let blocks = blocks(reply);
     let message = json!({
@@ -90,7 +90,7 @@ fn blocks(reply: &Reply) -> Vec<Block> {
     blocks
 }
 
-pub(super) fn error(failure: &Failure) -> Value {
+pub(super) fn error(failure: &ApiFailure) -> Value {
     let kind = match failure.status {
         400 => "invalid_request_error",
         401 => "authentication_error",

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Frame, Reply, Said, halves, pieces};
-use crate::turn::{Failure, Form, Stop};
+use crate::turn::{ApiFailure, Form, StopReason};
 
 /// A fixed time, so that answers are reproducible.
 const CREATED: u64 = 1_767_225_600;
@@ -16,9 +16,9 @@ pub(super) fn say(reply: &Reply) -> Said {
         "completion_tokens_details": { "reasoning_tokens": used.thinking },
     });
     let finish = match reply.stop {
-        Stop::End | Stop::Refusal => "stop",
-        Stop::Tools => "tool_calls",
-        Stop::MaxTokens => "length",
+        StopReason::End | StopReason::Refusal => "stop",
+        StopReason::Tools => "tool_calls",
+        StopReason::MaxTokens => "length",
     };
     let calls: Vec<Value> = reply
         .calls
@@ -84,7 +84,7 @@ fn frames(reply: &Reply, calls: &[Value], finish: &str, usage: &Value) -> Vec<Fr
     frames
 }
 
-pub(super) fn error(failure: &Failure) -> Value {
+pub(super) fn error(failure: &ApiFailure) -> Value {
     let (kind, code) = match failure.status {
         401 => ("invalid_request_error", Some("invalid_api_key")),
         429 => ("requests", Some("rate_limit_exceeded")),

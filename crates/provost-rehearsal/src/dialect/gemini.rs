@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Frame, Reply, Said, pieces};
-use crate::turn::{Failure, Form, Stop};
+use crate::turn::{ApiFailure, Form, StopReason};
 
 pub(super) fn say(reply: &Reply) -> Said {
     let used = &reply.usage;
@@ -19,9 +19,9 @@ pub(super) fn say(reply: &Reply) -> Said {
     let is_malformed = reply.calls.iter().any(|call| matches!(call.form, Form::Raw(_)));
     let finish = match reply.stop {
         _ if is_malformed => "MALFORMED_FUNCTION_CALL",
-        Stop::End | Stop::Tools => "STOP",
-        Stop::MaxTokens => "MAX_TOKENS",
-        Stop::Refusal => "SAFETY",
+        StopReason::End | StopReason::Tools => "STOP",
+        StopReason::MaxTokens => "MAX_TOKENS",
+        StopReason::Refusal => "SAFETY",
     };
     let calls: Vec<Value> = reply
         .calls
@@ -63,7 +63,7 @@ pub(super) fn say(reply: &Reply) -> Said {
     Said { body, frames }
 }
 
-pub(super) fn error(failure: &Failure) -> Value {
+pub(super) fn error(failure: &ApiFailure) -> Value {
     let status = match failure.status {
         401 => "UNAUTHENTICATED",
         403 => "PERMISSION_DENIED",

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Frame, Reply, Said, halves, pieces};
-use crate::turn::{Form, Stop};
+use crate::turn::{Form, StopReason};
 
 /// A fixed time, so that answers are reproducible.
 const CREATED: u64 = 1_767_225_600;
@@ -17,8 +17,8 @@ pub(super) fn say(reply: &Reply) -> Said {
     });
     let items = items(reply);
     let (status, why) = match reply.stop {
-        Stop::MaxTokens => ("incomplete", json!({ "reason": "max_output_tokens" })),
-        Stop::End | Stop::Tools | Stop::Refusal => ("completed", Value::Null),
+        StopReason::MaxTokens => ("incomplete", json!({ "reason": "max_output_tokens" })),
+        StopReason::End | StopReason::Tools | StopReason::Refusal => ("completed", Value::Null),
     };
     let response = json!({
         "id": reply.id("resp_"), "object": "response", "created_at": CREATED, "status": status,

@@ -1,6 +1,6 @@
 //! The same turn in all four dialects, whole and streamed.
 
-use provost_rehearsal::{Model, Rehearsal, Stop, Turn};
+use provost_rehearsal::{Model, Rehearsal, StopReason, Turn};
 use serde_json::{Value, json};
 
 use crate::client::{CHAT, GEMINI, GEMINI_STREAM, MESSAGES, RESPONSES, ask, get, question};
@@ -137,8 +137,9 @@ fn gemini() {
 
 #[test]
 fn each_dialect_refuses_and_runs_out_of_tokens_in_its_own_words() {
-    let script =
-        || Model::script([Turn::refusal("I will not."), Turn::text("and the").stopping(Stop::MaxTokens)]);
+    let script = || {
+        Model::script([Turn::refusal("I will not."), Turn::text("and the").stopping(StopReason::MaxTokens)])
+    };
     let said = |path: &str, pointers: [&str; 2]| {
         let model = script().serve().unwrap();
         pointers.map(|pointer| {

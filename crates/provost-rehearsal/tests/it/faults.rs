@@ -1,6 +1,6 @@
 //! The ways in which a provider fails.
 
-use provost_rehearsal::{Failure, Fault, Model, Turn};
+use provost_rehearsal::{ApiFailure, Fault, Model, Turn};
 use serde_json::{Value, json};
 
 use crate::client::{CHAT, Client, GEMINI, GEMINI_STREAM, MESSAGES, RESPONSES, ask, question};
@@ -27,8 +27,11 @@ fn an_error_has_the_form_of_its_dialect_and_the_headers_that_were_asked_for() {
 
 #[test]
 fn a_body_of_ones_own_goes_out_as_it_stands() {
-    let failure =
-        Failure { status: 502, body: Some("<html>bad gateway</html>".to_owned()), ..Failure::default() };
+    let failure = ApiFailure {
+        status: 502,
+        body: Some("<html>bad gateway</html>".to_owned()),
+        ..ApiFailure::default()
+    };
     let model = Model::script([Turn::fault(Fault::Status(failure))]).serve().unwrap();
     let answer = ask(&model.url(), CHAT, &question(CHAT, "go", false));
     assert_eq!((answer.status, answer.body.as_str()), (502, "<html>bad gateway</html>"));
@@ -69,7 +72,7 @@ fn a_connection_is_cut_in_the_middle_of_a_stream_and_of_a_body() {
 #[test]
 fn an_error_comes_inside_a_stream() {
     let fault =
-        || Fault::InStream(Failure { status: 529, message: Some("busy".into()), ..Failure::default() });
+        || Fault::InStream(ApiFailure { status: 529, message: Some("busy".into()), ..ApiFailure::default() });
     let last = |path: &str| {
         let model = Model::script([Turn::text("half of it is there").failing(fault())]).serve().unwrap();
         let answer = ask(&model.url(), path, &question(path, "go", true));

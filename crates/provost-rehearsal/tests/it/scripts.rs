@@ -1,6 +1,6 @@
 //! What is said when: order, rules, sessions, expectations.
 
-use provost_rehearsal::{Call, Dialect, Model, Script, Turn};
+use provost_rehearsal::{Model, ModelApi, Script, ScriptedCall, Turn};
 use serde_json::{Value, json};
 
 use crate::client::{CHAT, Client, MESSAGES, RESPONSES, ask, question};
@@ -40,7 +40,7 @@ fn only_what_is_new_counts() {
     ask(&model.url(), MESSAGES, &history);
     let seen = &model.requests()[0];
     assert!(seen.newest.contains("say \"new\"\nnow") && !seen.newest.contains("old news"), "{}", seen.newest);
-    assert_eq!((seen.turn, seen.dialect), (Some(0), Dialect::Anthropic));
+    assert_eq!((seen.turn, seen.dialect), (Some(0), ModelApi::Anthropic));
     // In the Responses API a call of the model is an item like any other.
     let model = Model::script([Turn::text("ok").expecting("exit code 1")]).serve().unwrap();
     let items = json!({ "input": [
@@ -99,7 +99,11 @@ fn a_key_may_be_demanded() {
 
 #[test]
 fn what_is_wanted_is_called_as_the_client_calls_it() {
-    let wanted = [Call::write("a.txt", "it's A\n"), Call::shell("ls"), Call::mcp("plan_show", json!({}))];
+    let wanted = [
+        ScriptedCall::write("a.txt", "it's A\n"),
+        ScriptedCall::shell("ls"),
+        ScriptedCall::mcp("plan_show", json!({})),
+    ];
     let called = |path: &str, tools: Value| {
         let model = Model::script([Turn::calls(wanted.clone())]).serve().unwrap();
         let mut body = question(path, "go", false);

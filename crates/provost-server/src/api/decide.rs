@@ -19,7 +19,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::look::find;
 use crate::http::problem::{Found, Written};
-use crate::http::{Answer, House, Problem, Said, Segment, Shared, Visitor, ask};
+use crate::http::{Answer, AppState, Problem, Said, Segment, Shared, Visitor, ask};
 use crate::view::Approvals;
 
 /// For the document; the header is read on the way in.
@@ -106,7 +106,7 @@ pub enum Decision {
 }
 
 /// The one way in for decisions at the gate, from pages and programs.
-pub fn decide(house: &House, by: &Visitor, plan: &str, decision: Decision) -> Answer<Decided> {
+pub fn decide(house: &AppState, by: &Visitor, plan: &str, decision: Decision) -> Answer<Decided> {
     let seen = find(&house.overview, plan)?;
     let harness = house.overview.harness(&seen, Access::Write, by.who(house))?.named(by.name());
     harness.only_people()?;
@@ -164,7 +164,7 @@ fn decided(harness: &Harness, run: &Run) -> Decided {
 }
 
 /// The one way in for answers to what waits.
-pub fn answered(house: &House, by: &Visitor, item: &str, answer: Answered) -> Answer<Decided> {
+pub fn answered(house: &AppState, by: &Visitor, item: &str, answer: Answered) -> Answer<Decided> {
     let items = house.overview.inbox()?;
     let found = items.iter().find(|known| known.id.to_string() == item);
     let found = found.ok_or_else(|| Refusal::NoSuchItem { id: item.to_owned() })?;

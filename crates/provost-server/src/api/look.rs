@@ -6,7 +6,7 @@ use provost_core::model::chain::PlanId;
 use provost_core::model::plan::StepNumber;
 use provost_engine::harness::Access;
 use provost_engine::human_check::Who;
-use provost_engine::overview::{Overview, Seen};
+use provost_engine::overview::{Overview, PlanSnapshot};
 use provost_engine::step_changes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -21,7 +21,7 @@ const PAGE_MAX: usize = 500;
 /// Where nothing is said.
 pub(crate) const PAGE: usize = 100;
 
-pub(crate) fn find(overview: &Overview, id: &str) -> Answer<Seen> {
+pub(crate) fn find(overview: &Overview, id: &str) -> Answer<PlanSnapshot> {
     overview.plan(&PlanId(id.to_owned()))?.ok_or_else(|| no_such_plan(id))
 }
 

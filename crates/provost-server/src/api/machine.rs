@@ -10,7 +10,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::http::problem::Looked;
-use crate::http::{Answer, House, Shared, Viewer, ask};
+use crate::http::{Answer, AppState, Shared, Viewer, ask};
 
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
@@ -44,7 +44,7 @@ pub struct Probe {
 pub struct Kept(Mutex<Option<(Instant, Machine)>>);
 
 impl Kept {
-    pub fn look(&self, house: &House) -> Answer<Machine> {
+    pub fn look(&self, house: &AppState) -> Answer<Machine> {
         // One self-test at a time: whoever comes meanwhile gets its answer.
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, machine)) = kept.as_ref().filter(|(at, _)| at.elapsed() < KEPT_FOR) {

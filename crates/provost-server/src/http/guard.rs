@@ -36,7 +36,7 @@ const HEADERS: [(&str, &str); 7] = [
 
 /// Names under which the server is reached.
 #[derive(Clone, Debug)]
-pub struct Origin {
+pub struct ServerNames {
     scheme: &'static str,
     /// With the port, unless it is the scheme's default. Empty with TLS: a browser checks the certificate
     /// against the name it asked for.
@@ -46,7 +46,7 @@ pub struct Origin {
     pub has_proxy: bool,
 }
 
-impl Origin {
+impl ServerNames {
     pub fn new(address: SocketAddr, tls: bool, proxied: &[String]) -> Self {
         let scheme = if tls || !proxied.is_empty() { "https" } else { "http" };
         let local = format!("localhost:{}", address.port());
@@ -168,11 +168,11 @@ pub async fn not_so() -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use super::Origin;
+    use super::ServerNames;
 
     #[test]
     fn names_of_this_machine_are_known_and_no_others() {
-        let origin = Origin::new("127.0.0.1:4180".parse().expect("an address"), false, &[]);
+        let origin = ServerNames::new("127.0.0.1:4180".parse().expect("an address"), false, &[]);
         assert!(origin.has("127.0.0.1:4180") && origin.has("localhost:4180") && origin.has("LOCALHOST:4180"));
         assert!(!origin.has("evil.example:4180") && !origin.has("127.0.0.1") && !origin.has(""));
         assert!(origin.is_own("http://127.0.0.1:4180", "127.0.0.1:4180"));
@@ -185,11 +185,11 @@ mod tests {
     #[test]
     fn behind_a_proxy_its_names_count() {
         let proxied = ["plans.example.org".to_owned()];
-        let origin = Origin::new("127.0.0.1:4180".parse().expect("an address"), false, &proxied);
+        let origin = ServerNames::new("127.0.0.1:4180".parse().expect("an address"), false, &proxied);
         assert!(origin.has("plans.example.org") && !origin.has("127.0.0.1:4180"));
         assert_eq!(origin.shown(), "https://plans.example.org");
         assert!(origin.is_secure());
-        let origin = Origin::new("0.0.0.0:4180".parse().expect("an address"), true, &[]);
+        let origin = ServerNames::new("0.0.0.0:4180".parse().expect("an address"), true, &[]);
         assert!(origin.has("plans.example.org:4180") && origin.is_secure());
         assert_eq!(origin.shown(), "https://localhost:4180");
     }

@@ -22,7 +22,7 @@ const KEPT_MAX: usize = 1000;
 const KEY_MAX: usize = 255;
 
 #[derive(Default)]
-pub struct Writes {
+pub struct WriteLog {
     known: Mutex<HashMap<Hash, Write>>,
 }
 
@@ -41,7 +41,7 @@ enum Known {
     Answered(Response),
 }
 
-impl Writes {
+impl WriteLog {
     fn begin(&self, key: Hash, digest: Hash) -> Known {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();

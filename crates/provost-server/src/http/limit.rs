@@ -8,43 +8,43 @@ use std::time::Instant;
 const ASKERS_MAX: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum CallerKind {
     /// A client without an authenticated principal.
     Stranger,
     View,
     Write,
 }
 
-impl Kind {
+impl CallerKind {
     /// Returns the bucket size and the refill rate per second.
     fn measure(self) -> (f64, f64) {
         match self {
-            Kind::Stranger => (60.0, 1.0),
-            Kind::View => (2000.0, 1000.0),
-            Kind::Write => (200.0, 20.0),
+            CallerKind::Stranger => (60.0, 1.0),
+            CallerKind::View => (2000.0, 1000.0),
+            CallerKind::Write => (200.0, 20.0),
         }
     }
 }
 
 #[derive(Default)]
-pub struct Limits {
-    buckets: Mutex<HashMap<(Kind, String), (f64, Instant)>>,
+pub struct RateLimits {
+    buckets: Mutex<HashMap<(CallerKind, String), (f64, Instant)>>,
 }
 
-impl Limits {
+impl RateLimits {
     /// Returns whether one more request is allowed; if not, the number of seconds to wait.
-    pub fn allow(&self, kind: Kind, asker: &str) -> Result<(), u64> {
+    pub fn allow(&self, kind: CallerKind, asker: &str) -> Result<(), u64> {
         self.allow_at(kind, asker, Instant::now())
     }
 
-    fn allow_at(&self, kind: Kind, asker: &str, now: Instant) -> Result<(), u64> {
+    fn allow_at(&self, kind: CallerKind, asker: &str, now: Instant) -> Result<(), u64> {
         let (most, a_second) = kind.measure();
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let filled = |left: f64, since: Instant| {
             (left + now.saturating_duration_since(since).as_secs_f64() * a_second).min(most)
         };
         if buckets.len() >= ASKERS_MAX {
-            let full = |(kind, _): &(Kind, String), (left, since): &(f64, Instant)| {
+            let full = |(kind, _): &(CallerKind, String), (left, since): &(f64, Instant)| {
                 let (most, a_second) = kind.measure();
                 left + now.saturating_duration_since(*since).as_secs_f64() * a_second >= most
             };
@@ -65,15 +65,16 @@ impl Limits {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::{Kind, Limits};
+    use super::{CallerKind, RateLimits};
 
     #[test]
     fn a_bucket_runs_out_and_fills_up_again() {
-        let (limits, now) = (Limits::default(), Instant::now());
-        let allowed = |at| (0..100).filter(|_| limits.allow_at(Kind::Stranger, "a", at).is_ok()).count();
+        let (limits, now) = (RateLimits::default(), Instant::now());
+        let allowed =
+            |at| (0..100).filter(|_| limits.allow_at(CallerKind::Stranger, "a", at).is_ok()).count();
         assert_eq!(allowed(now), 60);
-        assert_eq!(limits.allow_at(Kind::Stranger, "a", now), Err(1));
-        assert_eq!(limits.allow_at(Kind::Stranger, "b", now), Ok(()));
+        assert_eq!(limits.allow_at(CallerKind::Stranger, "a", now), Err(1));
+        assert_eq!(limits.allow_at(CallerKind::Stranger, "b", now), Ok(()));
         assert_eq!(allowed(now + Duration::from_secs(10)), 10);
     }
 }

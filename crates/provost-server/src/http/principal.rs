@@ -14,13 +14,13 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use provost_core::model::hash::Hash;
 use provost_engine::human_check::Who;
-use provost_engine::tokens::{Kind as TokenKind, Token};
+use provost_engine::tokens::{Token, TokenKind};
 use serde::de::DeserializeOwned;
 
 use super::accept::Ends;
 use super::guard::text;
-pub(crate) use super::limit::Kind;
-use super::{BODY_MAX, House, Problem, Shared, ask};
+pub(crate) use super::limit::CallerKind;
+use super::{AppState, BODY_MAX, Problem, Shared, ask};
 
 /// Header with the form key, for writes by a script.
 const FORM_HEADER: &str = "x-provost-form";
@@ -44,7 +44,7 @@ pub struct Visitor {
 impl Visitor {
     /// Returns the caller for the engine's checks. It inspects processes, so it must not run on async
     /// threads.
-    pub fn who(&self, house: &House) -> Who {
+    pub fn who(&self, house: &AppState) -> Who {
         called(house, &self.ends)
     }
 
@@ -54,7 +54,7 @@ impl Visitor {
     }
 }
 
-fn called(house: &House, ends: &Ends) -> Who {
+fn called(house: &AppState, ends: &Ends) -> Who {
     if house.origin.has_proxy { Who::behind_a_proxy() } else { Who::called(ends.ours, ends.theirs) }
 }
 
@@ -86,7 +86,7 @@ async fn named(parts: &mut Parts, house: &Shared) -> Result<Visitor, Problem> {
 async fn found(
     parts: &mut Parts,
     house: &Shared,
-    look: impl FnOnce(&House, &Ends) -> Result<(), Problem> + Send + 'static,
+    look: impl FnOnce(&AppState, &Ends) -> Result<(), Problem> + Send + 'static,
 ) -> Result<Visitor, Problem> {
     let ends = ends(parts)?;
     let sent = word_of(&parts.headers, house.origin.cookie());
@@ -108,7 +108,7 @@ async fn found(
 
 /// Returns the refusal of an unknown client, within the rate limit; an agent is also recorded.
 pub(crate) async fn stranger(house: &Shared, ends: &Ends) -> Problem {
-    if let Err(problem) = within(house, Kind::Stranger, &ends.theirs.ip().to_string()) {
+    if let Err(problem) = within(house, CallerKind::Stranger, &ends.theirs.ip().to_string()) {
         return problem;
     }
     match outside(house, ends).await {
@@ -124,7 +124,7 @@ pub(crate) async fn outside(house: &Shared, ends: &Ends) -> Result<(), Problem> 
 }
 
 /// Checks each connection once, while a run is under way.
-fn look_outside(house: &House, ends: &Ends) -> Result<(), Problem> {
+fn look_outside(house: &AppState, ends: &Ends) -> Result<(), Problem> {
     if ends.outside.get().is_none() && !house.overview.is_quiet()? {
         house.overview.only_people(&called(house, ends))?;
         let _ = ends.outside.set(());
@@ -132,7 +132,7 @@ fn look_outside(house: &House, ends: &Ends) -> Result<(), Problem> {
     Ok(())
 }
 
-pub(crate) fn within(house: &House, kind: Kind, asker: &str) -> Result<(), Problem> {
+pub(crate) fn within(house: &AppState, kind: CallerKind, asker: &str) -> Result<(), Problem> {
     house.limits.allow(kind, asker).map_err(|seconds| {
         Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-often", "that was asked too often")
             .hint(format!("Ask again in {seconds} s."))
@@ -147,7 +147,7 @@ impl FromRequestParts<Shared> for Viewer {
 
     async fn from_request_parts(parts: &mut Parts, house: &Shared) -> Result<Self, Problem> {
         let visitor = known(parts, house).await?;
-        within(house, Kind::View, &visitor.token.id)?;
+        within(house, CallerKind::View, &visitor.token.id)?;
         if !visitor.token.scope.may_view() {
             return Err(scope("view", &visitor));
         }
@@ -168,7 +168,7 @@ impl FromRequestParts<Shared> for Scraper {
         // Only the lookup of an unknown client needs the log here, so a timeout means an unknown client.
         let asked = tokio::time::timeout(LOG_IS_THERE, named(parts, house)).await;
         let visitor = asked.unwrap_or_else(|_| Err(Problem::stranger()))?;
-        within(house, Kind::View, &visitor.token.id)?;
+        within(house, CallerKind::View, &visitor.token.id)?;
         if !visitor.token.scope.may_view() {
             return Err(scope("view", &visitor));
         }
@@ -185,7 +185,7 @@ pub(crate) struct Decider(pub Visitor);
 impl Decider {
     async fn at_the_door(parts: &mut Parts, house: &Shared) -> Result<Self, Problem> {
         let visitor = known(parts, house).await?;
-        within(house, Kind::Write, &visitor.token.id)?;
+        within(house, CallerKind::Write, &visitor.token.id)?;
         if !visitor.token.scope.may_decide() {
             return Err(scope("decide", &visitor));
         }

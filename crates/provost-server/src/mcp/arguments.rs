@@ -1,6 +1,6 @@
 //! Reads the arguments of a tool call leniently: numbers as text, steps as plain titles.
 
-use provost_core::language::plan_writer::{Draft, Postcondition, Step};
+use provost_core::language::plan_writer::{DraftPostcondition, DraftStep, PlanDraft};
 use rmcp::model::{JsonObject, RequestMetaObject};
 use serde_json::Value;
 
@@ -60,8 +60,8 @@ impl Arguments {
         }
     }
 
-    pub fn draft(&self) -> Result<Draft, Reply> {
-        Ok(Draft {
+    pub fn draft(&self) -> Result<PlanDraft, Reply> {
+        Ok(PlanDraft {
             objective: self.text("objective")?,
             touches: self
                 .list("touches")?
@@ -94,9 +94,9 @@ impl Arguments {
     }
 }
 
-fn step(value: &Value) -> Result<Step, Reply> {
+fn step(value: &Value) -> Result<DraftStep, Reply> {
     let entry = match value {
-        Value::String(title) => return Ok(Step { title: title.clone(), ..Step::default() }),
+        Value::String(title) => return Ok(DraftStep { title: title.clone(), ..DraftStep::default() }),
         Value::Object(entry) => Arguments(entry.clone()),
         _ => return Err(Reply::refusal("each of `steps` is {title, task, check}")),
     };
@@ -105,7 +105,7 @@ fn step(value: &Value) -> Result<Step, Reply> {
         let need = number(value).and_then(|number| u32::try_from(number).ok());
         need.ok_or_else(|| Reply::refusal("`needs` is a list of step numbers"))
     };
-    Ok(Step {
+    Ok(DraftStep {
         title: entry.first(&["title", "description", "text"])?,
         task: entry.text("task")?,
         check: entry.text("check")?,
@@ -120,12 +120,12 @@ fn step(value: &Value) -> Result<Step, Reply> {
     })
 }
 
-fn postcondition(value: &Value) -> Result<Postcondition, Reply> {
+fn postcondition(value: &Value) -> Result<DraftPostcondition, Reply> {
     match value {
-        Value::String(text) => Ok(Postcondition { text: text.clone(), check: String::new() }),
+        Value::String(text) => Ok(DraftPostcondition { text: text.clone(), check: String::new() }),
         Value::Object(entry) => {
             let entry = Arguments(entry.clone());
-            Ok(Postcondition {
+            Ok(DraftPostcondition {
                 text: entry.first(&["text", "description", "title"])?,
                 check: entry.text("check")?,
             })

@@ -21,11 +21,11 @@ use super::{Reply, tools};
 const INSTRUCTIONS: &str = include_str!("item.md");
 
 #[derive(Clone)]
-pub struct WorkItem {
+pub struct AttemptService {
     served: Arc<Served>,
 }
 
-impl WorkItem {
+impl AttemptService {
     pub fn new(served: Served) -> Self {
         Self { served: Arc::new(served) }
     }
@@ -103,7 +103,7 @@ impl WorkItem {
     }
 }
 
-impl ServerHandler for WorkItem {
+impl ServerHandler for AttemptService {
     fn get_info(&self) -> ServerConfig {
         let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build());
         info.server_info = Implementation::new("provost", env!("CARGO_PKG_VERSION"));

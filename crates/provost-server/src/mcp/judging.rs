@@ -11,7 +11,7 @@ use provost_core::model::chain::Sealed;
 use provost_core::model::event::Event;
 use provost_core::state::run::Run;
 use provost_core::text::render;
-use provost_engine::agent_session::Refused;
+use provost_engine::agent_session::SessionRefusal;
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
@@ -20,19 +20,19 @@ use tokio::sync::watch;
 /// Interval of progress notifications.
 const TICK: Duration = Duration::from_secs(1);
 
-pub type Told<'a> = dyn FnMut(&Run, &Sealed, &Event) + 'a;
+pub type JobListener<'a> = dyn FnMut(&Run, &Sealed, &Event) + 'a;
 type Outcome = Arc<Result<Run, String>>;
 
 /// A check to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct CheckJob {
     /// Description for people.
     what: String,
     /// Key that is equal for a repeated call.
     key: String,
 }
 
-impl Ask {
+impl CheckJob {
     pub fn new(what: impl Into<String>, key: String) -> Self {
         Self { what: what.into(), key }
     }
@@ -40,7 +40,7 @@ impl Ask {
 
 /// Result of a request for a check.
 #[derive(Clone)]
-pub enum Said {
+pub enum CheckJobResult {
     /// Nothing was running.
     Nothing,
     Still {
@@ -54,14 +54,14 @@ pub enum Said {
     },
 }
 
-pub struct Judging {
+pub struct CheckJobs {
     patience: Duration,
     current: Mutex<Option<Job>>,
 }
 
 #[derive(Clone)]
 struct Job {
-    ask: Ask,
+    ask: CheckJob,
     begun: Instant,
     news: watch::Receiver<News>,
 }
@@ -72,7 +72,7 @@ struct News {
     outcome: Option<Outcome>,
 }
 
-impl Judging {
+impl CheckJobs {
     pub fn new(patience: Duration) -> Self {
         Self { patience, current: Mutex::default() }
     }
@@ -82,20 +82,25 @@ impl Judging {
     }
 
     /// Runs the check. If another one is already running, waits for that one instead.
-    pub async fn judge<F>(&self, ask: Ask, context: &RequestContext<RoleServer>, work: F) -> Said
+    pub async fn judge<F>(
+        &self,
+        ask: CheckJob,
+        context: &RequestContext<RoleServer>,
+        work: F,
+    ) -> CheckJobResult
     where
-        F: FnOnce(&mut Told<'_>) -> Result<Run, Refused> + Send + 'static,
+        F: FnOnce(&mut JobListener<'_>) -> Result<Run, SessionRefusal> + Send + 'static,
     {
         let (job, is_ours) = self.take(&ask, work);
         self.wait(&job, is_ours, context).await
     }
 
     /// Waits for the running check, if there is one.
-    pub async fn settled(&self, context: &RequestContext<RoleServer>) -> Said {
+    pub async fn settled(&self, context: &RequestContext<RoleServer>) -> CheckJobResult {
         let job = self.current().clone();
         match job {
             Some(job) => self.wait(&job, false, context).await,
-            None => Said::Nothing,
+            None => CheckJobResult::Nothing,
         }
     }
 
@@ -120,9 +125,9 @@ impl Judging {
         }
     }
 
-    fn take<F>(&self, ask: &Ask, work: F) -> (Job, bool)
+    fn take<F>(&self, ask: &CheckJob, work: F) -> (Job, bool)
     where
-        F: FnOnce(&mut Told<'_>) -> Result<Run, Refused> + Send + 'static,
+        F: FnOnce(&mut JobListener<'_>) -> Result<Run, SessionRefusal> + Send + 'static,
     {
         let mut current = self.current();
         if let Some(job) = current.as_ref() {
@@ -142,7 +147,7 @@ impl Judging {
         (job, true)
     }
 
-    async fn wait(&self, job: &Job, is_ours: bool, context: &RequestContext<RoleServer>) -> Said {
+    async fn wait(&self, job: &Job, is_ours: bool, context: &RequestContext<RoleServer>) -> CheckJobResult {
         let mut news = job.news.clone();
         let deadline = tokio::time::Instant::now() + self.patience;
         let token = context.meta.get_progress_token();
@@ -151,7 +156,7 @@ impl Judging {
             let now = news.borrow_and_update().clone();
             if let Some(outcome) = now.outcome {
                 self.collect(job);
-                return Said::Over { outcome, of: (!is_ours).then(|| job.ask.what.clone()) };
+                return CheckJobResult::Over { outcome, of: (!is_ours).then(|| job.ask.what.clone()) };
             }
             ticks += 1;
             tell(context, token.as_ref(), ticks, job, &now.line).await;
@@ -160,12 +165,12 @@ impl Judging {
                     // The thread ended without a result.
                     self.collect(job);
                     let outcome = Arc::new(Err("the check ended without a verdict; call it again".to_owned()));
-                    return Said::Over { outcome, of: None };
+                    return CheckJobResult::Over { outcome, of: None };
                 },
                 () = tokio::time::sleep(TICK) => {}
                 () = tokio::time::sleep_until(deadline) => {
                     let seconds = job.begun.elapsed().as_secs();
-                    return Said::Still { what: job.ask.what.clone(), seconds };
+                    return CheckJobResult::Still { what: job.ask.what.clone(), seconds };
                 }
             }
         }

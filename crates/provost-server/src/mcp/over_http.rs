@@ -12,9 +12,9 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use provost_engine::agent_session::Desk;
-use provost_engine::sessions::Session;
-use provost_engine::tokens::{Kind, Scope};
+use provost_engine::agent_session::AgentSessions;
+use provost_engine::sessions::ClientSession;
+use provost_engine::tokens::{TokenKind, TokenScope};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
@@ -33,15 +33,15 @@ pub struct Asker {
 #[derive(Clone)]
 struct Entrance {
     house: Shared,
-    desk: Arc<Desk>,
+    desk: Arc<AgentSessions>,
 }
 
-pub(crate) fn over_http(house: &Shared, desk: &Arc<Desk>, patience: Duration) -> Router {
+pub(crate) fn over_http(house: &Shared, desk: &Arc<AgentSessions>, patience: Duration) -> Router {
     // `guard` has already checked hosts and origins.
     let config = StreamableHttpServerConfig::default().disable_allowed_hosts();
     let (for_all, cwd) = (desk.clone(), house.overview.settings().cwd.clone());
     let service = StreamableHttpService::new(
-        move || Ok(Mcp::new(for_all.clone(), Session::over_http("", &cwd, None), patience)),
+        move || Ok(Mcp::new(for_all.clone(), ClientSession::over_http("", &cwd, None), patience)),
         Arc::new(LocalSessionManager::default()),
         config,
     );
@@ -59,8 +59,8 @@ async fn admit(State(entrance): State<Entrance>, request: Request, next: Next) -
 async fn admitted(Entrance { house, desk }: &Entrance, request: Request) -> Result<Request, Problem> {
     let (mut parts, body) = request.into_parts();
     let visitor = principal::known(&mut parts, house).await?;
-    principal::within(house, principal::Kind::View, &visitor.token.id)?;
-    if visitor.token.scope != Scope::Agent || visitor.token.kind != Kind::Token {
+    principal::within(house, principal::CallerKind::View, &visitor.token.id)?;
+    if visitor.token.scope != TokenScope::Agent || visitor.token.kind != TokenKind::Token {
         return Err(Problem::forbidden("scope", "this takes scope `agent`")
             .hint("`provost serve token --scope agent` makes one; a person's token is not for agents."));
     }
@@ -73,7 +73,7 @@ async fn admitted(Entrance { house, desk }: &Entrance, request: Request) -> Resu
         let (desk, name) = (desk.clone(), name.clone());
         ask(house, move |house| {
             let client = visitor.who(house).client();
-            let session = Session::over_http(&name, &house.overview.settings().cwd, client);
+            let session = ClientSession::over_http(&name, &house.overview.settings().cwd, client);
             desk.arrive(&session).map_err(|refused| Problem::broken(refused.to_string()))
         })
         .await?;

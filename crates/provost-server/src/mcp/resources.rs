@@ -1,7 +1,7 @@
 //! The plan and its log as MCP resources, for clients that show them to people.
 
-use provost_engine::agent_session::{Desk, Refused};
-use provost_engine::sessions::Session;
+use provost_engine::agent_session::{AgentSessions, SessionRefusal};
+use provost_engine::sessions::ClientSession;
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents};
 
 use super::words;
@@ -27,7 +27,11 @@ pub fn all() -> Vec<Resource> {
 }
 
 /// Reads a resource; `None` if it does not exist.
-pub fn read(desk: &Desk, session: &Session, uri: &str) -> Option<Result<ReadResourceResult, Refused>> {
+pub fn read(
+    desk: &AgentSessions,
+    session: &ClientSession,
+    uri: &str,
+) -> Option<Result<ReadResourceResult, SessionRefusal>> {
     let text = match uri {
         PLAN => desk.show(session).map(|shown| words::plan(&shown.run, &shown.name)),
         TEXT => desk.show(session).map(|shown| words::text(&shown.run)),

@@ -12,10 +12,10 @@ use provost_core::model::verdict::Verdict;
 use provost_core::state::run::{PostState, Run, Stage, StepRun, StepState};
 use provost_core::text::prompt;
 use provost_core::text::render::base;
-use provost_engine::agent_session::{Created, Gate};
+use provost_engine::agent_session::{Created, SessionDecision};
 
 use super::Reply;
-use super::judging::Said;
+use super::judging::CheckJobResult;
 
 /// Maximum size of a check's output; more would only fill the context.
 const OUTPUT_MAX: usize = 6000;
@@ -148,10 +148,10 @@ pub fn created(created: &Created) -> String {
     let mut out = format!("Plan {name} is made ({}): {steps} steps, ", path.display());
     let _ = writeln!(out, "{} postconditions.", run.plan.postconditions.len());
     match gate {
-        Gate::Open(by) => {
+        SessionDecision::Open(by) => {
             let _ = writeln!(out, "Verified, and approved by {by}.");
         }
-        Gate::Waits(why) => {
+        SessionDecision::Waits(why) => {
             let _ = writeln!(
                 out,
                 "It waits for a person, because {why}. Tell your user to read and approve it: `provost approve {name}`"
@@ -186,11 +186,11 @@ pub fn created(created: &Created) -> String {
 }
 
 /// Returns the result of an earlier check, followed by `next`.
-pub fn after(said: Said, next: &str) -> String {
+pub fn after(said: CheckJobResult, next: &str) -> String {
     match said {
-        Said::Nothing => next.to_owned(),
-        Said::Still { .. } => still(&said),
-        Said::Over { outcome, of } => {
+        CheckJobResult::Nothing => next.to_owned(),
+        CheckJobResult::Still { .. } => still(&said),
+        CheckJobResult::Over { outcome, of } => {
             let what = of.unwrap_or_default();
             let words = match outcome.as_ref() {
                 Ok(run) => summary(run, &what),
@@ -209,25 +209,25 @@ fn summary(run: &Run, what: &str) -> String {
     }
 }
 
-fn still(said: &Said) -> String {
+fn still(said: &CheckJobResult) -> String {
     match said {
-        Said::Still { what, seconds } => format!(
+        CheckJobResult::Still { what, seconds } => format!(
             "Still judging {what} ({seconds} s so far); nothing is decided yet. Call plan_next for the result."
         ),
-        Said::Nothing | Said::Over { .. } => String::new(),
+        CheckJobResult::Nothing | CheckJobResult::Over { .. } => String::new(),
     }
 }
 
 /// Returns the answer of a call that ran a check; `done` puts the outcome into words.
-fn answer(said: Said, done: impl FnOnce(&Run) -> Reply) -> Reply {
+fn answer(said: CheckJobResult, done: impl FnOnce(&Run) -> Reply) -> Reply {
     match said {
-        Said::Nothing => Reply::refusal("nothing was judged; call it again"),
-        Said::Still { .. } => Reply::ok(still(&said)),
-        Said::Over { outcome, of: None } => match outcome.as_ref() {
+        CheckJobResult::Nothing => Reply::refusal("nothing was judged; call it again"),
+        CheckJobResult::Still { .. } => Reply::ok(still(&said)),
+        CheckJobResult::Over { outcome, of: None } => match outcome.as_ref() {
             Ok(run) => done(run),
             Err(refused) => Reply::refusal(refused.clone()),
         },
-        Said::Over { outcome, of: Some(what) } => {
+        CheckJobResult::Over { outcome, of: Some(what) } => {
             let words = match outcome.as_ref() {
                 Ok(run) => format!("{}\n\n{}", summary(run, &what), next(run)),
                 Err(refused) => refused.clone(),
@@ -239,7 +239,7 @@ fn answer(said: Said, done: impl FnOnce(&Run) -> Reply) -> Reply {
     }
 }
 
-pub fn begun(said: Said, step: u32) -> Reply {
+pub fn begun(said: CheckJobResult, step: u32) -> Reply {
     answer(said, |run| {
         let number = StepNumber(step);
         let (Some(step), Some(state)) = (run.plan.step(number), run.step(number)) else {
@@ -259,7 +259,7 @@ pub fn begun(said: Said, step: u32) -> Reply {
     })
 }
 
-pub fn claimed(said: Said, step: u32) -> Reply {
+pub fn claimed(said: CheckJobResult, step: u32) -> Reply {
     answer(said, |run| {
         let number = StepNumber(step);
         match (run.plan.step(number), run.step(number)) {
@@ -280,7 +280,7 @@ pub fn claimed(said: Said, step: u32) -> Reply {
     })
 }
 
-pub fn verified(said: Said) -> Reply {
+pub fn verified(said: CheckJobResult) -> Reply {
     answer(said, whole)
 }
 

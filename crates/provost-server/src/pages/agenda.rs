@@ -3,10 +3,10 @@
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use provost_engine::overview::Seen;
+use provost_engine::overview::PlanSnapshot;
 use serde::Deserialize;
 
-use super::layout::{Page, Room, instant, segment, word};
+use super::layout::{HtmlPage, Section, instant, segment, word};
 use super::partial::part;
 use super::text::T;
 use crate::http::{Answer, Query, Shared, Viewer, ask};
@@ -16,14 +16,14 @@ const STAGES: [&str; 6] = ["draft", "verified", "approved", "in-progress", "done
 
 /// Filter for the plans.
 #[derive(Deserialize)]
-pub struct Form {
+pub struct AgendaForm {
     #[serde(default)]
     name: String,
     #[serde(default)]
     stage: String,
 }
 
-impl Form {
+impl AgendaForm {
     fn wants(&self, card: &Card) -> bool {
         let name = self.name.trim().to_lowercase();
         let is_named = name.is_empty()
@@ -35,19 +35,20 @@ impl Form {
 pub async fn show(
     State(house): State<Shared>,
     Viewer(visitor): Viewer,
-    Query(form): Query<Form>,
+    Query(form): Query<AgendaForm>,
 ) -> Answer<Response> {
     ask(&house, move |house| {
         let after = house.overview.cursor()?.0;
         let named = format!("agenda {:?} {:?}", form.name, form.stage);
         let body = house.news.kept(named, after, || Ok(body(&house.overview.plans()?, &form)?.into()))?;
-        let page = Page { title: "Agenda".to_owned(), room: Room::Agenda, live: Some(String::new()), body };
+        let page =
+            HtmlPage { title: "Agenda".to_owned(), room: Section::Agenda, live: Some(String::new()), body };
         Ok(page.shown(house, &visitor, after))
     })
     .await
 }
 
-fn body(plans: &[Seen], form: &Form) -> Answer<Markup> {
+fn body(plans: &[PlanSnapshot], form: &AgendaForm) -> Answer<Markup> {
     let mut cards: Vec<Card> = plans.iter().map(Card::of).collect();
     cards.retain(|card| form.wants(card));
     // Plans that wait first, then the most recently changed ones.
@@ -64,7 +65,7 @@ fn body(plans: &[Seen], form: &Form) -> Answer<Markup> {
     })
 }
 
-fn filter(form: &Form) -> Markup {
+fn filter(form: &AgendaForm) -> Markup {
     html! {
         form class="row" method="get" action="/" {
             div { label for="name" { "Name" } input id="name" name="name" value=(form.name); }

@@ -3,19 +3,19 @@
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use provost_engine::overview::Seen;
+use provost_engine::overview::PlanSnapshot;
 use serde::Deserialize;
 
-use super::layout::{Page, Room, segment, word};
+use super::layout::{HtmlPage, Section, segment, word};
 use super::parts::difference;
 use super::text::T;
 use crate::api::lives_of;
-use crate::http::{Answer, House, Problem, Query, Shared, Viewer, ask};
+use crate::http::{Answer, AppState, Problem, Query, Shared, Viewer, ask};
 use crate::timeline::lasted;
 use crate::view::{Plan, Step, diff};
 
 #[derive(Deserialize)]
-pub struct Form {
+pub struct CompareForm {
     #[serde(default)]
     one: String,
     #[serde(default)]
@@ -25,7 +25,7 @@ pub struct Form {
 pub async fn show(
     State(house): State<Shared>,
     Viewer(visitor): Viewer,
-    Query(form): Query<Form>,
+    Query(form): Query<CompareForm>,
 ) -> Answer<Response> {
     ask(&house, move |house| {
         let after = house.overview.cursor()?.0;
@@ -51,9 +51,9 @@ pub async fn show(
                 }
             }
         };
-        let page = Page {
+        let page = HtmlPage {
             title: "Compare".to_owned(),
-            room: Room::Compare,
+            room: Section::Compare,
             live: Some(String::new()),
             body: body.into(),
         };
@@ -62,7 +62,7 @@ pub async fn show(
     .await
 }
 
-impl Form {
+impl CompareForm {
     /// If both sides are the same plan, compares it with its previous revision.
     fn told_apart(mut self) -> Self {
         if self.one == self.other && !self.one.is_empty() && !self.one.contains('@') {
@@ -79,7 +79,7 @@ struct Side {
 }
 
 impl Side {
-    fn of(house: &House, asked: &str) -> Answer<Self> {
+    fn of(house: &AppState, asked: &str) -> Answer<Self> {
         let (id, revision) = asked.rsplit_once('@').unwrap_or((asked, ""));
         let lives = lives_of(&house.overview, id)?.items;
         let last = lives.len().saturating_sub(1);
@@ -118,7 +118,7 @@ fn revisions(name: &str, side: &Side, instead: impl Fn(&str) -> (String, String)
     }
 }
 
-fn choice(name: &str, words: &str, plans: &[Seen], chosen: &str) -> Markup {
+fn choice(name: &str, words: &str, plans: &[PlanSnapshot], chosen: &str) -> Markup {
     html! {
         div {
             label for=(name) { (words) }

@@ -12,13 +12,13 @@ use provost_core::model::hash::Hash;
 use provost_core::model::pass::Pass;
 use provost_core::model::plan::Needs;
 use provost_core::state::run::Run;
-use provost_engine::overview::Attempt;
+use provost_engine::overview::AttemptRecord;
 
 use super::layout::instant;
 use super::partial::part;
 use super::text::T;
 use crate::graph::{Drawing, Edge, HEIGHT, Node, Placed, WIDTH};
-use crate::timeline::{Bar, Kind, Span, lasted};
+use crate::timeline::{Bar, SpanKind, TimelineSpan, lasted};
 use crate::{graph, timeline};
 
 /// Maximum number of cached layouts.
@@ -152,19 +152,24 @@ fn path(edge: &Edge) -> String {
 }
 
 /// Returns attempts, their checks and the waits between them; running ones end at `now`.
-fn spans(attempts: &[Attempt], now: u64) -> Vec<Span> {
-    let mut spans: Vec<Span> = Vec::new();
+fn spans(attempts: &[AttemptRecord], now: u64) -> Vec<TimelineSpan> {
+    let mut spans: Vec<TimelineSpan> = Vec::new();
     for attempt in attempts {
         let step = attempt.step.0;
         let before = spans.iter().rev().find(|span| span.step == step).map(|span| span.to);
         if let Some(from) = before.filter(|from| *from < attempt.begun.0) {
-            spans.push(Span { step, kind: Kind::Wait, from, to: attempt.begun.0 });
+            spans.push(TimelineSpan { step, kind: SpanKind::Wait, from, to: attempt.begun.0 });
         }
         let to = attempt.ended.map_or(now, |ended| ended.0);
-        spans.push(Span { step, kind: Kind::Attempt { number: attempt.number }, from: attempt.begun.0, to });
-        spans.extend(attempt.verdicts.iter().map(|judged| Span {
+        spans.push(TimelineSpan {
             step,
-            kind: Kind::Check { held: judged.verdict.held() },
+            kind: SpanKind::Attempt { number: attempt.number },
+            from: attempt.begun.0,
+            to,
+        });
+        spans.extend(attempt.verdicts.iter().map(|judged| TimelineSpan {
+            step,
+            kind: SpanKind::Check { held: judged.verdict.held() },
             from: judged.at.0.saturating_sub(judged.verdict.duration_ms),
             to: judged.at.0,
         }));
@@ -173,7 +178,7 @@ fn spans(attempts: &[Attempt], now: u64) -> Vec<Span> {
 }
 
 /// Renders when each step was worked on, and for how long; empty before the first attempt.
-pub fn timeline(run: &Run, attempts: &[Attempt], now: u64, place: &str) -> Markup {
+pub fn timeline(run: &Run, attempts: &[AttemptRecord], now: u64, place: &str) -> Markup {
     let drawn = timeline::drawn(&spans(attempts, now));
     let mut steps: Vec<u32> = drawn.bars.iter().map(|bar| bar.step).collect();
     steps.sort_unstable();
@@ -220,16 +225,16 @@ fn across(part: f64) -> f64 {
 fn bar(bar: &Bar, y: f64) -> Markup {
     let width = (across(bar.to) - across(bar.from)).max(2.0);
     let (class, words, inset) = match bar.kind {
-        Kind::Attempt { number } => ("attempt", format!("attempt {number}"), 3.0),
-        Kind::Check { held: true } => ("check", "a check held".to_owned(), 7.0),
-        Kind::Check { held: false } => ("broke", "a check did not hold".to_owned(), 7.0),
-        Kind::Wait => ("pause", "waited".to_owned(), 11.0),
+        SpanKind::Attempt { number } => ("attempt", format!("attempt {number}"), 3.0),
+        SpanKind::Check { held: true } => ("check", "a check held".to_owned(), 7.0),
+        SpanKind::Check { held: false } => ("broke", "a check did not hold".to_owned(), 7.0),
+        SpanKind::Wait => ("pause", "waited".to_owned(), 11.0),
     };
     html! {
         g class={ "bar " (class) } role="img" aria-label={ "Step " (bar.step) ", " (words) ", " (lasted(bar.lasted_ms)) } {
             title { "Step " (bar.step) ": " (words) ", " (lasted(bar.lasted_ms)) }
             rect x=(across(bar.from)) y=(y + inset) width=(width) height=(ROW - 2.0 * inset) rx="2" {}
-            @if let (Kind::Attempt { number }, true) = (bar.kind, width > 14.0) {
+            @if let (SpanKind::Attempt { number }, true) = (bar.kind, width > 14.0) {
                 text x=(across(bar.from) + 4.0) y=(y + 17.0) { (number) }
             }
         }

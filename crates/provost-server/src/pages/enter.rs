@@ -11,14 +11,14 @@ use super::layout;
 use crate::http::{Answer, Posted, Problem, Query, Shared, ask, door};
 
 #[derive(Deserialize)]
-pub struct Key {
+pub struct EnterKey {
     key: String,
 }
 
 pub async fn show(
     State(house): State<Shared>,
     door: door::Door,
-    Query(Key { key }): Query<Key>,
+    Query(EnterKey { key }): Query<EnterKey>,
     headers: HeaderMap,
 ) -> Answer<Response> {
     let is_guess = |name: &str| {

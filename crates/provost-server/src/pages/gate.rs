@@ -9,7 +9,7 @@ use provost_core::model::approved_spec;
 use provost_core::rules::quorum;
 use serde::Deserialize;
 
-use super::layout::{Page, PlanRoom, Room, form_key, plan_rooms, segment, word};
+use super::layout::{HtmlPage, PlanRoom, Section, form_key, plan_rooms, segment, word};
 use super::parts::{check, difference, findings};
 use super::text::T;
 use crate::api;
@@ -27,7 +27,8 @@ pub async fn show(
         let gate = Gate::of(&house.overview, &api::find(&house.overview, &id)?)?;
         let live = Some(format!("plan={}", segment(&id).0));
         let title = format!("Gate: {}", gate.title);
-        let page = Page { title, room: Room::Elsewhere, live, body: body(&gate, &visitor, None).into() };
+        let page =
+            HtmlPage { title, room: Section::Elsewhere, live, body: body(&gate, &visitor, None).into() };
         Ok(page.shown(house, &visitor, after))
     })
     .await
@@ -35,7 +36,7 @@ pub async fn show(
 
 /// Content of one of the forms.
 #[derive(Deserialize)]
-pub struct Form {
+pub struct GateForm {
     decision: String,
     #[serde(default)]
     revision: String,
@@ -54,7 +55,7 @@ pub struct Form {
 pub async fn decide(
     State(house): State<Shared>,
     Segment(id): Segment<String>,
-    Posted { by, said }: Posted<Form>,
+    Posted { by, said }: Posted<GateForm>,
 ) -> Answer<Response> {
     let draft = said.text.clone();
     let decision = match said.decision.as_str() {
@@ -74,7 +75,8 @@ pub async fn decide(
             let draft = Draft { text: &draft, problem: &problem };
             let title = format!("Gate: {}", gate.title);
             let body = body(&gate, &by, Some(&draft)).into();
-            let mut response = Page { title, room: Room::Elsewhere, live: None, body }.shown(house, &by, 0);
+            let mut response =
+                HtmlPage { title, room: Section::Elsewhere, live: None, body }.shown(house, &by, 0);
             *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
             Ok(response)
         }

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::layout::{Page, Room, form_key, instant, segment, word};
+use super::layout::{HtmlPage, Section, form_key, instant, segment, word};
 use super::text::T;
 use crate::api;
 use crate::api::Answered;
@@ -22,9 +22,9 @@ pub async fn show(State(house): State<Shared>, Viewer(visitor): Viewer) -> Answe
             @if items.is_empty() { p { "Nothing waits for a person." } }
             @for each in &items { (item(each, &visitor)) }
         };
-        let page = Page {
+        let page = HtmlPage {
             title: "Inbox".to_owned(),
-            room: Room::Inbox,
+            room: Section::Inbox,
             live: Some(String::new()),
             body: body.into(),
         };
@@ -34,7 +34,7 @@ pub async fn show(State(house): State<Shared>, Viewer(visitor): Viewer) -> Answe
 }
 
 #[derive(Deserialize)]
-pub struct Form {
+pub struct InboxForm {
     choice: String,
     #[serde(default)]
     note: String,
@@ -45,7 +45,7 @@ pub struct Form {
 pub async fn answer(
     State(house): State<Shared>,
     Segment(item): Segment<String>,
-    Posted { by, said }: Posted<Form>,
+    Posted { by, said }: Posted<InboxForm>,
 ) -> Answer<Response> {
     let budget = Some(said.budget).filter(|text| !text.trim().is_empty());
     let answer = Answered { choice: said.choice, note: said.note, budget };

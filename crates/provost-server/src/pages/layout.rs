@@ -10,11 +10,11 @@ use provost_core::model::pass::Pass;
 
 use super::partial::Main;
 use super::text::T;
-use crate::http::{House, Problem, Visitor};
+use crate::http::{AppState, Problem, Visitor};
 
 /// Navigation section of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum Section {
     Agenda,
     Inbox,
     Log,
@@ -23,12 +23,12 @@ pub enum Room {
     Elsewhere,
 }
 
-const ROOMS: [(Room, &str, &str); 5] = [
-    (Room::Agenda, "/", "Agenda"),
-    (Room::Inbox, "/inbox", "Inbox"),
-    (Room::Log, "/log", "Log"),
-    (Room::Compare, "/compare", "Compare"),
-    (Room::Machine, "/machine", "Machine"),
+const ROOMS: [(Section, &str, &str); 5] = [
+    (Section::Agenda, "/", "Agenda"),
+    (Section::Inbox, "/inbox", "Inbox"),
+    (Section::Log, "/log", "Log"),
+    (Section::Compare, "/compare", "Compare"),
+    (Section::Machine, "/machine", "Machine"),
 ];
 
 /// Navigation section among the pages of one plan.
@@ -67,18 +67,18 @@ pub fn now() -> u64 {
 }
 
 /// A whole page.
-pub struct Page {
+pub struct HtmlPage {
     pub title: String,
-    pub room: Room,
+    pub room: Section,
     /// Filter of the events that update the page, as a query of `/api/events`; `None` for a static page.
     pub live: Option<String>,
     pub body: Main,
 }
 
-impl Page {
+impl HtmlPage {
     /// Renders the page. `after` is a position in the log from before the page was made, so that no event is
     /// missed.
-    pub fn shown(self, house: &House, visitor: &Visitor, after: u64) -> Response {
+    pub fn shown(self, house: &AppState, visitor: &Visitor, after: u64) -> Response {
         let waiting = house.overview.waiting().unwrap_or(0);
         let names: Vec<&str> = DESCRIPTIONS.iter().map(|(name, _)| *name).collect();
         let names = names.join(" ");
@@ -106,7 +106,7 @@ impl Page {
                             @for (room, place, name) in ROOMS {
                                 a href=(place) aria-current=[(room == self.room).then_some("page")] {
                                     (name)
-                                    @if room == Room::Inbox { " (" span id="waiting" { (waiting) } ")" }
+                                    @if room == Section::Inbox { " (" span id="waiting" { (waiting) } ")" }
                                 }
                             }
                         }

@@ -11,21 +11,21 @@ use maud::{Markup, html};
 use provost_core::model::chain::{PlanId, Sealed};
 use provost_core::model::event::DESCRIPTIONS;
 use provost_core::text::render;
-use provost_engine::overview::{Overview, Seen};
+use provost_engine::overview::{Overview, PlanSnapshot};
 use provost_engine::{Cursor, Query as Wanted};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::layout::{Page, Room, instant, segment};
-use super::partial::{Main, News, Part, parts_here};
+use super::layout::{HtmlPage, Section, instant, segment};
+use super::partial::{Main, News, PagePart, parts_here};
 use super::text::T;
 use crate::api;
 use crate::api::LogFilter;
-use crate::http::{Answer, House, Problem, Query, Shared, Viewer, ask};
+use crate::http::{Answer, AppState, Problem, Query, Shared, Viewer, ask};
 
 /// Content of the filter form; an empty field does not filter.
 #[derive(Deserialize)]
-pub struct Form {
+pub struct LogForm {
     #[serde(default)]
     plan: String,
     #[serde(default)]
@@ -35,7 +35,7 @@ pub struct Form {
     before: Option<u64>,
 }
 
-impl Form {
+impl LogForm {
     fn filter(self) -> Answer<LogFilter> {
         let said = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
         let task = said(self.task).map(|task| task.parse::<u32>()).transpose();
@@ -48,7 +48,7 @@ impl Form {
 pub async fn show(
     State(house): State<Shared>,
     Viewer(visitor): Viewer,
-    Query(asked): Query<Form>,
+    Query(asked): Query<LogForm>,
 ) -> Answer<Response> {
     let filter = asked.filter()?;
     ask(&house, move |house| {
@@ -57,13 +57,13 @@ pub async fn show(
         let body = house.news.kept(named, after, || body(house, &filter))?;
         // Older pages are static.
         let live = filter.before.is_none().then(|| query(&filter));
-        let page = Page { title: "Log".to_owned(), room: Room::Log, live, body };
+        let page = HtmlPage { title: "Log".to_owned(), room: Section::Log, live, body };
         Ok(page.shown(house, &visitor, after))
     })
     .await
 }
 
-fn body(house: &House, filter: &LogFilter) -> Answer<Main> {
+fn body(house: &AppState, filter: &LogFilter) -> Answer<Main> {
     let (rows, next) = rows(house, filter)?;
     let around = html! {
         h1 { "Log" }
@@ -83,7 +83,7 @@ fn body(house: &House, filter: &LogFilter) -> Answer<Main> {
 }
 
 /// Returns the rows of the page, and where the next page starts.
-fn rows(house: &House, filter: &LogFilter) -> Answer<(Vec<Arc<Part>>, Option<u64>)> {
+fn rows(house: &AppState, filter: &LogFilter) -> Answer<(Vec<Arc<PagePart>>, Option<u64>)> {
     let mut plans = Plans { overview: &house.overview, known: BTreeMap::new() };
     if *filter != LogFilter::default() {
         let (events, next) = api::log_page(&house.overview, filter)?;
@@ -139,11 +139,11 @@ fn form(filter: &LogFilter) -> Markup {
 /// Plans of the shown events, each read once.
 struct Plans<'a> {
     overview: &'a Overview,
-    known: BTreeMap<PlanId, Option<Seen>>,
+    known: BTreeMap<PlanId, Option<PlanSnapshot>>,
 }
 
 impl Plans<'_> {
-    fn row(&mut self, news: &News, at: Cursor, event: &Sealed) -> Answer<Arc<Part>> {
+    fn row(&mut self, news: &News, at: Cursor, event: &Sealed) -> Answer<Arc<PagePart>> {
         news.row(at, || Ok(row(&self.words(event)?, at, event)))
     }
 

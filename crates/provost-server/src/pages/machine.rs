@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::html;
 
-use super::layout::{Page, Room, word};
+use super::layout::{HtmlPage, Section, word};
 use super::text::T;
 use crate::http::{Answer, Shared, Viewer, ask};
 
@@ -55,7 +55,7 @@ pub async fn show(State(house): State<Shared>, Viewer(visitor): Viewer) -> Answe
                 }
             }
         };
-        let page = Page { title: "Machine".to_owned(), room: Room::Machine, live: None, body: body.into() };
+        let page = HtmlPage { title: "Machine".to_owned(), room: Section::Machine, live: None, body: body.into() };
         Ok(page.shown(house, &visitor, 0))
     })
     .await

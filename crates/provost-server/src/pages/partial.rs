@@ -61,18 +61,18 @@ struct Cut {
 #[derive(Debug)]
 enum Piece {
     Frame(String),
-    Part(Arc<Part>),
+    Part(Arc<PagePart>),
 }
 
 /// A part as it is sent: whole, or as a mark that it is the same.
 #[derive(Debug)]
-pub struct Part {
+pub struct PagePart {
     digest: u64,
     whole: String,
     same: String,
 }
 
-impl Part {
+impl PagePart {
     /// Makes a part. Text that is no element is always sent whole.
     fn new(text: &str) -> Arc<Self> {
         let digest = DIGEST.hash_one(text);
@@ -105,7 +105,7 @@ fn cut(text: &str) -> Vec<Piece> {
     for (at, text) in text.split(BEGIN).enumerate() {
         let (part, frame) = if at == 0 { ("", text) } else { text.split_once(END).unwrap_or(("", text)) };
         if !part.is_empty() {
-            pieces.push(Piece::Part(Part::new(part)));
+            pieces.push(Piece::Part(PagePart::new(part)));
         }
         pieces.push(Piece::Frame(frame.to_owned()));
     }
@@ -114,7 +114,7 @@ fn cut(text: &str) -> Vec<Piece> {
 
 impl Main {
     /// Joins ready parts and the markup around them ([`parts_here`]).
-    pub fn around(markup: &Markup, parts: &[Arc<Part>]) -> Self {
+    pub fn around(markup: &Markup, parts: &[Arc<PagePart>]) -> Self {
         let (before, after) = markup.0.split_once(HERE).unwrap_or((&markup.0, ""));
         let mut pieces = cut(before);
         pieces.extend(parts.iter().cloned().map(Piece::Part));
@@ -157,7 +157,7 @@ impl Main {
     }
 }
 
-fn parts(pieces: &[Piece]) -> impl Iterator<Item = &Arc<Part>> {
+fn parts(pieces: &[Piece]) -> impl Iterator<Item = &Arc<PagePart>> {
     pieces.iter().filter_map(|piece| if let Piece::Part(part) = piece { Some(part) } else { None })
 }
 
@@ -166,7 +166,7 @@ fn parts(pieces: &[Piece]) -> impl Iterator<Item = &Arc<Part>> {
 pub struct News {
     versions: Mutex<VecDeque<(u64, Arc<HashSet<u64>>)>>,
     kept: Mutex<Kept>,
-    rows: Mutex<BTreeMap<Cursor, Arc<Part>>>,
+    rows: Mutex<BTreeMap<Cursor, Arc<PagePart>>>,
     newest: Mutex<Newest>,
 }
 
@@ -174,7 +174,7 @@ pub struct News {
 #[derive(Default)]
 struct Newest {
     through: Cursor,
-    rows: Vec<(Cursor, Arc<Part>)>,
+    rows: Vec<(Cursor, Arc<PagePart>)>,
 }
 
 #[derive(Default)]
@@ -219,12 +219,12 @@ impl News {
     }
 
     /// Returns the row of an event, cached for the newest ones; a row never changes.
-    pub fn row(&self, at: Cursor, make: impl FnOnce() -> Answer<Markup>) -> Answer<Arc<Part>> {
+    pub fn row(&self, at: Cursor, make: impl FnOnce() -> Answer<Markup>) -> Answer<Arc<PagePart>> {
         let rows = || self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(row) = rows().get(&at) {
             return Ok(row.clone());
         }
-        let row = Part::new(&make()?.0);
+        let row = PagePart::new(&make()?.0);
         if row.whole.len() <= ROW_MAX {
             let mut rows = rows();
             rows.insert(at, row.clone());
@@ -240,8 +240,8 @@ impl News {
     pub fn newest(
         &self,
         limit: usize,
-        since: impl FnOnce(Cursor, usize) -> Answer<Vec<(Cursor, Arc<Part>)>>,
-    ) -> Answer<Vec<(Cursor, Arc<Part>)>> {
+        since: impl FnOnce(Cursor, usize) -> Answer<Vec<(Cursor, Arc<PagePart>)>>,
+    ) -> Answer<Vec<(Cursor, Arc<PagePart>)>> {
         let mut known = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rows = since(known.through, limit)?;
         known.through = rows.first().map_or(known.through, |(at, _)| *at);
@@ -264,7 +264,7 @@ impl News {
 mod tests {
     use maud::html;
 
-    use super::{Cursor, HashSet, Main, News, Part, part};
+    use super::{Cursor, HashSet, Main, News, PagePart, part};
 
     fn page(rows: &[&str]) -> Main {
         html! { h1 { "A" } table { @for row in rows { (part(html! { tr { td { (row) } } })) } } }.into()
@@ -321,7 +321,7 @@ mod tests {
             let rows = news.newest(3, |after, limit| {
                 from = Some(after.0);
                 let new = (after.0 + 1..=end).rev().take(limit);
-                Ok(new.map(|at| (Cursor(at), Part::new(&format!("<tr>{at}</tr>")))).collect())
+                Ok(new.map(|at| (Cursor(at), PagePart::new(&format!("<tr>{at}</tr>")))).collect())
             });
             let rows: Vec<u64> = rows.unwrap_or_default().iter().map(|(at, _)| at.0).collect();
             (from.unwrap_or(u64::MAX), rows)

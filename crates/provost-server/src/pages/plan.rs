@@ -5,7 +5,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use super::drawing;
-use super::layout::{Page, PlanRoom, Room, instant, now, plan_rooms, segment, step_word, word};
+use super::layout::{HtmlPage, PlanRoom, Section, instant, now, plan_rooms, segment, step_word, word};
 use super::partial::part;
 use super::parts::{check, verdict};
 use super::text::T;
@@ -31,7 +31,8 @@ pub async fn show(
         };
         let live = Some(format!("plan={}", segment(&id).0));
         let body = body(&plan, &pictures);
-        let page = Page { title: plan.card.title.clone(), room: Room::Elsewhere, live, body: body.into() };
+        let page =
+            HtmlPage { title: plan.card.title.clone(), room: Section::Elsewhere, live, body: body.into() };
         Ok(page.shown(house, &visitor, after))
     })
     .await

@@ -3,10 +3,10 @@
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use provost_core::model::proof::{Envelope, PublicKey, Statement};
+use provost_core::model::proof::{Envelope, ProofStatement, PublicKey};
 use serde_json::Value;
 
-use super::layout::{Page, PlanRoom, Room, plan_rooms, segment, word};
+use super::layout::{HtmlPage, PlanRoom, Section, plan_rooms, segment, word};
 use super::text::T;
 use crate::api::{find, proofs_of};
 use crate::http::{Answer, Segment, Shared, Viewer, ask};
@@ -44,12 +44,12 @@ pub async fn show(
             @for (place, envelope) in proofs.envelopes.iter().enumerate() { (statement(place, envelope, key.as_ref())) }
         };
         let live = Some(format!("plan={}", segment(&id).0));
-        Ok(Page { title, room: Room::Elsewhere, live, body: body.into() }.shown(house, &visitor, after))
+        Ok(HtmlPage { title, room: Section::Elsewhere, live, body: body.into() }.shown(house, &visitor, after))
     })
     .await
 }
 
-fn opened(envelope: &Value, key: Option<&PublicKey>) -> Result<Statement, String> {
+fn opened(envelope: &Value, key: Option<&PublicKey>) -> Result<ProofStatement, String> {
     let envelope: Envelope = serde_json::from_value(envelope.clone()).map_err(|error| error.to_string())?;
     let key = key.ok_or("there is no public key")?;
     key.open(&envelope).map_err(|doubt| doubt.to_string())
@@ -79,7 +79,7 @@ fn statement(place: usize, envelope: &Value, key: Option<&PublicKey>) -> Markup 
 }
 
 /// Returns the title of a statement: its step, or the plan.
-fn named(statement: &Statement) -> String {
+fn named(statement: &ProofStatement) -> String {
     let step = &statement.predicate["step"];
     match step["number"].as_u64() {
         Some(number) => format!("Step {number}: {}", step["title"].as_str().unwrap_or_default()),
@@ -88,7 +88,7 @@ fn named(statement: &Statement) -> String {
 }
 
 /// Returns how the step passed, or the stage of the plan.
-fn result(statement: &Statement) -> &str {
+fn result(statement: &ProofStatement) -> &str {
     let text = |name: &str| statement.predicate[name].as_str();
     text("result").or(text("stage")).unwrap_or("unknown")
 }

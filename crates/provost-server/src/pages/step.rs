@@ -8,15 +8,15 @@ use provost_core::model::plan::StepNumber;
 use provost_core::rules::command::Refusal;
 use provost_engine::harness::Access;
 use provost_engine::human_check::Who;
-use provost_engine::overview::Seen;
+use provost_engine::overview::PlanSnapshot;
 use provost_engine::step_changes::Changed;
 use provost_engine::{Error, step_changes};
 
-use super::layout::{Page, PlanRoom, Room, plan_rooms, segment, step_word, word};
+use super::layout::{HtmlPage, PlanRoom, Section, plan_rooms, segment, step_word, word};
 use super::parts::{self, check, difference, verdict};
 use super::text::T;
 use crate::api::find;
-use crate::http::{Answer, House, Problem, Segment, Shared, Viewer, ask};
+use crate::http::{Answer, AppState, Problem, Segment, Shared, Viewer, ask};
 use crate::view::{Plan, Step, diff};
 
 pub async fn show(
@@ -38,9 +38,9 @@ pub async fn show(
             (changed(house, &seen, StepNumber(number)))
         };
         let live = Some(format!("plan={}&task={number}", segment(&id).0));
-        let page = Page {
+        let page = HtmlPage {
             title: format!("{number}. {}", step.title),
-            room: Room::Elsewhere,
+            room: Section::Elsewhere,
             live,
             body: body.into(),
         };
@@ -75,7 +75,7 @@ fn body(plan: &Plan, step: &Step) -> Markup {
 }
 
 /// Renders the changes that provost took over from the last judged attempt.
-fn changed(house: &House, seen: &Seen, number: StepNumber) -> Markup {
+fn changed(house: &AppState, seen: &PlanSnapshot, number: StepNumber) -> Markup {
     let Some(step) = seen.run.step(number).filter(|step| step.attempts > 0) else { return html! {} };
     let tree = step.verdict.as_ref().and_then(|verdict| verdict.tree.as_ref());
     if tree.is_none() && step.left.is_none() {

@@ -10,9 +10,9 @@ use provost_core::text::render;
 use provost_engine::harness::Access;
 use provost_engine::harness::base_look::OnBase;
 use provost_engine::human_check::Who;
-use provost_engine::overview::{Overview, Seen};
+use provost_engine::overview::{Overview, PlanSnapshot};
 use provost_engine::uncommitted;
-use provost_engine::uncommitted::Uncommitted;
+use provost_engine::uncommitted::UncommittedFile;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -85,8 +85,8 @@ pub struct Loose {
 }
 
 impl Loose {
-    fn all(files: &[Uncommitted]) -> Vec<Self> {
-        let each = |file: &Uncommitted| Self {
+    fn all(files: &[UncommittedFile]) -> Vec<Self> {
+        let each = |file: &UncommittedFile| Self {
             path: file.path.clone(),
             change: file.change.word().to_owned(),
             whose: file.whose.to_string(),
@@ -154,7 +154,7 @@ impl Intent {
 }
 
 impl Gate {
-    pub fn of(overview: &Overview, seen: &Seen) -> Result<Self, Problem> {
+    pub fn of(overview: &Overview, seen: &PlanSnapshot) -> Result<Self, Problem> {
         let harness = overview.harness(seen, Access::Read, Who::Here)?;
         let (run, changed) = harness.preview()?;
         let reading = harness.check()?;
@@ -163,8 +163,11 @@ impl Gate {
         let rejected = run.rejection.as_ref().filter(|(revision, _)| *revision == run.revision);
         let touches = run.plan.touches.as_ref();
         let waits = matches!(run.stage, Stage::Draft | Stage::Verified);
-        let found =
-            if waits { harness.uncommitted(&run).unwrap_or_default() } else { uncommitted::Found::default() };
+        let found = if waits {
+            harness.uncommitted(&run).unwrap_or_default()
+        } else {
+            uncommitted::UncommittedFiles::default()
+        };
         let with = if found.inside.is_empty() || run.started() {
             None
         } else {

@@ -1,12 +1,12 @@
 //! One plan: its text, its steps with every attempt and verdict, its postconditions.
 
-use provost_core::model::event::Subject;
+use provost_core::model::event::CheckSubject;
 use provost_core::model::pass::Pass;
 use provost_core::model::plan::{Check as Contracted, Contract, Needs};
 use provost_core::model::verdict;
 use provost_core::state::run::{PostState, StepState};
 use provost_engine::overview;
-use provost_engine::overview::Seen;
+use provost_engine::overview::PlanSnapshot;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -152,7 +152,11 @@ pub struct Post {
 }
 
 impl Plan {
-    pub fn of(seen: &Seen, attempts: &[overview::Attempt], waiting_items: Vec<Waiting>) -> Self {
+    pub fn of(
+        seen: &PlanSnapshot,
+        attempts: &[overview::AttemptRecord],
+        waiting_items: Vec<Waiting>,
+    ) -> Self {
         let run = &seen.run;
         let touches = run.plan.touches.as_ref();
         Self {
@@ -192,10 +196,10 @@ impl Plan {
 
 impl Step {
     fn of(
-        seen: &Seen,
+        seen: &PlanSnapshot,
         step: &provost_core::model::plan::Step,
         state: &provost_core::state::run::StepRun,
-        attempts: &[overview::Attempt],
+        attempts: &[overview::AttemptRecord],
     ) -> Self {
         let run = &seen.run;
         let own = attempts.iter().filter(|attempt| attempt.step == step.number);
@@ -262,7 +266,7 @@ impl Check {
 }
 
 impl Attempt {
-    fn of(attempt: &overview::Attempt) -> Self {
+    fn of(attempt: &overview::AttemptRecord) -> Self {
         let end = match &attempt.end {
             Some(end) => Some(end.words()),
             None => attempt.lost.then(|| "lost: the harness did not see it end".to_owned()),
@@ -295,13 +299,13 @@ impl Attempt {
     }
 }
 
-fn subject(subject: Subject) -> &'static str {
+fn subject(subject: CheckSubject) -> &'static str {
     match subject {
-        Subject::Precondition(_) => "precondition",
-        Subject::Control(_) => "control",
-        Subject::Contract(_) => "contract",
-        Subject::Final(_) => "final",
-        Subject::Postcondition(_) => "postcondition",
+        CheckSubject::Precondition(_) => "precondition",
+        CheckSubject::Control(_) => "control",
+        CheckSubject::Contract(_) => "contract",
+        CheckSubject::Final(_) => "final",
+        CheckSubject::Postcondition(_) => "postcondition",
     }
 }
 

@@ -13,11 +13,11 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use crate::Error;
 
 #[derive(Clone)]
-pub struct Address {
+pub struct DatabaseAddress {
     options: PgConnectOptions,
 }
 
-impl Address {
+impl DatabaseAddress {
     /// Reads `PGPASSWORD` from `environment`; a password file is found in the same way as by Postgres' own
     /// programs.
     pub fn new(url: &str, environment: &[(OsString, OsString)]) -> Result<Self, Error> {
@@ -77,7 +77,7 @@ fn is_elsewhere(options: &PgConnectOptions) -> bool {
     options.get_socket().is_none() && !host.starts_with('/') && !is_loopback
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for DatabaseAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let options = &self.options;
         let host = match options.get_socket() {
@@ -89,7 +89,7 @@ impl fmt::Display for Address {
     }
 }
 
-impl fmt::Debug for Address {
+impl fmt::Debug for DatabaseAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Address({self})")
     }

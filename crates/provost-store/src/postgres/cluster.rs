@@ -17,7 +17,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Connection as _};
 
 use super::runtime::run;
-use super::{Address, Postgres};
+use super::{DatabaseAddress, Postgres};
 
 /// The owner of the server's databases.
 pub const USER: &str = "olga";
@@ -218,8 +218,8 @@ impl Drop for Cluster {
     }
 }
 
-pub fn address(url: &str) -> Address {
-    Address::new(url, &[]).expect("an address")
+pub fn address(url: &str) -> DatabaseAddress {
+    DatabaseAddress::new(url, &[]).expect("an address")
 }
 
 /// Returns the folder of `initdb` and `postgres`.

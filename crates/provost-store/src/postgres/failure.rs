@@ -7,23 +7,23 @@ use std::path::PathBuf;
 use crate::Error;
 
 /// A refusal by one of provost's database functions, by its SQLSTATE.
-pub enum Refusal {
+pub enum DatabaseRefusal {
     Conflict(u64),
     Fenced(u64),
 }
 
-pub fn refusal(error: &sqlx::Error) -> Option<Refusal> {
+pub fn refusal(error: &sqlx::Error) -> Option<DatabaseRefusal> {
     let said = error.as_database_error()?.try_downcast_ref::<sqlx::postgres::PgDatabaseError>()?;
     let detail = || said.detail().and_then(|detail| detail.parse().ok()).unwrap_or(0);
     match said.code() {
-        "PV001" => Some(Refusal::Conflict(detail())),
-        "PV002" => Some(Refusal::Fenced(detail())),
+        "PV001" => Some(DatabaseRefusal::Conflict(detail())),
+        "PV002" => Some(DatabaseRefusal::Fenced(detail())),
         _ => None,
     }
 }
 
 pub fn is_conflict(error: &sqlx::Error) -> bool {
-    matches!(refusal(error), Some(Refusal::Conflict(_)))
+    matches!(refusal(error), Some(DatabaseRefusal::Conflict(_)))
 }
 
 /// Returns whether the connection is lost or cannot be made, but a retry may help.

@@ -9,7 +9,7 @@ use provost_core::model::timestamp::Timestamp;
 use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::{Arguments as _, AssertSqlSafe, Row as _};
 
-use super::{Effects, Param, Statement};
+use super::{Effects, Param, SqlStatement};
 use crate::{Append, Cursor};
 
 /// Returns the stored form: a JSON string.
@@ -62,7 +62,7 @@ pub async fn write(
     events: &[Sealed],
     effects: &Effects,
 ) -> sqlx::Result<()> {
-    let call = Call {
+    let call = AppendCall {
         plan: &append.plan.0,
         expected: append.expected_seq,
         fence: append.fence.map(|fence| (fence.name.as_str(), fence.epoch)),
@@ -80,7 +80,7 @@ pub async fn write(
     Ok(())
 }
 
-async fn execute(connection: &mut PgConnection, statement: &Statement) -> sqlx::Result<()> {
+async fn execute(connection: &mut PgConnection, statement: &SqlStatement) -> sqlx::Result<()> {
     let mut arguments = PgArguments::default();
     for param in &statement.params {
         let added = match param {
@@ -94,14 +94,14 @@ async fn execute(connection: &mut PgConnection, statement: &Statement) -> sqlx::
 }
 
 /// One call of `provost.append`.
-pub struct Call<'a> {
+pub struct AppendCall<'a> {
     pub plan: &'a str,
     pub expected: u64,
     pub fence: Option<(&'a str, u64)>,
     pub wakes: &'a [String],
 }
 
-impl Call<'_> {
+impl AppendCall<'_> {
     pub async fn write(&self, connection: &mut PgConnection, events: &[Sealed]) -> sqlx::Result<()> {
         let (fence, epoch) = self.fence.unzip();
         let times: Vec<i64> = events.iter().map(|event| event.at.0.cast_signed()).collect();

@@ -87,10 +87,10 @@ fn a_writer_of_its_own_process() {
 fn effects_are_dispatched_in_the_transaction_of_their_events() {
     struct Jobs;
     impl Dispatch for Jobs {
-        fn statements(&self, effect: &Effect) -> Vec<Statement> {
+        fn statements(&self, effect: &Effect) -> Vec<SqlStatement> {
             let Effect::Enqueue { key, body, .. } = effect else { return Vec::new() };
             let params = vec![Param::Text(Some(key.clone())), Param::Text(Some(body.clone()))];
-            vec![Statement { sql: "INSERT INTO job VALUES ($1, $2::json)".to_owned(), params }]
+            vec![SqlStatement { sql: "INSERT INTO job VALUES ($1, $2::json)".to_owned(), params }]
         }
     }
     let Some(cluster) = Cluster::shared() else { return };
@@ -98,7 +98,7 @@ fn effects_are_dispatched_in_the_transaction_of_their_events() {
     cluster.sql(&url, "CREATE TABLE job (key text PRIMARY KEY, body json)");
     let log = Postgres::open(&address(&url)).expect("a log").with_dispatch(Arc::new(Jobs));
     let (plan, event) = (suite::plan("a"), suite::started(1));
-    let entries = [crate::Entry { event: &event, task_name: None }];
+    let entries = [crate::LogEntry { event: &event, task_name: None }];
     let work = |key: &str| Effect::Enqueue {
         pool: "coders".to_owned(),
         plan: plan.clone(),

@@ -3,9 +3,9 @@
 use provost_core::model::chain::Sealed;
 
 use super::{Sqlite, insert};
-use crate::{Error, Keep, transfer};
+use crate::{Error, SealedLog, transfer};
 
-impl Keep for Sqlite {
+impl SealedLog for Sqlite {
     fn keep(&self, events: &[Sealed]) -> Result<(), Error> {
         if events.is_empty() {
             return Ok(());

@@ -24,7 +24,7 @@ pub fn each(
     query: &Query,
     each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
 ) -> rusqlite::Result<()> {
-    let Some(Statement { sql, values }) = statement(connection, query)? else {
+    let Some(SelectStatement { sql, values }) = statement(connection, query)? else {
         return Ok(());
     };
     let mut statement = connection.prepare_cached(&sql)?;
@@ -38,13 +38,13 @@ pub fn each(
     Ok(())
 }
 
-pub struct Statement {
+pub struct SelectStatement {
     pub sql: String,
     pub values: Vec<Value>,
 }
 
 /// Returns the statement; `None` if nothing can match.
-pub fn statement(connection: &Connection, query: &Query) -> rusqlite::Result<Option<Statement>> {
+pub fn statement(connection: &Connection, query: &Query) -> rusqlite::Result<Option<SelectStatement>> {
     let mut conditions = Conditions::default();
     match &query.plan {
         Some(plan) => match plan_row(connection, plan)? {
@@ -72,7 +72,7 @@ pub fn statement(connection: &Connection, query: &Query) -> rusqlite::Result<Opt
          FROM event {index} CROSS JOIN plan ON plan.id = event.plan {} ORDER BY {order} {direction} LIMIT ?",
         conditions.text()
     );
-    Ok(Some(Statement { sql, values: conditions.values }))
+    Ok(Some(SelectStatement { sql, values: conditions.values }))
 }
 
 fn narrow(conditions: &mut Conditions, query: &Query) {

@@ -314,7 +314,7 @@ fn the_queries_that_matter_go_through_an_index_and_sort_nothing() {
     append_steps(&log, "a", 3);
     let raw = raw(folder.path());
     let explain = |query: Query| {
-        let select::Statement { sql, values } = select::statement(&raw, &query).unwrap().unwrap();
+        let select::SelectStatement { sql, values } = select::statement(&raw, &query).unwrap().unwrap();
         let mut plan = raw.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
         let lines =
             plan.query_map(rusqlite::params_from_iter(values), |row| row.get::<_, String>(3)).unwrap();

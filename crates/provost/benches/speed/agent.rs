@@ -18,7 +18,7 @@ use genai::chat::{
 use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ModelIden, ServiceTarget};
 use provost_agent::agent::{Agent, Settings, Stop};
-use provost_agent::call_log::Ledger;
+use provost_agent::call_log::CallLog;
 use provost_agent::event::Event;
 use provost_agent::plan_state::PlanHolder;
 use provost_agent::provider::api::{Api, Dialect, Key};
@@ -186,7 +186,7 @@ pub fn measure(_: &Asked, table: &mut Table) {
     let provider = Api::new(Dialect::Anthropic, "bench", Some(&base_url), Key::none()).expect("a provider");
     let folder = crate::measure::folder("agent");
     let workspace = Workspace::new(&folder).expect("a workspace");
-    let (holder, ledger) = (PlanHolder::default(), Ledger::default());
+    let (holder, ledger) = (PlanHolder::default(), CallLog::default());
     let settings = Settings { max_turns: TURNS, context_tokens: 200_000, ..Settings::default() };
     let catalogue = Catalogue::standard(&workspace, &ledger).with_plan(&holder, &ledger);
     let agent = Agent { provider: &provider, catalogue, holder, ledger, settings };

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use provost_core::model::chain::PlanId;
-use provost_core::model::event::{AttemptEnd, Ended, Event, Subject};
+use provost_core::model::event::{AttemptEnd, CheckSubject, EndedAttempt, Event};
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::model::usage::Amount;
-use provost_core::model::verdict::{Isolation, Outcome, Verdict};
-use provost_store::{Append, Entry, Log, Sqlite};
+use provost_core::model::verdict::{CheckOutcome, Isolation, Verdict};
+use provost_store::{Append, Log, LogEntry, Sqlite};
 use rusqlite::{Connection, TransactionBehavior, params};
 
 const SCHEMA: &str = include_str!("../../../provost-store/src/sqlite/schema.sql");
@@ -17,9 +17,9 @@ const TITLE: &str = "Step with a title";
 /// What is decided when a contract holds: the verdict, the pass, and the next step's start.
 pub fn decision(step: u32) -> [Event; 3] {
     let (this, next) = (StepNumber(step), StepNumber(step + 1));
-    let verdict = Verdict { duration_ms: 3, ..Verdict::bare(Isolation::InPlace, Outcome::Held) };
+    let verdict = Verdict { duration_ms: 3, ..Verdict::bare(Isolation::InPlace, CheckOutcome::Held) };
     [
-        Event::Judged { step: Some(this), subject: Subject::Contract(this), verdict, plan: None },
+        Event::Judged { step: Some(this), subject: CheckSubject::Contract(this), verdict, plan: None },
         Event::StepPassed { step: this, attempt: 1, result: "held".to_owned(), tree: None, pass: None },
         Event::StepStarted {
             step: next,
@@ -32,9 +32,9 @@ pub fn decision(step: u32) -> [Event; 3] {
 }
 
 pub fn ended(step: u32) -> Event {
-    Event::AttemptEnded(Ended {
+    Event::AttemptEnded(EndedAttempt {
         duration_ms: 3,
-        ..Ended::new(StepNumber(step), 1, AttemptEnd::Exited { exit_code: 0 })
+        ..EndedAttempt::new(StepNumber(step), 1, AttemptEnd::Exited { exit_code: 0 })
     })
 }
 
@@ -62,8 +62,8 @@ impl<'a> Chain<'a> {
     }
 
     pub fn append(&mut self, events: &[Event], at: Timestamp) -> Result<(), provost_store::Error> {
-        let entries: Vec<Entry<'_>> =
-            events.iter().map(|event| Entry { event, task_name: event.step().map(|_| TITLE) }).collect();
+        let entries: Vec<LogEntry<'_>> =
+            events.iter().map(|event| LogEntry { event, task_name: event.step().map(|_| TITLE) }).collect();
         let append = Append {
             plan: &self.plan,
             expected_seq: self.seq,

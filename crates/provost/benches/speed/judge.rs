@@ -10,8 +10,10 @@ use std::time::Duration;
 use provost_core::model::plan::{Shell, Span};
 use provost_host::check::negative_control::Doubts;
 use provost_host::config::{Config, Demand};
-use provost_host::exec::environment::{self, Approval, Case, Estate, Given, Ground, Wanted};
-use provost_host::tree::Limits;
+use provost_host::exec::environment::{
+    self, ApprovedFiles, CheckExtras, CheckSettings, CheckSpec, ExecEnv, RunPaths,
+};
+use provost_host::tree::ImportLimits;
 
 use crate::Asked;
 use crate::measure::{interleaved, is_whole, kept, median, time};
@@ -35,7 +37,7 @@ pub fn measure(_: &Asked, table: &mut Table) {
 struct Bench {
     workspace: PathBuf,
     state: PathBuf,
-    ground: Ground,
+    ground: ExecEnv,
     bubblewrap: PathBuf,
 }
 
@@ -50,7 +52,7 @@ impl Bench {
         }
         let head = git(&workspace, &["rev-parse", "HEAD"]);
         let launcher = [env!("CARGO_BIN_EXE_provost"), "fence"].map(OsString::from);
-        let estate = Estate {
+        let estate = RunPaths {
             workspace: &workspace,
             state: &state,
             read_only: &[],
@@ -61,18 +63,18 @@ impl Bench {
         let bubblewrap = offer.as_ref()?.bubblewrap.as_ref().ok()?.path.clone();
         let touches = ["src/0/**".to_owned()];
         let provision = Config::default().verify.provision;
-        let wanted = Wanted { provision: &provision, build_caches: false, stop: None };
-        let approval = Approval {
+        let wanted = CheckSettings { provision: &provision, build_caches: false, stop: None };
+        let approval = ApprovedFiles {
             revision: "r",
             commit: Some(&head),
             files: &[],
             included: &[],
             touches: &touches,
             caches: &[],
-            limits: Limits::default(),
+            limits: ImportLimits::default(),
             wanted,
         };
-        let ground = Ground::prepare(offer, seen.level, &estate, &approval).ok()?;
+        let ground = ExecEnv::prepare(offer, seen.level, &estate, &approval).ok()?;
         (seen.level == provost_core::model::verdict::Isolation::Clean).then_some(())?;
         // Thousands of new files on their way to the disk would be measured with the check.
         Command::new("sync").status().ok()?;
@@ -124,7 +126,7 @@ impl Bench {
         let change = format!("change {number} of {}\n", std::process::id());
         fs::write(self.workspace.join("src/0/0.txt"), change).expect("a change");
         let shell = Shell { command: "true".to_owned(), body: Span::default(), expectations: Vec::new() };
-        let case = Case {
+        let case = CheckSpec {
             shell: &shell,
             timeout: Duration::from_secs(60),
             tag: "judge/1/1",
@@ -137,7 +139,7 @@ impl Bench {
             protect: &[],
             network: false,
             processes: Default::default(),
-            given: Given::default(),
+            given: CheckExtras::default(),
             bounds: None,
             doubts: Doubts::default(),
             known: None,

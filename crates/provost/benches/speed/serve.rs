@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use provost_core::model::event::{Event, Revision};
-use provost_core::model::run_policy::Terms;
+use provost_core::model::run_policy::RunPolicy;
 use provost_core::model::timestamp::Timestamp;
 use provost_store::Sqlite;
 use rusqlite::Connection;
@@ -228,7 +228,7 @@ fn created(number: usize) -> Event {
         revision: Revision(format!("{number:064x}")),
         base: None,
         files: Vec::new(),
-        terms: Terms::default(),
+        terms: RunPolicy::default(),
         included: Vec::new(),
         task_count: 1,
         dependencies: Vec::new(),

@@ -1,7 +1,7 @@
 //! Claude Code: `.mcp.json` and `.claude/settings.json`, or `.claude.json` and the settings in the home
 //! folder.
 
-use provost_core::text::hook_protocol::Client;
+use provost_core::text::hook_protocol::HookClient;
 use serde_json::{Value, json};
 
 use super::{Edit, Finding, Ground, Wanted, finding, jsonc, read};
@@ -14,7 +14,7 @@ pub fn wanted(ground: &Ground) -> Vec<Wanted> {
     let server = json!({
         "type": "stdio", "command": ground.program, "args": ["mcp"], "env": {}, "alwaysLoad": true,
     });
-    let hook = |timeout: u32| json!({ "hooks": [{ "type": "command", "command": ground.hook(Client::Claude), "timeout": timeout }] });
+    let hook = |timeout: u32| json!({ "hooks": [{ "type": "command", "command": ground.hook(HookClient::Claude), "timeout": timeout }] });
     let on = |event: &'static str, timeout| Edit::Element {
         path: vec!["hooks", event],
         value: hook(timeout),

@@ -5,7 +5,7 @@ mod trust;
 
 use std::path::{Path, PathBuf};
 
-use provost_core::text::hook_protocol::Client;
+use provost_core::text::hook_protocol::HookClient;
 use toml::Table;
 
 use super::jsonc::Splice;
@@ -30,7 +30,7 @@ fn tools_and_hook(ground: &Ground) -> Edit {
          tool_timeout_sec = 600\n\n[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ntype = \"command\"\ncommand = {}\n\
          timeout = 600\nstatusMessage = \"provost: checking the plan\"\n",
         literal(&ground.program),
-        literal(&ground.hook(Client::Codex)),
+        literal(&ground.hook(HookClient::Codex)),
     );
     Edit::Tables { text, keys: vec!["mcp_servers".to_owned(), "provost".to_owned()] }
 }

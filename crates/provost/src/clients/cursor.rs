@@ -1,6 +1,6 @@
 //! Cursor: `.cursor/mcp.json` and `.cursor/hooks.json`, of the project or of the user.
 
-use provost_core::text::hook_protocol::Client;
+use provost_core::text::hook_protocol::HookClient;
 use serde_json::json;
 
 use super::{Edit, Ground, Wanted};
@@ -11,7 +11,7 @@ const LOOPS: u32 = 20;
 pub fn wanted(ground: &Ground) -> Vec<Wanted> {
     let folder = if ground.user { &ground.home } else { &ground.workspace }.join(".cursor");
     let server = json!({ "command": ground.program, "args": ["mcp"] });
-    let hook = json!({ "command": ground.hook(Client::Cursor), "loop_limit": LOOPS });
+    let hook = json!({ "command": ground.hook(HookClient::Cursor), "loop_limit": LOOPS });
     vec![
         Wanted::new(
             folder.join("mcp.json"),

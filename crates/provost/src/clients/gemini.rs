@@ -1,6 +1,6 @@
 //! Gemini CLI: `.gemini/settings.json`, of the project or of the user. Its timeouts are in milliseconds.
 
-use provost_core::text::hook_protocol::Client;
+use provost_core::text::hook_protocol::HookClient;
 use serde_json::{Value, json};
 
 use super::{Edit, Finding, Ground, Wanted, finding, jsonc, quoted, read};
@@ -19,7 +19,7 @@ pub fn wanted(ground: &Ground) -> Vec<Wanted> {
         "hooks": [{
             "name": "provost",
             "type": "command",
-            "command": format!("{there}{}", ground.hook(Client::Gemini)),
+            "command": format!("{there}{}", ground.hook(HookClient::Gemini)),
             "timeout": TIMEOUT_MS,
         }],
     });

@@ -1,6 +1,6 @@
 //! git: a `pre-push` hook of the repository; appended if there is one already.
 
-use provost_core::text::hook_protocol::Client;
+use provost_core::text::hook_protocol::HookClient;
 
 use super::{Edit, Ground, Wanted};
 
@@ -9,7 +9,7 @@ pub fn wanted(ground: &Ground) -> Vec<Wanted> {
     if ground.user || !folder.is_dir() {
         return Vec::new();
     }
-    let call = format!("exec {} \"$@\"", ground.hook(Client::GitPrePush));
+    let call = format!("exec {} \"$@\"", ground.hook(HookClient::GitPrePush));
     let edits = vec![
         Edit::Whole("#!/bin/sh\n".to_owned()),
         // After the commands of an existing hook.

@@ -1,7 +1,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use provost_engine::sandbox_forwarder::{COMMAND, Portal};
+use provost_engine::sandbox_forwarder::{COMMAND, Forwarder};
 
 use crate::failure::Failure;
 use crate::outcome::{Answer, Outcome};
@@ -32,7 +32,7 @@ pub fn obey(args: Args) -> Answer {
     let failed = |source| Failure::Io { what: format!("start the agent's program{name}"), source };
     let program = std::env::current_exe().map_err(failed)?;
     let launcher = vec![program.into(), COMMAND.into()];
-    let portal = Portal { launcher, socket: args.socket, direct: args.direct };
+    let portal = Forwarder { launcher, socket: args.socket, direct: args.direct };
     match args.part {
         Part::Enter => match portal.enter(&args.command).map_err(failed)? {},
         Part::Leave => portal.leave().map(|()| Outcome::Done).map_err(failed),

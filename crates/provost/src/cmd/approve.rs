@@ -1,5 +1,5 @@
 use provost_core::model::event::Revision;
-use provost_core::rules::quorum::{self, Tally};
+use provost_core::rules::quorum::{self, ApprovalCount};
 use provost_core::state::run::{Run, Stage};
 use provost_core::text::render;
 use provost_engine::harness::{Access, Harness};
@@ -125,11 +125,11 @@ fn approve(global: &Global, harness: &Harness, typed: &str, by: String) -> Answe
     if global.json {
         let approved = serde_json::json!({
             "plan": harness.id(), "stage": run.stage.word(), "revision": run.revision,
-            "approvals": Tally::of(&run),
+            "approvals": ApprovalCount::of(&run),
         });
         terminal::print(&format!("{approved}\n"))?;
     } else if run.approved_by.is_none() {
-        terminal::talk(&format!("your yes is noted: {}", Tally::of(&run)));
+        terminal::talk(&format!("your yes is noted: {}", ApprovalCount::of(&run)));
     } else {
         if let Some(look) = harness.base_look(&run) {
             render::base::lines(&run.plan, &look).iter().for_each(|line| terminal::talk(line));
@@ -154,7 +154,7 @@ fn tell_of_the_remote(harness: &Harness, run: &Run) {
 
 fn interactive(harness: &Harness, by: String) -> Answer {
     let (run, reading) = harness.bring_up_to_approve()?;
-    if run.stage == Stage::Verified && !Tally::of(&run).lets(&harness.person()) {
+    if run.stage == Stage::Verified && !ApprovalCount::of(&run).lets(&harness.person()) {
         // Refused before anything is read, and not after.
         harness.approve(&run, run.revision.clone(), by.clone())?;
     }

@@ -1,4 +1,4 @@
-use provost_agent::overhead::{self, Measured, Order, Sum};
+use provost_agent::overhead::{self, Measured, OverheadSettings, Sum};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -61,7 +61,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     if !(0.0..1e6).contains(&args.usd_in) || !(0.0..1e6).contains(&args.usd_out) {
         return Err(Failure::usage("a price is not below nothing", "Give dollars for a million tokens."));
     }
-    let order = Order {
+    let order = OverheadSettings {
         tasks: args.tasks,
         parts: args.parts,
         stop_rate: args.stop_rate,
@@ -83,7 +83,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
 type Column = (&'static str, fn(&Sum) -> f64, usize);
 
 fn table(measured: &Measured) -> String {
-    let Order { tasks, parts, stop_rate, seed, .. } = measured.order;
+    let OverheadSettings { tasks, parts, stop_rate, seed, .. } = measured.order;
     let mut out = format!(
         "{tasks} tasks of {parts} files; the model stops early at {:.0} % of its turns; seed {seed}\n\n{:<20}{:>14}{:>14}{:>14}\n",
         stop_rate * 100.0,

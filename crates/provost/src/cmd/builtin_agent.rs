@@ -1,7 +1,7 @@
 use std::io::Read as _;
 use std::path::PathBuf;
 
-use provost_agent::builtin::{self, Orders};
+use provost_agent::builtin::{self, BuiltinOptions};
 
 use crate::failure::Failure;
 use crate::outcome::Answer;
@@ -45,7 +45,7 @@ pub fn obey(args: Args) -> Answer {
     let here = std::env::current_dir().map_err(io("find the current folder"))?;
     let Args { model, provider, base_url, key_env, key_command, max_turns, context_tokens, topics } = args;
     let orders =
-        Orders { model, provider, base_url, key_env, key_command, max_turns, context_tokens, topics };
+        BuiltinOptions { model, provider, base_url, key_env, key_command, max_turns, context_tokens, topics };
     let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let done = builtin::perform(&orders, &prompt, &here, &environment, &mut std::io::stdout().lock());
     std::process::exit(done.unwrap_or_else(|error| {

@@ -1,7 +1,7 @@
 use provost_core::model::plan::StepNumber;
 use provost_core::state::run::Run;
 use provost_engine::harness::{Access, Harness};
-use provost_engine::step_changes::Work;
+use provost_engine::step_changes::StepChanges;
 use provost_engine::{Error, step_changes};
 use serde_json::{Value, json};
 
@@ -60,7 +60,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     Ok(Outcome::Done)
 }
 
-fn every(harness: &Harness, run: &Run) -> Result<Vec<(StepNumber, Work)>, Failure> {
+fn every(harness: &Harness, run: &Run) -> Result<Vec<(StepNumber, StepChanges)>, Failure> {
     let mut found = Vec::new();
     for (step, _) in run.steps() {
         match step_changes::look(harness, step.number) {
@@ -72,7 +72,7 @@ fn every(harness: &Harness, run: &Run) -> Result<Vec<(StepNumber, Work)>, Failur
     Ok(found)
 }
 
-fn as_text(run: &Run, step: StepNumber, work: &Work, names: bool) -> String {
+fn as_text(run: &Run, step: StepNumber, work: &StepChanges, names: bool) -> String {
     let state = run.state_word(step).replace('_', " ");
     let mut text = format!("step {step}: {} ({state})\n", run.title(step).unwrap_or_default());
     if work.files.is_empty() {
@@ -98,7 +98,7 @@ fn as_text(run: &Run, step: StepNumber, work: &Work, names: bool) -> String {
     text
 }
 
-fn as_json(step: StepNumber, work: &Work) -> Value {
+fn as_json(step: StepNumber, work: &StepChanges) -> Value {
     let files: Vec<Value> = work
         .files
         .iter()

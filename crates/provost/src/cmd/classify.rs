@@ -1,4 +1,4 @@
-use provost_core::rules::recover::class::{self, Finding, Seen};
+use provost_core::rules::recover::class::{self, FailureMatch, FailureOutput};
 use provost_core::rules::recover::recipe::Recipes;
 use provost_engine::plan_context;
 use serde_json::json;
@@ -51,13 +51,13 @@ pub fn obey(global: &Global, args: Args) -> Answer {
 }
 
 /// Which stream it was is not known here: either may be meant.
-fn classified(recipes: &Recipes, text: &str, exit_code: Option<i32>) -> Finding {
-    let both = Seen { stdout: text, stderr: text, exit_code };
+fn classified(recipes: &Recipes, text: &str, exit_code: Option<i32>) -> FailureMatch {
+    let both = FailureOutput { stdout: text, stderr: text, exit_code };
     let own = recipes.recognise(both, "broke");
-    own.unwrap_or_else(|| class::of(Seen { stderr: text, exit_code, ..Seen::default() }))
+    own.unwrap_or_else(|| class::of(FailureOutput { stderr: text, exit_code, ..FailureOutput::default() }))
 }
 
-fn told(found: &Finding) -> serde_json::Value {
+fn told(found: &FailureMatch) -> serde_json::Value {
     let mut told = json!({ "class": found.class.word(), "rule": found.rule, "reason": found.reason });
     if !found.configure.is_empty() {
         told["configure"] = json!(found.configure);

@@ -80,7 +80,7 @@ pub fn obey(_global: &Global, args: Args) -> Answer {
 
 #[cfg(feature = "cluster")]
 pub fn obey(global: &Global, args: Args) -> Answer {
-    use provost_dbos::status::Desk;
+    use provost_dbos::status::ClusterView;
     use provost_engine::harness::Access;
     use provost_engine::human_check::Who;
     use provost_engine::overview::Overview;
@@ -90,7 +90,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     use crate::terminal;
 
     let settings = global.settings(None)?;
-    let desk = || Desk::open(&settings);
+    let desk = || ClusterView::open(&settings);
     match args.what {
         What::Status => show(global, &desk()?.status()?)?,
         What::Remote { address: None, none: false } => {
@@ -135,7 +135,10 @@ pub fn obey(global: &Global, args: Args) -> Answer {
 }
 
 #[cfg(feature = "cluster")]
-fn show(global: &Global, status: &provost_dbos::status::Status) -> Result<(), crate::failure::Failure> {
+fn show(
+    global: &Global,
+    status: &provost_dbos::status::ClusterStatus,
+) -> Result<(), crate::failure::Failure> {
     use crate::{table, terminal};
 
     if global.json {

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use provost_engine::commit;
-use provost_engine::commit::{Refused, Wanted};
+use provost_engine::commit::{CommitOptions, ExcludedPath};
 use provost_engine::harness::Access;
 use serde_json::json;
 
@@ -51,7 +51,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Write)?;
     harness.only_people()?;
     let branch = args.branch.unwrap_or_else(|| commit::usual_branch(&harness.place().path));
-    let wanted = Wanted {
+    let wanted = CommitOptions {
         branch: branch.clone(),
         message: args.message,
         note: args.note,
@@ -109,7 +109,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
 }
 
 /// A line for each reason, with the first files that it holds for.
-fn left_out(files: &[Refused]) -> Vec<String> {
+fn left_out(files: &[ExcludedPath]) -> Vec<String> {
     let mut by_reason: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for left in files {
         by_reason.entry(left.why.to_string()).or_default().push(&left.path);

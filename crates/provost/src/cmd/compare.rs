@@ -1,8 +1,8 @@
 use provost_core::model::pass::Pass;
 use provost_core::state::run::PostState;
-use provost_core::text::summary::{StepRow, Sum};
+use provost_core::text::summary::{PartialSum, StepRow};
 use provost_engine::compare;
-use provost_engine::compare::Side;
+use provost_engine::compare::ComparedPlan;
 use serde_json::{Value, json};
 
 use crate::open_plan::Global;
@@ -25,7 +25,7 @@ pub struct Args {
 }
 
 /// What stands in front of a line, and what is told of each side.
-type Row = (&'static str, fn(&Side) -> String);
+type Row = (&'static str, fn(&ComparedPlan) -> String);
 
 pub fn obey(global: &Global, args: Args) -> Answer {
     let settings = global.settings(None)?;
@@ -62,7 +62,8 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         line(name, &row(&sides[0]), &row(&sides[1]))?;
     }
     for title in titles(&sides) {
-        let told = |side: &Side| found(side, &title).map_or("-".to_owned(), |row| in_words(side, row));
+        let told =
+            |side: &ComparedPlan| found(side, &title).map_or("-".to_owned(), |row| in_words(side, row));
         line(&title, &told(&sides[0]), &told(&sides[1]))?;
     }
     Ok(Outcome::Done)
@@ -79,7 +80,7 @@ fn line(name: &str, one: &str, other: &str) -> Result<(), crate::failure::Failur
 }
 
 /// Of the longer plan, and what only the other has after them.
-fn titles(sides: &[Side; 2]) -> Vec<String> {
+fn titles(sides: &[ComparedPlan; 2]) -> Vec<String> {
     let mut titles: Vec<String> = Vec::new();
     for side in sides {
         for row in &side.row.steps {
@@ -91,17 +92,17 @@ fn titles(sides: &[Side; 2]) -> Vec<String> {
     titles
 }
 
-fn found<'s>(side: &'s Side, title: &str) -> Option<&'s StepRow> {
+fn found<'s>(side: &'s ComparedPlan, title: &str) -> Option<&'s StepRow> {
     side.row.steps.iter().find(|row| row.title == title)
 }
 
-fn in_words(side: &Side, row: &StepRow) -> String {
+fn in_words(side: &ComparedPlan, row: &StepRow) -> String {
     let role = side.run.role(row.number);
     let state = side.run.pass(row.number).map_or(row.state, Pass::word);
     format!("{state} by {role}, {} in {}", row.taken.attempts, seconds(row.taken.agent_ms))
 }
 
-fn postconditions(side: &Side) -> String {
+fn postconditions(side: &ComparedPlan) -> String {
     let held = side.run.postconditions().filter(|(_, state)| matches!(state, PostState::Held(_))).count();
     format!("{held}/{}", side.run.postconditions().count())
 }
@@ -110,14 +111,14 @@ fn seconds(ms: u64) -> String {
     format!("{:.1} s", ms as f64 / 1000.0)
 }
 
-fn counted(sum: Sum, say: impl Fn(u64) -> String) -> String {
+fn counted(sum: PartialSum, say: impl Fn(u64) -> String) -> String {
     match sum.total() {
         Some(total) => say(total),
         None => "unknown".to_owned(),
     }
 }
 
-fn whole(side: &Side) -> Value {
+fn whole(side: &ComparedPlan) -> Value {
     let (done, total) = side.run.progress();
     let taken = &side.row.total;
     json!({
@@ -128,7 +129,7 @@ fn whole(side: &Side) -> Value {
     })
 }
 
-fn step(side: &Side, title: &str) -> Value {
+fn step(side: &ComparedPlan, title: &str) -> Value {
     found(side, title).map_or(Value::Null, |row| {
         json!({
             "number": row.number, "state": row.state, "pass": side.run.pass(row.number), "target": side.run.role(row.number),

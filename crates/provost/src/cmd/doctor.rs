@@ -1,5 +1,5 @@
-use provost_core::text::hook_protocol::Client;
-use provost_engine::harness::Settings;
+use provost_core::text::hook_protocol::HookClient;
+use provost_engine::harness::EngineSettings;
 use provost_engine::plan_doctor::{Finding as Off, Level};
 use provost_engine::plan_registry::Here;
 use provost_engine::{doctor, plan_doctor, stop_hook};
@@ -114,7 +114,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
 }
 
 /// Asks for each, unless it was told to go ahead.
-fn mend(settings: &Settings, yes: bool) -> Result<(), Failure> {
+fn mend(settings: &EngineSettings, yes: bool) -> Result<(), Failure> {
     let (_, off) = plan_doctor::findings(settings);
     for mend in off.iter().filter_map(|finding| finding.mend.as_ref()) {
         if !yes && !terminal::is_interactive() {
@@ -152,7 +152,7 @@ fn off_json(finding: &Off) -> serde_json::Value {
 }
 
 /// What is off with each client that was set up, for this project or for the user.
-fn clients(settings: &Settings) -> Vec<(Client, Vec<Finding>)> {
+fn clients(settings: &EngineSettings) -> Vec<(HookClient, Vec<Finding>)> {
     let value = |wanted: &str| settings.environment.iter().find(|(name, _)| name == wanted);
     let Some((_, home)) = value("HOME") else { return Vec::new() };
     let program = settings.launcher.first().map(|program| program.to_string_lossy().into_owned());
@@ -167,7 +167,7 @@ fn clients(settings: &Settings) -> Vec<(Client, Vec<Finding>)> {
     let mut found = Vec::new();
     for user in [false, true] {
         ground.user = user;
-        for client in Client::ALL {
+        for client in HookClient::ALL {
             let files = ground.wanted(client);
             let is_set_up = |entry: &Entry| {
                 entry.project.as_deref() == ground.project_root()
@@ -181,7 +181,7 @@ fn clients(settings: &Settings) -> Vec<(Client, Vec<Finding>)> {
     found
 }
 
-fn of_clients(clients: &[(Client, Vec<Finding>)]) -> String {
+fn of_clients(clients: &[(HookClient, Vec<Finding>)]) -> String {
     let mut text = String::new();
     for (index, (client, findings)) in clients.iter().enumerate() {
         if index == 0 {
@@ -196,6 +196,6 @@ fn of_clients(clients: &[(Client, Vec<Finding>)]) -> String {
     text
 }
 
-fn probe(probe: &doctor::Probe) -> serde_json::Value {
+fn probe(probe: &doctor::SelfTestProbe) -> serde_json::Value {
     json!({ "name": probe.name, "held": probe.held, "detail": probe.detail })
 }

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use provost_core::model::plan::StepNumber;
 use provost_engine::fork;
-use provost_engine::fork::Wanted;
+use provost_engine::fork::ForkOptions;
 use provost_engine::harness::Access;
 use serde_json::json;
 
@@ -53,7 +53,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         Some(folder) => global.cwd()?.join(folder),
         None => beside(),
     };
-    let wanted = Wanted {
+    let wanted = ForkOptions {
         from: StepNumber(args.from),
         target: args.target,
         name: name.clone(),

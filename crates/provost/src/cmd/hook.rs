@@ -3,7 +3,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
-use provost_core::text::hook_protocol::{self, Answer as Said, Client, Reply};
+use provost_core::text::hook_protocol::{self, HookAnswer as Said, HookClient, HookOutput};
 use provost_engine::stop_hook;
 
 use crate::failure::Failure;
@@ -29,7 +29,7 @@ Examples:
   provost hook git-pre-push origin    refuse a push while the plan is open")]
 pub struct Args {
     /// Whose hook it is
-    #[arg(value_parser = PossibleValuesParser::new(Client::ALL.map(Client::word)))]
+    #[arg(value_parser = PossibleValuesParser::new(HookClient::ALL.map(HookClient::word)))]
     client: String,
     /// What else the client says; not needed
     #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
@@ -43,7 +43,7 @@ pub fn alone() -> Option<ExitCode> {
     if words.next()? != "hook" {
         return None;
     }
-    let client = Client::named(words.next()?.to_str()?)?;
+    let client = HookClient::named(words.next()?.to_str()?)?;
     if words.any(|word| word == "--help" || word == "-h") {
         return None;
     }
@@ -53,13 +53,13 @@ pub fn alone() -> Option<ExitCode> {
 
 pub fn obey(global: &Global, args: Args) -> Answer {
     let _ = args.rest;
-    let client = Client::named(&args.client)
+    let client = HookClient::named(&args.client)
         .ok_or_else(|| Failure::usage("there is no such client", "`provost hook --help` names them."))?;
     std::process::exit(i32::from(speak(global, client)))
 }
 
 /// Whatever happens, the client gets an answer.
-fn speak(global: &Global, client: Client) -> u8 {
+fn speak(global: &Global, client: HookClient) -> u8 {
     std::panic::set_hook(Box::new(|_| {}));
     let heard = catch_unwind(AssertUnwindSafe(|| answer(global, client)));
     let answer = match heard {
@@ -67,13 +67,13 @@ fn speak(global: &Global, client: Client) -> u8 {
         Ok(Err(failure)) => broken(global, client, &whole(&failure)),
         Err(_) => broken(global, client, "the hook itself broke"),
     };
-    let Reply { stdout, stderr, exit_code } = hook_protocol::say(client, &answer);
+    let HookOutput { stdout, stderr, exit_code } = hook_protocol::say(client, &answer);
     let _ = std::io::stderr().lock().write_all(stderr.as_bytes());
     let _ = terminal::print(&stdout);
     exit_code
 }
 
-fn answer(global: &Global, client: Client) -> Result<Said, Failure> {
+fn answer(global: &Global, client: HookClient) -> Result<Said, Failure> {
     let mut input = String::new();
     let read = std::io::stdin().lock().take(INPUT_MAX).read_to_string(&mut input);
     read.map_err(|source| Failure::Io { what: "read the input of the hook".to_owned(), source })?;
@@ -86,7 +86,7 @@ fn answer(global: &Global, client: Client) -> Result<Said, Failure> {
 }
 
 /// Every client takes a hook that fails for a yes, so that is what is said; the plan stays as it is.
-fn broken(global: &Global, client: Client, why: &str) -> Said {
+fn broken(global: &Global, client: HookClient, why: &str) -> Said {
     terminal::talk(&format!("provost hook: {why}; the session is let go, and the plan stays as it is"));
     if let Ok(settings) = global.settings(None) {
         stop_hook::failed(&settings.state, client, why);

@@ -3,10 +3,10 @@ use std::fmt::Write as _;
 
 use provost_core::model::chain::PlanId;
 use provost_core::rules::command::Refusal;
-use provost_core::rules::inbox::{self, Item, Tried};
+use provost_core::rules::inbox::{self, InboxItem, Tried};
 use provost_engine::harness::Access;
 use provost_engine::inbox as listing;
-use provost_engine::inbox::Listing;
+use provost_engine::inbox::InboxListing;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -55,13 +55,13 @@ pub fn obey(global: &Global, args: Args) -> Answer {
 }
 
 /// Which of them have waited for longer than their configuration says.
-fn overdue(global: &Global, listing: &Listing) -> Vec<bool> {
-    let patience = |item: &Item| {
+fn overdue(global: &Global, listing: &InboxListing) -> Vec<bool> {
+    let patience = |item: &InboxItem| {
         let harness = listing::open(global.settings(None).ok()?, item, Access::Read).ok()?;
         harness.config().gate.remind_after
     };
     let mut known = BTreeMap::new();
-    let late = |item: &Item| {
+    let late = |item: &InboxItem| {
         let patience = *known.entry(item.plan.clone()).or_insert_with(|| patience(item));
         patience.is_some_and(|patience| item.reminder(terminal::now(), patience).is_some())
     };
@@ -70,8 +70,8 @@ fn overdue(global: &Global, listing: &Listing) -> Vec<bool> {
 
 /// Writes down what is overdue and tells those who were not told. Whoever only looks is not stopped by
 /// what goes wrong there.
-fn attend(global: &Global, listing: &Listing) {
-    let plans: BTreeMap<&PlanId, &Item> = listing.items.iter().map(|item| (&item.plan, item)).collect();
+fn attend(global: &Global, listing: &InboxListing) {
+    let plans: BTreeMap<&PlanId, &InboxItem> = listing.items.iter().map(|item| (&item.plan, item)).collect();
     for item in plans.values() {
         let Ok(settings) = global.settings(None) else { return };
         let Ok(harness) = listing::open(settings, item, Access::Write) else { continue };
@@ -87,13 +87,13 @@ fn attend(global: &Global, listing: &Listing) {
     }
 }
 
-fn as_json(item: &Item, overdue: bool) -> Value {
+fn as_json(item: &InboxItem, overdue: bool) -> Value {
     let mut value = serde_json::to_value(item).unwrap_or_default();
     value["overdue"] = json!(overdue);
     value
 }
 
-fn all(listing: &Listing, overdue: &[bool], everywhere: bool) -> Result<(), Failure> {
+fn all(listing: &InboxListing, overdue: &[bool], everywhere: bool) -> Result<(), Failure> {
     let mut text = String::new();
     for (item, late) in listing.items.iter().zip(overdue) {
         let id = inbox::short(&listing.items, item);
@@ -124,7 +124,7 @@ fn all(listing: &Listing, overdue: &[bool], everywhere: bool) -> Result<(), Fail
 }
 
 /// All choices in one line.
-fn how(item: &Item, id: &str) -> String {
+fn how(item: &InboxItem, id: &str) -> String {
     match item.kind {
         kind if kind.is_at_gate() => {
             item.choices.first().map(|offer| offer.command.clone()).unwrap_or_default()
@@ -136,7 +136,7 @@ fn how(item: &Item, id: &str) -> String {
     }
 }
 
-fn one(global: &Global, listing: &Listing, typed: &str, overdue: &[bool]) -> Result<(), Failure> {
+fn one(global: &Global, listing: &InboxListing, typed: &str, overdue: &[bool]) -> Result<(), Failure> {
     let found = inbox::named(&listing.items, typed);
     let item = match found.as_slice() {
         [item] => *item,
@@ -159,7 +159,7 @@ fn one(global: &Global, listing: &Listing, typed: &str, overdue: &[bool]) -> Res
     terminal::print(&whole(item, &inbox::short(&listing.items, item), late))
 }
 
-fn whole(item: &Item, id: &str, late: bool) -> String {
+fn whole(item: &InboxItem, id: &str, late: bool) -> String {
     let mut text = format!("{id}  {} · {} ({})\n", item.kind.word(), item.title, item.plan);
     if let (Some(step), Some(title)) = (item.step, &item.step_title) {
         let _ = writeln!(text, "step {step}. {title}");

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use provost_core::redact::Redactor;
-use provost_core::text::hook_protocol::Client;
+use provost_core::text::hook_protocol::HookClient;
 use provost_engine::plan_registry::Here;
 use serde_json::json;
 
@@ -30,7 +30,7 @@ Examples:
   provost init --undo                 take everything back")]
 pub struct Args {
     /// Which client; may be given more than once [default: those that are found]
-    #[arg(long, value_name = "CLIENT", value_parser = PossibleValuesParser::new(Client::ALL.map(Client::word)))]
+    #[arg(long, value_name = "CLIENT", value_parser = PossibleValuesParser::new(HookClient::ALL.map(HookClient::word)))]
     agent: Vec<String>,
     /// For you in every project, instead of for this project
     #[arg(long)]
@@ -94,7 +94,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     Ok(if broken { Outcome::Refused } else { Outcome::Done })
 }
 
-fn ground(settings: &provost_engine::harness::Settings, args: &Args) -> Result<Ground, Failure> {
+fn ground(settings: &provost_engine::harness::EngineSettings, args: &Args) -> Result<Ground, Failure> {
     let home = settings.environment.iter().find(|(name, _)| name == "HOME").map(|(_, home)| home);
     let home = home.ok_or_else(|| Failure::usage("HOME is not set", "Set it to your home folder."))?;
     let own = || settings.launcher.first().map(|program| program.to_string_lossy().into_owned());
@@ -107,11 +107,11 @@ fn ground(settings: &provost_engine::harness::Settings, args: &Args) -> Result<G
     })
 }
 
-fn chosen(args: &Args, ground: &Ground) -> Result<Vec<Client>, Failure> {
+fn chosen(args: &Args, ground: &Ground) -> Result<Vec<HookClient>, Failure> {
     if !args.agent.is_empty() {
-        return Ok(args.agent.iter().filter_map(|word| Client::named(word)).collect());
+        return Ok(args.agent.iter().filter_map(|word| HookClient::named(word)).collect());
     }
-    let found: Vec<Client> = Client::ALL.into_iter().filter(|client| ground.has(*client)).collect();
+    let found: Vec<HookClient> = HookClient::ALL.into_iter().filter(|client| ground.has(*client)).collect();
     match found.is_empty() && !args.undo {
         true => Err(Failure::usage(
             "no client was found: neither a program on PATH nor a folder of one",
@@ -135,11 +135,11 @@ fn carry_out(steps: &[Step], ledger: &Ledger, ground: &Ground) -> bool {
 
 /// Some clients heed nothing that a person has not said they trust, which is for the person to say. Whether
 /// there was something to say.
-fn trust(ledger: &Ledger, ground: &Ground, chosen: &[Client], args: &Args) -> Result<bool, Failure> {
+fn trust(ledger: &Ledger, ground: &Ground, chosen: &[HookClient], args: &Args) -> Result<bool, Failure> {
     let wanted = chosen.iter().filter_map(|client| ground.trusted(*client));
     let steps: Vec<Step> = wanted.filter_map(|wanted| step(ledger, ground, wanted)).collect();
     if steps.is_empty() {
-        if args.trust && chosen.contains(&Client::Codex) && ground.trusted(Client::Codex).is_none() {
+        if args.trust && chosen.contains(&HookClient::Codex) && ground.trusted(HookClient::Codex).is_none() {
             terminal::talk(
                 "Codex could not be asked, or does not read this hook: `provost doctor` says more",
             );
@@ -213,7 +213,7 @@ impl Step {
     }
 }
 
-fn put_in(ledger: &Ledger, ground: &Ground, chosen: &[Client], agents_md: bool) -> Vec<Step> {
+fn put_in(ledger: &Ledger, ground: &Ground, chosen: &[HookClient], agents_md: bool) -> Vec<Step> {
     let of_clients = chosen.iter().flat_map(|client| ground.wanted(*client));
     let all = ground.project(agents_md).into_iter().chain(of_clients);
     all.filter_map(|wanted| step(ledger, ground, wanted)).collect()
@@ -233,7 +233,7 @@ fn taken_back(ledger: &Ledger, ground: &Ground, args: &Args) -> Vec<Step> {
     let named: Vec<PathBuf> = args
         .agent
         .iter()
-        .filter_map(|word| Client::named(word))
+        .filter_map(|word| HookClient::named(word))
         .flat_map(|client| {
             ground.wanted(client).into_iter().map(|wanted| wanted.path).chain(ground.trusts_in(client))
         })

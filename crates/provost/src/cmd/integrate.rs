@@ -1,5 +1,5 @@
 use provost_engine::train;
-use provost_engine::train::{Report, Request, Wish};
+use provost_engine::train::{TrainReport, TrainRequest, Wish};
 use serde_json::{Value, json};
 
 use crate::open_plan::Global;
@@ -45,7 +45,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         (_, true) => Wish::Check,
         (false, false) => Wish::Land,
     };
-    let request = Request {
+    let request = TrainRequest {
         plans: args.plans,
         into: args.into,
         wish,
@@ -74,7 +74,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     Ok(if is_whole { Outcome::Done } else { Outcome::PlanFailed })
 }
 
-fn data(report: &Report, wish: Wish) -> Value {
+fn data(report: &TrainReport, wish: Wish) -> Value {
     let checkouts = report
         .checkouts
         .iter()
@@ -95,7 +95,7 @@ fn data(report: &Report, wish: Wish) -> Value {
     })
 }
 
-fn words(report: &Report, wish: Wish) -> String {
+fn words(report: &TrainReport, wish: Wish) -> String {
     let short = |id: &str| id.chars().take(12).collect::<String>();
     let mut text = String::new();
     let (landed, all) = (report.landed.len(), report.landed.len() + report.left_out.len());

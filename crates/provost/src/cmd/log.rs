@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use provost_core::model::timestamp::Timestamp;
 use provost_engine::harness::Access;
-use provost_engine::history::{History, Wanted};
+use provost_engine::history::{History, PlanSelection};
 use provost_engine::{Collector, Error, Query};
 
 use crate::failure::Failure;
@@ -94,7 +94,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         ));
     }
     let mut filter = Filter::read(&args.event, args.class.as_deref())?;
-    let wanted = if args.all { Wanted::All } else { Wanted::Plans(args.plans) };
+    let wanted = if args.all { PlanSelection::All } else { PlanSelection::Plans(args.plans) };
     let access = if args.follow { Access::Write } else { Access::Read };
     let settings = global.settings(None)?;
     let history = History::open(&settings, &wanted, access)?;

@@ -2,8 +2,8 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_engine::agent_session::{Desk, Refused};
-use provost_engine::sessions::Session;
+use provost_engine::agent_session::{AgentSessions, SessionRefusal};
+use provost_engine::sessions::ClientSession;
 use provost_server::stdio;
 
 use crate::failure::Failure;
@@ -35,16 +35,16 @@ pub struct Args {
 
 pub fn obey(global: &Global, args: Args) -> Answer {
     let settings = global.settings(args.plan.as_deref())?;
-    let session = Session::of_server(&settings.environment, &settings.cwd);
+    let session = ClientSession::of_server(&settings.environment, &settings.cwd);
     let session = match &args.session {
         Some(name) => session.named(name),
         None => session,
     };
-    let desk = Arc::new(Desk::open(settings)?);
+    let desk = Arc::new(AgentSessions::open(settings)?);
     // At a terminal there is no client: somebody tries it out.
     if !std::io::stdin().is_terminal() {
         desk.arrive(&session).map_err(|refused| match refused {
-            Refused::Engine(error) => Failure::from(error),
+            SessionRefusal::Engine(error) => Failure::from(error),
             other => Failure::usage(other.to_string(), "See docs/mcp.md."),
         })?;
     }

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use provost_core::fleet::agenda::Entry;
+use provost_core::fleet::agenda::AgendaEntry;
 use provost_engine::agenda;
 use serde_json::{Value, json};
 
@@ -45,11 +45,11 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             return Ok(Outcome::Diagnosed);
         }
     };
-    let is_wanted = |entry: &&&Entry| {
+    let is_wanted = |entry: &&&AgendaEntry| {
         (wanted.is_empty() || wanted.contains(entry.name.as_str()))
             && (!args.done || entry.stage.word() == "done")
     };
-    let order: Vec<&&Entry> = order.iter().filter(is_wanted).collect();
+    let order: Vec<&&AgendaEntry> = order.iter().filter(is_wanted).collect();
     if global.json {
         let all: Vec<Value> = order
             .iter()
@@ -63,7 +63,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         terminal::print(&format!("{}\n", json!({ "order": all, "problems": [] })))?;
         return Ok(Outcome::Done);
     }
-    let row = |(at, entry): (usize, &&&Entry)| {
+    let row = |(at, entry): (usize, &&&AgendaEntry)| {
         let lines = entry.size.map(|lines| lines.to_string()).unwrap_or_default();
         let after = entry.depends_on.join(", ");
         vec![(at + 1).to_string(), entry.name.clone(), entry.stage.word().to_owned(), lines, after]

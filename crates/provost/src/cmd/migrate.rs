@@ -1,5 +1,5 @@
 use provost_engine::log_locator;
-use provost_engine::log_locator::Way;
+use provost_engine::log_locator::MoveDirection;
 use serde_json::json;
 
 use crate::open_plan::Global;
@@ -28,8 +28,8 @@ pub struct Args {
 
 pub fn obey(global: &Global, args: Args) -> Answer {
     let way = match (args.to, args.from) {
-        (Some(url), _) => Way::To(url),
-        (None, from) => Way::From(from.unwrap_or_default()),
+        (Some(url), _) => MoveDirection::To(url),
+        (None, from) => MoveDirection::From(from.unwrap_or_default()),
     };
     let settings = global.settings(None)?;
     let mut next = 100_000;
@@ -43,8 +43,8 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         let found = json!({ "plans": moved.plans, "events": moved.events, "present": moved.present });
         terminal::print(&format!("{found}\n"))?;
     } else {
-        let (Way::To(url) | Way::From(url)) = &way;
-        let place = if matches!(way, Way::To(_)) { url.as_str() } else { "the state folder" };
+        let (MoveDirection::To(url) | MoveDirection::From(url)) = &way;
+        let place = if matches!(way, MoveDirection::To(_)) { url.as_str() } else { "the state folder" };
         terminal::print(&format!(
             "moved {} events of {} plans ({} were there); the log is now {place}\n",
             moved.events, moved.plans, moved.present

@@ -92,7 +92,7 @@ fn list(global: &Global) -> Answer {
     Ok(Outcome::Done)
 }
 
-fn described(known: &draft::Known) -> Value {
+fn described(known: &draft::NamedTemplate) -> Value {
     let (about, parameters, problem) = match &known.template {
         Ok(template) => (template.about.as_str(), template.parameters.as_slice(), None),
         Err(problem) => ("", &[][..], Some(problem.to_string())),

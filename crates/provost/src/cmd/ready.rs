@@ -1,4 +1,4 @@
-use provost_core::fleet::agenda::{Agenda, Beside, Entry, Standing, Start};
+use provost_core::fleet::agenda::{Agenda, AgendaEntry, Compatibility, Standing, StartablePlan};
 use provost_core::language::globs::overlap::{Meeting, Overlap};
 use provost_engine::agenda;
 use serde_json::{Value, json};
@@ -24,8 +24,11 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
     let agenda = &plans.agenda;
     let starts = agenda.starts();
     let problems: Vec<String> = agenda.problems().iter().map(ToString::to_string).collect();
-    let together: Vec<&str> =
-        starts.iter().filter(|start| start.beside == Beside::Safe).map(|start| start.name.as_str()).collect();
+    let together: Vec<&str> = starts
+        .iter()
+        .filter(|start| start.beside == Compatibility::Safe)
+        .map(|start| start.name.as_str())
+        .collect();
     if global.json {
         let all: Vec<Value> = agenda.entries().map(|entry| as_json(agenda, entry, &starts)).collect();
         let answer = json!({ "plans": all, "together": together, "problems": problems });
@@ -64,7 +67,7 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
     if together.len() > 1 {
         terminal::print(&format!("\ntogether: {}\n", together.join(", ")))?;
     }
-    for start in starts.iter().filter(|start| start.beside == Beside::Undeclared) {
+    for start in starts.iter().filter(|start| start.beside == Compatibility::Undeclared) {
         terminal::talk(&format!(
             "warning: {} does not say what it touches, so it is not run beside others; add `touches:` to it",
             start.name
@@ -74,11 +77,11 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
     Ok(Outcome::Done)
 }
 
-fn words(beside: &Beside) -> String {
+fn words(beside: &Compatibility) -> String {
     match beside {
-        Beside::Safe => String::new(),
-        Beside::Undeclared => "alone: it does not say what it touches".to_owned(),
-        Beside::Meets { plan, meeting } => format!("not beside {plan}: {}", shared(meeting)),
+        Compatibility::Safe => String::new(),
+        Compatibility::Undeclared => "alone: it does not say what it touches".to_owned(),
+        Compatibility::Meets { plan, meeting } => format!("not beside {plan}: {}", shared(meeting)),
     }
 }
 
@@ -90,7 +93,7 @@ fn shared(meeting: &Meeting) -> String {
     }
 }
 
-fn as_json(agenda: &Agenda, entry: &Entry, starts: &[Start]) -> Value {
+fn as_json(agenda: &Agenda, entry: &AgendaEntry, starts: &[StartablePlan]) -> Value {
     let (standing, waits_for) = match agenda.standing(entry) {
         Standing::Done => ("done", Vec::new()),
         Standing::Failed => ("failed", Vec::new()),
@@ -102,9 +105,9 @@ fn as_json(agenda: &Agenda, entry: &Entry, starts: &[Start]) -> Value {
         Standing::Unsound(_) | Standing::Broken(_) => ("stuck", Vec::new()),
     };
     let beside = starts.iter().find(|start| start.name == entry.name).map(|start| match &start.beside {
-        Beside::Safe => json!({ "safe": true }),
-        Beside::Undeclared => json!({ "safe": false, "undeclared": true }),
-        Beside::Meets { plan, meeting } => {
+        Compatibility::Safe => json!({ "safe": true }),
+        Compatibility::Undeclared => json!({ "safe": false, "undeclared": true }),
+        Compatibility::Meets { plan, meeting } => {
             let witness = match &meeting.overlap {
                 Overlap::Shared(path) => Some(path),
                 _ => None,

@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
-use provost_core::rules::inbox::{self, Kind};
-use provost_core::rules::quorum::Tally;
+use provost_core::rules::inbox::{self, DecisionKind};
+use provost_core::rules::quorum::ApprovalCount;
 use provost_core::state::run::{Run, Stage};
 use provost_engine::Put;
 use provost_engine::drive::Rest;
@@ -236,10 +236,10 @@ fn gate(
     }
     notices.look(&run);
     terminal::tell_of_base(harness, &run);
-    if let Some(tally) = Tally::open(&run) {
+    if let Some(tally) = ApprovalCount::open(&run) {
         terminal::talk(&tally);
     }
-    let may_ask = may_ask && Tally::of(&run).lets(&harness.person());
+    let may_ask = may_ask && ApprovalCount::of(&run).lets(&harness.person());
     if !may_ask {
         let found = harness.uncommitted(&run).unwrap_or_default();
         found.lines().iter().for_each(|line| terminal::talk(line));
@@ -321,8 +321,8 @@ fn rested(harness: &Harness, run: &Run) -> Answer {
         let choices: Vec<&str> = item.choices.iter().map(|offer| offer.choice).collect();
         let id = inbox::short(&items, item);
         let answer = match item.kind {
-            Kind::Approval | Kind::Question => "provost approve".to_owned(),
-            Kind::Changed => "provost run".to_owned(),
+            DecisionKind::Approval | DecisionKind::Question => "provost approve".to_owned(),
+            DecisionKind::Changed => "provost run".to_owned(),
             _ => format!("provost answer {id} {}", choices.join("|")),
         };
         terminal::talk(&format!("  {item}\n    {answer}; `provost inbox {id}` says more"));

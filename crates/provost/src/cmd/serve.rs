@@ -4,12 +4,12 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_engine::harness::Settings;
+use provost_engine::harness::EngineSettings;
 use provost_engine::human_check::Who;
 use provost_engine::overview;
 use provost_engine::overview::Overview;
-use provost_engine::tokens::{Kind, Scope, Tokens};
-use provost_server::http::{self, Beside, Options, Ready};
+use provost_engine::tokens::{TokenKind, TokenScope, Tokens};
+use provost_server::http::{self, Beside, ServeOptions, ServerAddress};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -120,7 +120,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
 fn serve(global: &Global, args: Args) -> Answer {
     let settings = global.settings(None)?;
     Overview::open(settings.clone())?.only_people(&Who::Here)?;
-    let options = Options {
+    let options = ServeOptions {
         listen: args.listen,
         tls: args.tls_cert.zip(args.tls_key),
         behind_proxy: args.behind_proxy,
@@ -136,21 +136,21 @@ fn serve(global: &Global, args: Args) -> Answer {
 
 /// Where the log is one that many machines share.
 #[cfg(feature = "cluster")]
-fn numbers_of_the_cluster(settings: &Settings) -> Option<Arc<Beside>> {
-    use provost_dbos::metrics::Family as Known;
+fn numbers_of_the_cluster(settings: &EngineSettings) -> Option<Arc<Beside>> {
+    use provost_dbos::metrics::ClusterMetric as Known;
     use provost_server::http::Family;
 
-    let desk = provost_dbos::status::Desk::open(settings).ok()?;
+    let desk = provost_dbos::status::ClusterView::open(settings).ok()?;
     let told = |Known { name, kind, help, samples }| Family { name, kind, help, samples };
     Some(Arc::new(move || desk.gauges().into_iter().map(told).collect()))
 }
 
 #[cfg(not(feature = "cluster"))]
-fn numbers_of_the_cluster(_settings: &Settings) -> Option<Arc<Beside>> {
+fn numbers_of_the_cluster(_settings: &EngineSettings) -> Option<Arc<Beside>> {
     None
 }
 
-fn tell(global: &Global, Ready { address, link }: &Ready, open: bool) -> Result<(), Failure> {
+fn tell(global: &Global, ServerAddress { address, link }: &ServerAddress, open: bool) -> Result<(), Failure> {
     if global.json {
         terminal::print(&format!("{}\n", json!({ "address": address.to_string(), "link": link })))?;
     } else {
@@ -198,8 +198,8 @@ fn link(global: &Global, scope: LinkScope, by: Option<String>) -> Answer {
         ));
     };
     let scope = match scope {
-        LinkScope::View => Scope::View,
-        LinkScope::Decide => Scope::Decide,
+        LinkScope::View => TokenScope::View,
+        LinkScope::Decide => TokenScope::Decide,
     };
     let link = format!("{place}{}", tokens.link(scope, &by.unwrap_or_else(terminal::user))?.word);
     if global.json {
@@ -213,9 +213,9 @@ fn link(global: &Global, scope: LinkScope, by: Option<String>) -> Answer {
 fn token(global: &Global, scope: ScopeArg, name: Option<String>, expires: Option<Duration>) -> Answer {
     let tokens = of_a_person(global)?;
     let scope = match scope {
-        ScopeArg::View => Scope::View,
-        ScopeArg::Decide => Scope::Decide,
-        ScopeArg::Agent => Scope::Agent,
+        ScopeArg::View => TokenScope::View,
+        ScopeArg::Decide => TokenScope::Decide,
+        ScopeArg::Agent => TokenScope::Agent,
     };
     let made = tokens.make(scope, &name.unwrap_or_else(terminal::user), expires)?;
     if global.json {
@@ -233,10 +233,10 @@ fn token(global: &Global, scope: ScopeArg, name: Option<String>, expires: Option
 
 fn tokens(global: &Global) -> Answer {
     let all = Tokens::new(&global.settings(None)?.state).all();
-    let kind = |kind: Kind| match kind {
-        Kind::Token => "token",
-        Kind::Link => "link",
-        Kind::Session => "session",
+    let kind = |kind: TokenKind| match kind {
+        TokenKind::Token => "token",
+        TokenKind::Link => "link",
+        TokenKind::Session => "session",
     };
     if global.json {
         let all: Vec<_> = all

@@ -1,11 +1,11 @@
 use provost_core::model::plan::{Check, Contract, Needs};
 use provost_core::rules::budget;
-use provost_core::rules::quorum::Tally;
+use provost_core::rules::quorum::ApprovalCount;
 use provost_core::state::run::{PostState, Run, Stage};
 use provost_core::text::render;
 use provost_core::text::render::base::BaseLook;
 use provost_engine::harness::Access;
-use provost_engine::uncommitted::{Found, Uncommitted};
+use provost_engine::uncommitted::{UncommittedFile, UncommittedFiles};
 use serde_json::{Value, json};
 
 use crate::open_plan::Global;
@@ -56,7 +56,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     // Whoever is to approve it has to know; later every attempt names what it finds.
     let found = match run.stage {
         Stage::Draft | Stage::Verified => harness.uncommitted(&run).unwrap_or_default(),
-        _ => Found::default(),
+        _ => UncommittedFiles::default(),
     };
     if global.json {
         let mut shown = as_json(harness.id().0.as_str(), &run, look.as_ref());
@@ -86,7 +86,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     Ok(Outcome::Done)
 }
 
-fn file(file: &Uncommitted) -> Value {
+fn file(file: &UncommittedFile) -> Value {
     json!({ "path": file.path, "change": file.change.word(), "whose": file.whose.to_string() })
 }
 
@@ -134,7 +134,7 @@ fn as_json(plan: &str, run: &Run, look: Option<&BaseLook>) -> Value {
         "title": run.plan.title,
         "stage": run.stage.word(),
         "revision": run.revision,
-        "approvals": Tally::of(run),
+        "approvals": ApprovalCount::of(run),
         "terms": run.binding.terms,
         "budget": budget::of_plan(run),
         "steps": steps,

@@ -3,8 +3,8 @@ use provost_core::model::plan::Needs;
 use provost_core::model::usage::{Cost, Resource};
 use provost_core::model::verdict::Verdict;
 use provost_core::rules::budget;
-use provost_core::rules::inbox::{self, Item};
-use provost_core::rules::quorum::Tally;
+use provost_core::rules::inbox::{self, InboxItem};
+use provost_core::rules::quorum::ApprovalCount;
 use provost_core::state::run::{PostState, Run, StepState};
 use provost_core::text::render;
 use provost_engine::harness::Access;
@@ -34,7 +34,8 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     }
     let items = if changed { Vec::new() } else { harness.items(&run)? };
     let patience = harness.config().gate.remind_after;
-    let overdue = |item: &Item| patience.is_some_and(|after| item.reminder(terminal::now(), after).is_some());
+    let overdue =
+        |item: &InboxItem| patience.is_some_and(|after| item.reminder(terminal::now(), after).is_some());
     if global.json {
         let waiting: Vec<Value> = items.iter().map(|item| waits(item, overdue(item))).collect();
         terminal::print(&format!("{}\n", as_json(harness.id().0.as_str(), &run, changed, &waiting)))?;
@@ -145,7 +146,7 @@ fn as_json(plan: &str, run: &Run, changed: bool, waiting: &[Value]) -> Value {
         "stage": run.stage.word(),
         "landed": run.landed.as_ref().map(|landed| &landed.target),
         "revision": run.revision,
-        "approvals": Tally::of(run),
+        "approvals": ApprovalCount::of(run),
         "changed": changed,
         "forged_from": run.forged_from,
         "done": done,
@@ -220,7 +221,7 @@ fn cost_as_json(run: &Run) -> Value {
     })
 }
 
-fn waits(item: &Item, overdue: bool) -> Value {
+fn waits(item: &InboxItem, overdue: bool) -> Value {
     json!({
         "id": item.id,
         "kind": item.kind,
@@ -233,7 +234,7 @@ fn waits(item: &Item, overdue: bool) -> Value {
 }
 
 /// The command that answers it.
-fn next(item: &Item) -> String {
+fn next(item: &InboxItem) -> String {
     match (item.kind, item.step) {
         (kind, _) if kind.is_at_gate() => {
             item.choices.first().map(|offer| offer.command.clone()).unwrap_or_default()

@@ -70,17 +70,17 @@ pub fn obey(global: &Global, args: Args) -> Answer {
 }
 
 #[cfg(not(feature = "cluster"))]
-fn work(_global: &Global, _settings: provost_engine::harness::Settings, args: Args) -> Answer {
+fn work(_global: &Global, _settings: provost_engine::harness::EngineSettings, args: Args) -> Answer {
     let Args { .. } = args;
     Err(crate::failure::no_cluster())
 }
 
 #[cfg(feature = "cluster")]
-fn work(global: &Global, settings: provost_engine::harness::Settings, args: Args) -> Answer {
+fn work(global: &Global, settings: provost_engine::harness::EngineSettings, args: Args) -> Answer {
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 
-    use provost_dbos::worker::{self, Options};
+    use provost_dbos::worker::{self, WorkerOptions};
     use serde_json::json;
 
     use provost_engine::remote_tree;
@@ -94,7 +94,7 @@ fn work(global: &Global, settings: provost_engine::harness::Settings, args: Args
     if remote.is_some() {
         remote_tree::keep_all_keys(&mut settings.environment);
     }
-    let options = Options {
+    let options = WorkerOptions {
         remote,
         checks_never: args.no_checks,
         roles: args.roles,
@@ -106,7 +106,10 @@ fn work(global: &Global, settings: provost_engine::harness::Settings, args: Args
         poll: args.poll,
         // The first signal lets agents go on; it is only heard here.
         drain: settings.stop.clone(),
-        settings: provost_engine::harness::Settings { stop: Arc::new(AtomicBool::new(false)), ..settings },
+        settings: provost_engine::harness::EngineSettings {
+            stop: Arc::new(AtomicBool::new(false)),
+            ..settings
+        },
     };
     let json = global.json;
     let joined = |id: &str| {

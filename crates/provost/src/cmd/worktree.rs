@@ -1,5 +1,5 @@
 use provost_engine::worktrees;
-use provost_engine::worktrees::{Fate, Found};
+use provost_engine::worktrees::{Fate, ListedWorktree};
 use serde_json::{Value, json};
 
 use crate::open_plan::Global;
@@ -64,11 +64,11 @@ fn list(global: &Global) -> Answer {
     Ok(Outcome::Done)
 }
 
-fn short(found: &Found) -> String {
+fn short(found: &ListedWorktree) -> String {
     found.branch.as_deref().map_or("-", |name| name.strip_prefix("refs/heads/").unwrap_or(name)).to_owned()
 }
 
-fn as_json(found: &Found) -> Value {
+fn as_json(found: &ListedWorktree) -> Value {
     json!({
         "path": found.path,
         "branch": found.branch.as_deref().and_then(|name| name.strip_prefix("refs/heads/")),

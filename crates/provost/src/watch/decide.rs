@@ -9,7 +9,7 @@ use provost_core::model::event::{Choice, Revision};
 use provost_core::model::usage::Amount;
 use provost_core::rules::command::{HumanCommand, Refusal};
 use provost_core::rules::inbox::{self, ItemId};
-use provost_core::rules::quorum::Tally;
+use provost_core::rules::quorum::ApprovalCount;
 use provost_core::state::run::{Run, Stage};
 use provost_engine::Error;
 use provost_engine::harness::{Access, Harness};
@@ -65,7 +65,7 @@ pub fn carry_out(overview: &Overview, decision: Decision, by: &str) -> Result<St
             let (run, _) = harness.bring_up_to_approve_revision(&revision.0)?;
             let run = harness.approve(&run, revision, by)?;
             if run.approved_by.is_none() {
-                return Ok(format!("your yes to {name} is noted: {}", Tally::of(&run)));
+                return Ok(format!("your yes to {name} is noted: {}", ApprovalCount::of(&run)));
             }
             format!("{name} is approved at revision {}; `provost run` carries it out", run.revision.short())
         }

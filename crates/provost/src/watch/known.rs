@@ -8,7 +8,7 @@ use provost_core::model::chain::PlanId;
 use provost_core::model::event::Choice;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
-use provost_core::rules::inbox::{ItemId, Kind};
+use provost_core::rules::inbox::{DecisionKind, ItemId};
 use provost_core::state::run::Stage;
 
 use super::text;
@@ -145,7 +145,7 @@ pub struct Part {
 pub struct Waits {
     pub id: ItemId,
     pub plan: PlanId,
-    pub kind: Kind,
+    pub kind: DecisionKind,
     pub name: String,
     pub step: Option<StepNumber>,
     pub since: Timestamp,

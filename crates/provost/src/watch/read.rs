@@ -11,7 +11,7 @@ use provost_core::model::chain::PlanId;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::usage::Resource;
 use provost_core::state::run::Run;
-use provost_engine::overview::{Overview, Seen};
+use provost_engine::overview::{Overview, PlanSnapshot};
 use provost_engine::plan_registry::Here;
 
 use super::known::{Gate, Known, PlanRow, Sheet};
@@ -88,7 +88,7 @@ impl Reader {
     }
 
     /// Returns the plans, without the logs of merge trains.
-    fn plans(&self) -> Result<Vec<Seen>, Failure> {
+    fn plans(&self) -> Result<Vec<PlanSnapshot>, Failure> {
         let mut all = self.overview.plans()?;
         all.retain(|seen| seen.run.exists() || seen.trouble.is_some());
         if let Some(here) = &self.here {
@@ -97,7 +97,7 @@ impl Reader {
         Ok(all)
     }
 
-    fn inbox(&self, all: &[Seen]) -> Result<Vec<super::known::Waits>, Failure> {
+    fn inbox(&self, all: &[PlanSnapshot]) -> Result<Vec<super::known::Waits>, Failure> {
         let mut waiting = Vec::new();
         for seen in all.iter().filter(|seen| seen.waiting > 0 && seen.trouble.is_none()) {
             let items = self.overview.items(seen)?;
@@ -107,14 +107,14 @@ impl Reader {
         Ok(waiting)
     }
 
-    fn sheet(&self, all: &[Seen], id: &PlanId) -> Result<Option<Sheet>, Failure> {
+    fn sheet(&self, all: &[PlanSnapshot], id: &PlanId) -> Result<Option<Sheet>, Failure> {
         let Some(seen) = all.iter().find(|seen| seen.id == *id) else { return Ok(None) };
         let output = |step: StepNumber| self.overview.output(id, step);
         Ok(Some(plan::sheet(row(seen), &seen.run, &self.overview.attempts(id)?, &output)))
     }
 
     /// Reads the gate; this needs a whole verification.
-    fn read_gate(&mut self, view: &View, all: &[Seen], known: &mut Known) -> Result<(), Failure> {
+    fn read_gate(&mut self, view: &View, all: &[PlanSnapshot], known: &mut Known) -> Result<(), Failure> {
         let Some(id) = view.open_gate() else {
             (known.gate, self.gate, self.gate_is_looked_at) = (None, None, false);
             return Ok(());
@@ -153,14 +153,14 @@ pub fn words(failure: &Failure) -> String {
 }
 
 /// Returns the plans that wait first, then those being worked on, then the most recently changed.
-fn rows(all: &[Seen]) -> Vec<PlanRow> {
+fn rows(all: &[PlanSnapshot]) -> Vec<PlanRow> {
     let mut rows: Vec<PlanRow> = all.iter().map(row).collect();
     let urgency = |row: &PlanRow| (row.waiting > 0, !row.at_work.is_empty(), row.moved);
     rows.sort_by(|a, b| urgency(b).cmp(&urgency(a)).then_with(|| a.id.cmp(&b.id)));
     rows
 }
 
-fn row(seen: &Seen) -> PlanRow {
+fn row(seen: &PlanSnapshot) -> PlanRow {
     let run = &seen.run;
     let (done, total) = run.progress();
     let forged = run.forged_from.map(|from| format!("somebody else wrote to its log from event {from} on"));

@@ -1,6 +1,6 @@
 //! Nothing runs before somebody approved exactly what was shown.
 
-use provost_engine::harness::{Access, Harness, Settings};
+use provost_engine::harness::{Access, EngineSettings, Harness};
 
 use crate::env::{Env, HONEST, plan};
 
@@ -117,7 +117,7 @@ fn there_is_no_way_to_approve_everything() {
 fn whoever_is_about_to_ask_finds_what_was_decided_meanwhile() {
     let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST);
     env.provost(&["verify"]).exits(0);
-    let settings = Settings {
+    let settings = EngineSettings {
         cwd: env.work(),
         state: env.state(),
         plan: None,

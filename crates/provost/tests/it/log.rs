@@ -6,7 +6,7 @@ use expect_test::expect;
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::Event;
 use provost_core::model::timestamp::Timestamp;
-use provost_store::{Append, Entry, Log as _, Sqlite};
+use provost_store::{Append, Log as _, LogEntry, Sqlite};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ fn append(env: &Env, plan_id: &str, story: &str) {
             expected_seq: log.head(&plan_id).expect("a head").seq,
             at: Timestamp(1_800_000_000_000 + at.parse::<u64>().expect("seconds") * 1_000),
             fence: None,
-            events: &[Entry { event: &event, task_name: title.as_deref() }],
+            events: &[LogEntry { event: &event, task_name: title.as_deref() }],
             effects: &[],
         })
         .expect("an event");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use provost_core::model::hash::Hash;
 use provost_core::model::timestamp::Timestamp;
 use provost_host::plans::plan_file::{self, Error};
-use provost_host::plans::progress::{self, Line};
+use provost_host::plans::progress::{self, ProgressLine};
 
 use crate::env::{Env, plan};
 
@@ -204,7 +204,7 @@ fn a_writer_in_a_process_of_its_own() {
             }
         }
         let words = format!("{name}-{turn} {}", "y".repeat(300));
-        let line = Line { at: Timestamp(1_794_711_600_000), seq: turn as u64 + 1, words };
+        let line = ProgressLine { at: Timestamp(1_794_711_600_000), seq: turn as u64 + 1, words };
         progress::append(&log, &[line]).expect("appended");
     }
 }
@@ -300,7 +300,7 @@ fn a_copy_of_a_lock_that_a_sync_tool_left_keeps_nobody_waiting() {
     plan_file::replace(&path, &before.hash, b"# new\n").expect("replaced at once");
     progress::append(
         &env.work().join(".harness/progress-foo.md"),
-        &[Line { at: Timestamp(1), seq: 1, words: "one".to_owned() }],
+        &[ProgressLine { at: Timestamp(1), seq: 1, words: "one".to_owned() }],
     )
     .expect("appended at once");
     assert_eq!(bridge(&env, &["--plan", "foo"]).0, ".harness/PLAN-foo.md", "a copy is no second plan");

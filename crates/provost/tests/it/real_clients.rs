@@ -3,7 +3,7 @@
 
 mod install;
 
-use provost_rehearsal::{Call, Model, Rehearsal, Turn};
+use provost_rehearsal::{Model, Rehearsal, ScriptedCall, Turn};
 use serde_json::{Value, json};
 
 use crate::env::{Answer, Env, answer, plan};
@@ -28,7 +28,7 @@ fn check(name: &str) -> String {
 }
 
 fn plans() -> Turn {
-    Turn::calls([Call::mcp(
+    Turn::calls([ScriptedCall::mcp(
         "plan_create",
         json!({
             "objective": "Write two files",
@@ -45,7 +45,7 @@ fn plans() -> Turn {
 
 fn writes(env: &Env, name: &str) -> Turn {
     let path = env.work().join("out").join(name);
-    Turn::calls([Call::write(path.to_string_lossy(), "done\n")])
+    Turn::calls([ScriptedCall::write(path.to_string_lossy(), "done\n")])
 }
 
 /// Its session, from `provost init` to its end.
@@ -88,7 +88,7 @@ fn states(env: &Env) -> Vec<String> {
 fn opening(client: Client) -> Vec<Turn> {
     match client {
         // It hides the tools of servers behind a search, with models of its catalogue.
-        Client::Codex => vec![Turn::calls([Call::Search { search: "provost plan".to_owned() }])],
+        Client::Codex => vec![Turn::calls([ScriptedCall::Search { search: "provost plan".to_owned() }])],
         _ => Vec::new(),
     }
 }

@@ -19,7 +19,7 @@ fn agenda(text: &str) -> Agenda {
             Some("busy") => Stage::InProgress,
             _ => Stage::Approved,
         };
-        Entry {
+        AgendaEntry {
             name,
             stage,
             under_way: stage == Stage::InProgress,

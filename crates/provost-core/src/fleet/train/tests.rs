@@ -46,19 +46,19 @@ impl World {
         let mut judgings = 0;
         for _ in 0..10_000 {
             match next(&self.cars, &answers) {
-                Next::Over(settled) => return (settled, judgings),
-                Next::Ask(Question::Merge(set)) => {
+                TrainStep::Over(settled) => return (settled, judgings),
+                TrainStep::Ask(TrainQuestion::Merge(set)) => {
                     let merged = match self.merges(&set) {
                         true => Merged::Clean,
                         false => Merged::Conflict { files: vec!["a".to_owned()] },
                     };
                     assert!(answers.merged.insert(set, merged).is_none(), "asked twice");
                 }
-                Next::Ask(Question::Judge(set)) => {
+                TrainStep::Ask(TrainQuestion::Judge(set)) => {
                     judgings += 1;
                     let seen = match self.is_green(&set) {
-                        true => Seen::Green,
-                        false => Seen::Red { what: "broke".to_owned() },
+                        true => TrainResult::Green,
+                        false => TrainResult::Red { what: "broke".to_owned() },
                     };
                     assert!(answers.seen.insert(set, seen).is_none(), "asked twice");
                 }
@@ -97,7 +97,7 @@ proptest! {
         prop_assert!(world.is_green(&settled.landing));
         prop_assert_eq!(settled.landing.len() + settled.left_out.len(), world.cars.len());
         let at_fault =
-            settled.left_out.values().filter(|reason| matches!(reason, Reason::Red { .. })).count();
+            settled.left_out.values().filter(|reason| matches!(reason, LandingProblem::Red { .. })).count();
         let most = 1 + at_fault * (2 + 2 * world.cars.len().ilog2() as usize + 2);
         prop_assert!(judgings <= most, "{} judgings for {} at fault", judgings, at_fault);
     }
@@ -107,28 +107,28 @@ proptest! {
         let (settled, _) = world.run();
         for (car, reason) in &settled.left_out {
             match reason {
-                Reason::Red { with: Some(other), .. } => {
+                LandingProblem::Red { with: Some(other), .. } => {
                     prop_assert!(world.pairs.contains(&(*other, *car)), "{} and {}", other, car);
                     prop_assert!(settled.landing.contains(other));
                 }
-                Reason::Red { with: None, .. } => {
+                LandingProblem::Red { with: None, .. } => {
                     let with_needs = |pair: &(usize, usize)| pair.1 == *car;
                     prop_assert!(
                         world.alone.contains(car) || world.pairs.iter().any(with_needs),
                         "{} is green by itself", car
                     );
                 }
-                Reason::Conflict { with: Some(other), .. } => {
+                LandingProblem::Conflict { with: Some(other), .. } => {
                     prop_assert!(world.conflicts.contains(&(*other, *car)));
                 }
-                Reason::Conflict { with: None, .. } => {
+                LandingProblem::Conflict { with: None, .. } => {
                     prop_assert!(world.conflicts.iter().any(|(_, later)| later == car));
                 }
-                Reason::Needs(need) => {
+                LandingProblem::Needs(need) => {
                     prop_assert!(world.cars[*car].needs.contains(need));
                     prop_assert!(!settled.landing.contains(need));
                 }
-                Reason::Doubtful { .. } => prop_assert!(false, "nothing here is doubtful"),
+                LandingProblem::Doubtful { .. } => prop_assert!(false, "nothing here is doubtful"),
             }
         }
     }
@@ -146,24 +146,24 @@ proptest! {
         let mut answers = Answers::default();
         for _ in 0..10_000 {
             match next(&cars, &answers) {
-                Next::Over(settled) => {
+                TrainStep::Over(settled) => {
                     let seen = answers.seen.get(&settled.landing);
-                    prop_assert!(settled.landing.is_empty() || seen == Some(&Seen::Green));
+                    prop_assert!(settled.landing.is_empty() || seen == Some(&TrainResult::Green));
                     return Ok(());
                 }
-                Next::Ask(Question::Merge(set)) => {
+                TrainStep::Ask(TrainQuestion::Merge(set)) => {
                     let merged = match odd(&set, 7) {
                         0..3 => Merged::Conflict { files: Vec::new() },
                         _ => Merged::Clean,
                     };
                     answers.merged.insert(set, merged);
                 }
-                Next::Ask(Question::Judge(set)) => {
+                TrainStep::Ask(TrainQuestion::Judge(set)) => {
                     let what = String::new();
                     let seen = match odd(&set, 11) {
-                        0..7 => Seen::Red { what },
-                        7..9 => Seen::Doubtful { car: set[set.len() / 2], what },
-                        _ => Seen::Green,
+                        0..7 => TrainResult::Red { what },
+                        7..9 => TrainResult::Doubtful { car: set[set.len() / 2], what },
+                        _ => TrainResult::Green,
                     };
                     answers.seen.insert(set, seen);
                 }
@@ -185,14 +185,14 @@ fn who_conflicts_with_one_that_does_not_land_gets_its_turn() {
 
 #[test]
 fn a_check_is_looked_at_twice_before_anybody_is_blamed() {
-    let broke = Outcome::Broke { exit_code: 1 };
-    let unrun = Outcome::NotRun { reason: String::new() };
+    let broke = CheckOutcome::Broke { exit_code: 1 };
+    let unrun = CheckOutcome::NotRun { reason: String::new() };
     for (outcomes, look) in [
         (vec![], Look::Again),
-        (vec![&Outcome::Held], Look::Held),
+        (vec![&CheckOutcome::Held], Look::Held),
         (vec![&broke], Look::Again),
         (vec![&broke, &broke], Look::Red),
-        (vec![&broke, &Outcome::Held], Look::Doubtful),
+        (vec![&broke, &CheckOutcome::Held], Look::Doubtful),
         (vec![&unrun], Look::Again),
         (vec![&unrun, &unrun], Look::Doubtful),
         (vec![&broke, &unrun], Look::Doubtful),

@@ -39,7 +39,7 @@ pub enum Overlap {
 
 /// A set of globs, ready to be compared with others.
 #[derive(Clone, Debug)]
-pub struct Reach {
+pub struct GlobSet {
     globs: Vec<Piece>,
 }
 
@@ -59,14 +59,14 @@ pub struct Meeting {
     pub overlap: Overlap,
 }
 
-impl Reach {
+impl GlobSet {
     pub fn new<S: AsRef<str>>(globs: &[S]) -> Self {
         Self { globs: globs.iter().map(|glob| Piece::new(glob.as_ref())).collect() }
     }
 
     /// Returns the first pair with a common path, else the first undecided pair; `None` if the sets are
     /// disjoint.
-    pub fn meets(&self, other: &Reach) -> Option<Meeting> {
+    pub fn meets(&self, other: &GlobSet) -> Option<Meeting> {
         let mut doubt = None;
         for one in &self.globs {
             for two in &other.globs {

@@ -16,23 +16,23 @@ use crate::model::plan::Span;
 /// A block at the top level of the text. One value is reused for all blocks, to save allocations.
 #[derive(Debug, Default)]
 pub struct Block<'t> {
-    pub kind: Kind,
+    pub kind: BlockKind,
     pub span: Span,
     /// The lines of a paragraph or an underlined heading.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ParagraphLine>,
     /// The visible text of a heading, piece by piece.
     pub pieces: Vec<(Span, CowStr<'t>)>,
     /// Comments and raw HTML, in order.
     pub hidden: Vec<Span>,
     /// The visible bytes of a container, in order.
     pub visible: Vec<Span>,
-    pub fence: Option<Fence>,
-    pub items: Vec<Item>,
+    pub fence: Option<CodeFence>,
+    pub items: Vec<ListItem>,
     strongs: Vec<Strong>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum BlockKind {
     Heading {
         level: u8,
         underlined: bool,
@@ -48,7 +48,7 @@ pub enum Kind {
 
 /// A line of a paragraph, without surrounding white space.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct ParagraphLine {
     pub span: Span,
     /// Bold text at its start.
     pub strong: Option<Strong>,
@@ -64,7 +64,7 @@ pub struct Strong {
 }
 
 #[derive(Clone, Debug)]
-pub struct Fence {
+pub struct CodeFence {
     pub span: Span,
     /// The first word of the info string, as a span of the text.
     pub info: Span,
@@ -76,15 +76,15 @@ pub struct Fence {
 }
 
 #[derive(Debug)]
-pub struct Item {
+pub struct ListItem {
     pub span: Span,
-    pub parts: Vec<Part>,
+    pub parts: Vec<ItemPart>,
 }
 
 #[derive(Debug)]
-pub enum Part {
-    Text(Vec<Line>),
-    Fence(Fence),
+pub enum ItemPart {
+    Text(Vec<ParagraphLine>),
+    Fence(CodeFence),
 }
 
 pub struct Blocks<'t> {
@@ -134,7 +134,7 @@ impl<'t> Blocks<'t> {
         match event {
             Event::Start(Tag::Heading { level, .. }) => {
                 let underlined = !self.text[span.start..].starts_with('#');
-                block.kind = Kind::Heading { level: level as u8, underlined };
+                block.kind = BlockKind::Heading { level: level as u8, underlined };
                 self.inlines(block, true);
                 if underlined {
                     lines(self.text, span, &mut block.strongs, &mut block.lines);
@@ -143,29 +143,29 @@ impl<'t> Blocks<'t> {
                 }
             }
             Event::Start(Tag::Paragraph) => {
-                block.kind = Kind::Paragraph;
+                block.kind = BlockKind::Paragraph;
                 self.inlines(block, false);
                 lines(self.text, span, &mut block.strongs, &mut block.lines);
             }
             Event::Start(Tag::CodeBlock(kind)) => self.code(block, kind),
             Event::Start(Tag::List(_)) => {
-                block.kind = Kind::List;
+                block.kind = BlockKind::List;
                 self.container(block);
             }
             Event::Start(Tag::HtmlBlock) => {
-                block.kind = Kind::Html;
+                block.kind = BlockKind::Html;
                 block.hidden.push(span);
                 self.skip();
             }
             Event::Html(_) | Event::InlineHtml(_) => {
-                block.kind = Kind::Html;
+                block.kind = BlockKind::Html;
                 block.hidden.push(span);
             }
             Event::Start(_) => {
-                block.kind = Kind::Other;
+                block.kind = BlockKind::Other;
                 self.container(block);
             }
-            Event::End(_) => block.kind = Kind::Other,
+            Event::End(_) => block.kind = BlockKind::Other,
             Event::Rule
             | Event::Text(_)
             | Event::Code(_)
@@ -175,7 +175,7 @@ impl<'t> Blocks<'t> {
             | Event::SoftBreak
             | Event::HardBreak
             | Event::TaskListMarker(_) => {
-                block.kind = Kind::Other;
+                block.kind = BlockKind::Other;
                 block.visible.push(span);
             }
         }
@@ -186,11 +186,11 @@ impl<'t> Blocks<'t> {
     fn code(&mut self, block: &mut Block<'t>, kind: CodeBlockKind<'t>) {
         match kind {
             CodeBlockKind::Fenced(info) => {
-                block.kind = Kind::Fence;
+                block.kind = BlockKind::Fence;
                 block.fence = Some(self.fence(block.span, &info));
             }
             CodeBlockKind::Indented => {
-                block.kind = Kind::Other;
+                block.kind = BlockKind::Other;
                 block.visible.push(block.span);
                 self.skip();
             }
@@ -308,7 +308,7 @@ impl<'t> Blocks<'t> {
                             self.skip();
                             continue;
                         }
-                        Tag::Item if depth == 1 => block.items.push(Item { span, parts: Vec::new() }),
+                        Tag::Item if depth == 1 => block.items.push(ListItem { span, parts: Vec::new() }),
                         _ => {}
                     }
                     depth += 1;
@@ -349,9 +349,9 @@ impl<'t> Blocks<'t> {
         if !fence.unseen_info.is_empty() {
             block.hidden.push(fence.unseen_info);
         }
-        if depth == 2 && block.kind == Kind::List {
+        if depth == 2 && block.kind == BlockKind::List {
             if let Some(item) = block.items.last_mut() {
-                item.parts.push(Part::Fence(fence));
+                item.parts.push(ItemPart::Fence(fence));
             }
         } else if !fence.closed {
             block.fence = Some(fence);
@@ -362,18 +362,18 @@ impl<'t> Blocks<'t> {
     fn close_text(&self, block: &mut Block<'t>, depth: usize, open: &mut Option<Span>) {
         let Some(span) = open.take() else { return };
         // Depth 2 is a tight item, depth 3 the paragraph of a loose one.
-        if block.kind == Kind::List
+        if block.kind == BlockKind::List
             && depth <= 3
             && let Some(item) = block.items.last_mut()
         {
             let mut found = Vec::with_capacity(1);
             lines(self.text, span, &mut block.strongs, &mut found);
-            item.parts.push(Part::Text(found));
+            item.parts.push(ItemPart::Text(found));
         }
     }
 
     /// Reads the content of a fenced block up to its end.
-    fn fence(&mut self, span: Span, info: &str) -> Fence {
+    fn fence(&mut self, span: Span, info: &str) -> CodeFence {
         let mut command = String::with_capacity(span.end - span.start);
         let mut body = None::<Span>;
         while let Some((event, at)) = self.event() {
@@ -396,13 +396,13 @@ impl<'t> Blocks<'t> {
         let after_opening = span.start + raw.find('\n').map_or(raw.len(), |at| at + 1);
         let body = body.unwrap_or(Span::at(after_opening));
         let (info, unseen_info) = info_spans(self.text, span, after_opening, info);
-        Fence { span, info, unseen_info, body, command, closed: is_closed(raw) }
+        CodeFence { span, info, unseen_info, body, command, closed: is_closed(raw) }
     }
 }
 
 impl Block<'_> {
     fn clear(&mut self) {
-        self.kind = Kind::Paragraph;
+        self.kind = BlockKind::Paragraph;
         self.lines.clear();
         self.pieces.clear();
         self.hidden.clear();
@@ -434,7 +434,7 @@ fn is_inline_end(end: &TagEnd) -> bool {
 }
 
 /// Collects the lines of `span`, each with the bold text at its start. `strongs` is sorted by start.
-fn lines(text: &str, span: Span, strongs: &mut Vec<Strong>, found: &mut Vec<Line>) {
+fn lines(text: &str, span: Span, strongs: &mut Vec<Strong>, found: &mut Vec<ParagraphLine>) {
     let raw = span.of(text);
     let mut start = span.start;
     let mut strongs = strongs.drain(..).peekable();
@@ -444,7 +444,7 @@ fn lines(text: &str, span: Span, strongs: &mut Vec<Strong>, found: &mut Vec<Line
         let content = content.trim_end();
         while strongs.next_if(|strong| strong.span.start < from).is_some() {}
         let strong = strongs.next_if(|strong| strong.span.start == from);
-        found.push(Line { span: Span::new(from, from + content.len()), strong });
+        found.push(ParagraphLine { span: Span::new(from, from + content.len()), strong });
         start += line.len() + 1;
     }
     // The span of a paragraph ends with its line break.

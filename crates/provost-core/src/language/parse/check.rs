@@ -1,13 +1,13 @@
 //! Reads a fenced block as a check with its expectations.
 
-use super::blocks::Fence;
+use super::blocks::CodeFence;
 use super::values::{self, Misread};
 use super::{Sink, characters};
 use crate::language::diagnostic::say;
 use crate::model::plan::{Check, Contract, Shell, Span, Spanned};
 
 /// Returns the check of a fenced block, if it is one.
-pub fn shell(text: &str, fence: Fence, sink: &mut Sink) -> Option<Shell> {
+pub fn shell(text: &str, fence: CodeFence, sink: &mut Sink) -> Option<Shell> {
     let opening = first_line(text, fence.span);
     if !fence.closed {
         sink.push(say::fence_open(opening));

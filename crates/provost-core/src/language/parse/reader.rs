@@ -6,12 +6,12 @@
 
 use self::name::{Name, name, spaced_name};
 use super::Sink;
-use super::blocks::{Block, Blocks, Kind, Line, Part, Strong};
+use super::blocks::{Block, BlockKind, Blocks, ItemPart, ParagraphLine, Strong};
 use super::check;
 use super::field::Field;
 use super::free::Free;
 use super::heading::{self, Heading};
-use super::step::{Draft, Open};
+use super::step::{Open, StepDraft};
 use crate::language::diagnostic::say;
 use crate::model::plan::{Check, Contract, Plan, Span};
 
@@ -39,7 +39,7 @@ struct Reader<'a, 't> {
     step_level: Option<u8>,
     postconditions_at: Option<Span>,
     postconditions_level: u8,
-    draft: Option<Draft>,
+    draft: Option<StepDraft>,
     /// The expected number of the next step; unknown after a heading for several steps.
     next: Option<u32>,
     /// After a wrong number: the next number if only that one is wrong.
@@ -91,19 +91,19 @@ impl<'t> Reader<'_, 't> {
             }
         }
         match block.kind {
-            Kind::Heading { level, underlined } => self.heading(block, level, underlined),
-            Kind::Paragraph => self.paragraph(block),
-            Kind::Fence => self.fence(block),
-            Kind::List => self.list(block),
-            Kind::Html => self.html(block),
-            Kind::Other => self.other(block),
+            BlockKind::Heading { level, underlined } => self.heading(block, level, underlined),
+            BlockKind::Paragraph => self.paragraph(block),
+            BlockKind::Fence => self.fence(block),
+            BlockKind::List => self.list(block),
+            BlockKind::Html => self.html(block),
+            BlockKind::Other => self.other(block),
         }
     }
 
     /// Reports unclosed fences that no check reports itself.
     fn unclosed(&mut self, block: &Block<'t>) {
-        let waiting = matches!(&self.draft, Some(Draft { open: Open::Check { waiting: true, .. }, .. }));
-        let check = block.kind == Kind::Fence
+        let waiting = matches!(&self.draft, Some(StepDraft { open: Open::Check { waiting: true, .. }, .. }));
+        let check = block.kind == BlockKind::Fence
             && (self.part == Place::Steps && waiting || self.part == Place::Postconditions);
         if let Some(fence) = block.fence.as_ref().filter(|fence| !fence.closed && !check) {
             self.sink.push(say::fence_open(check::first_line(self.text, fence.span)));
@@ -113,7 +113,7 @@ impl<'t> Reader<'_, 't> {
         }
         for item in &block.items {
             for part in &item.parts {
-                if let Part::Fence(fence) = part
+                if let ItemPart::Fence(fence) = part
                     && !fence.closed
                 {
                     self.sink.push(say::fence_open(check::first_line(self.text, fence.span)));
@@ -227,7 +227,7 @@ impl<'t> Reader<'_, 't> {
             Heading::Step(heading) => {
                 self.number(heading.number.0, heading.span);
                 self.part = Place::Steps;
-                self.draft = Some(Draft::new(*heading, block.span, self.sink));
+                self.draft = Some(StepDraft::new(*heading, block.span, self.sink));
             }
             Heading::Range { number } => {
                 self.sink.push(say::step_range(line, number.of(self.text)));
@@ -298,14 +298,14 @@ impl<'t> Reader<'_, 't> {
 
     /// Records hidden bytes of the open free text, which are cut out later.
     fn keep_hidden(&mut self, block: &Block<'t>) {
-        if let Some(Draft { open: Open::Task(free) | Open::Rubric { free, .. }, .. }) = &mut self.draft {
+        if let Some(StepDraft { open: Open::Task(free) | Open::Rubric { free, .. }, .. }) = &mut self.draft {
             let from = free.hidden.last().map_or(0, |cut| cut.end);
             free.hidden.extend(block.hidden.iter().filter(|cut| cut.start >= from));
         }
     }
 
     /// Reports fields under no step, which are visible but not read.
-    fn outside(&mut self, lines: &[Line]) {
+    fn outside(&mut self, lines: &[ParagraphLine]) {
         for line in lines {
             if let Some(Name::Field(field)) = line.strong.as_ref().and_then(|s| name(self.text, s, line.span))
             {
@@ -321,7 +321,7 @@ impl<'t> Reader<'_, 't> {
         }
     }
 
-    fn line_in_step(&mut self, line: &Line, hidden: &[Span]) {
+    fn line_in_step(&mut self, line: &ParagraphLine, hidden: &[Span]) {
         let found = match &line.strong {
             Some(strong) => name(self.text, strong, line.span),
             None => spaced_name(self.text, line.span),
@@ -424,7 +424,7 @@ impl<'t> Reader<'_, 't> {
         }
         for item in &block.items {
             for part in &item.parts {
-                let Part::Text(lines) = part else { continue };
+                let ItemPart::Text(lines) = part else { continue };
                 for (at, line) in lines.iter().enumerate() {
                     if let Some(strong) =
                         line.strong.as_ref().filter(|_| at == 0 || !is_lazy(self.text, line))
@@ -520,14 +520,14 @@ fn section_name(name: &str) -> Option<Section> {
 }
 
 /// Returns whether a line continues an item only because no empty line separates it: it starts at the margin.
-fn is_lazy(text: &str, line: &Line) -> bool {
+fn is_lazy(text: &str, line: &ParagraphLine) -> bool {
     line.span.start == 0 || text.as_bytes().get(line.span.start - 1) == Some(&b'\n')
 }
 
 /// Takes from an item the lines that follow a field name at the margin. Without an empty line in between,
 /// Markdown counts them as part of the item, although the author did not mean that.
-fn lazy_lines(text: &str, item: &mut super::blocks::Item) -> Vec<Line> {
-    let Some(Part::Text(lines)) = item.parts.last_mut() else { return Vec::new() };
+fn lazy_lines(text: &str, item: &mut super::blocks::ListItem) -> Vec<ParagraphLine> {
+    let Some(ItemPart::Text(lines)) = item.parts.last_mut() else { return Vec::new() };
     let at = lines.iter().enumerate().skip(1).position(|(_, line)| {
         let bold = line.strong.as_ref().is_some_and(|strong| name(text, strong, line.span).is_some());
         bold && is_lazy(text, line)

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use super::blocks::{Fence, Item, Part};
+use super::blocks::{CodeFence, ItemPart, ListItem};
 use super::check::{expect, shell};
 use super::field::Field;
 use super::free::Free;
@@ -39,7 +39,7 @@ pub enum Open {
     Refused,
 }
 
-pub struct Draft {
+pub struct StepDraft {
     pub step: Step,
     pub open: Open,
     seen: u32,
@@ -48,7 +48,7 @@ pub struct Draft {
     warned_text: bool,
 }
 
-impl Draft {
+impl StepDraft {
     pub fn new(heading: StepHeading, section: Span, sink: &mut Sink) -> Self {
         let (needs, seen) = match heading.needs {
             Some(needs) => (Needs::Steps(needs), 1 << Field::Needs as u32),
@@ -332,10 +332,10 @@ impl Draft {
     }
 
     /// Reads a list item that belongs to the open field.
-    pub fn item(&mut self, text: &str, field: Field, item: &Item, hidden: &[Span], sink: &mut Sink) {
+    pub fn item(&mut self, text: &str, field: Field, item: &ListItem, hidden: &[Span], sink: &mut Sink) {
         for part in &item.parts {
             match part {
-                Part::Text(lines) => {
+                ItemPart::Text(lines) => {
                     for line in lines {
                         let (shown, span) = single(text, line.span, hidden);
                         if !shown.is_empty() {
@@ -343,13 +343,13 @@ impl Draft {
                         }
                     }
                 }
-                Part::Fence(fence) => sink.push(say::text_unread(fence.span)),
+                ItemPart::Fence(fence) => sink.push(say::text_unread(fence.span)),
             }
         }
     }
 
     /// Reads a fenced block, if a check waits for one.
-    pub fn fence(&mut self, text: &str, fence: Fence, sink: &mut Sink) {
+    pub fn fence(&mut self, text: &str, fence: CodeFence, sink: &mut Sink) {
         match &mut self.open {
             Open::Check { field, at, waiting } if *waiting => {
                 *waiting = false;

@@ -3,16 +3,16 @@
 //! Skipped, ignored, deselected and planned tests do not count. Several binaries, packages or calls are added
 //! up. Output without a summary line gives no count, which is not the same as zero.
 
-use super::report::Report;
+use super::report::RunnerReport;
 use super::{Runner, started};
 
 /// Returns the number of tests run, if the contract starts runners that report it.
 pub fn tests_run(command: &str, outputs: &[&str]) -> Option<u32> {
-    tests_run_by(command, &Report::default(), outputs)
+    tests_run_by(command, &RunnerReport::default(), outputs)
 }
 
 /// The same with the reports of the check's reporters; their counts take precedence over any output.
-pub fn tests_run_by(command: &str, report: &Report, outputs: &[&str]) -> Option<u32> {
+pub fn tests_run_by(command: &str, report: &RunnerReport, outputs: &[&str]) -> Option<u32> {
     let mut runners: Vec<Runner> = started(command).into_iter().map(|each| each.runner).collect();
     runners.extend(report.started.iter().map(|each| each.runner));
     if runners.iter().any(|runner| matches!(runner, Runner::Script | Runner::Other)) {

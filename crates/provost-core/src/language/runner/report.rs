@@ -12,26 +12,26 @@ const SESSIONS_MAX: usize = 1000;
 
 /// A test session that reported its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Session {
+pub struct TestSession {
     pub runner: Runner,
     number: String,
     /// The results of its tests; `None` if the process ended before the session did.
-    pub ended: Option<Counts>,
+    pub ended: Option<TestCounts>,
     /// Tests that provost made fail but that were reported as passed.
     pub unmoved: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct TestCounts {
     pub passed: u32,
     pub failed: u32,
 }
 
 /// All reports of one run of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct RunnerReport {
     /// Sessions of runners that count their tests themselves (pytest, unittest).
-    pub sessions: Vec<Session>,
+    pub sessions: Vec<TestSession>,
     /// Other runners, as they were started.
     pub started: Vec<Started>,
     /// Names of runners for which no failing test can be planted.
@@ -40,7 +40,7 @@ pub struct Report {
     pub is_cut: bool,
 }
 
-impl Report {
+impl RunnerReport {
     /// Reads the records of a check that ran in the folder `root`.
     pub fn read(text: &str, root: &str) -> Self {
         let mut report = Self::default();
@@ -53,7 +53,7 @@ impl Report {
                 ["end", _, number, passed, failed, ..] => {
                     let counts = passed.parse().ok().zip(failed.parse().ok());
                     if let (Some(session), Some((passed, failed))) = (report.session(number), counts) {
-                        session.ended.get_or_insert(Counts { passed, failed });
+                        session.ended.get_or_insert(TestCounts { passed, failed });
                     }
                 }
                 ["unmoved", _, number, name, ..] => {
@@ -67,7 +67,7 @@ impl Report {
         report
     }
 
-    fn session(&mut self, number: &str) -> Option<&mut Session> {
+    fn session(&mut self, number: &str) -> Option<&mut TestSession> {
         self.sessions.iter_mut().find(|session| session.number == number)
     }
 
@@ -77,7 +77,7 @@ impl Report {
             return;
         }
         let session =
-            |runner| Session { runner, number: number.to_owned(), ended: None, unmoved: Vec::new() };
+            |runner| TestSession { runner, number: number.to_owned(), ended: None, unmoved: Vec::new() };
         let known = match name {
             "pytest" => return self.sessions.push(session(Runner::Pytest)),
             "unittest" => return self.sessions.push(session(Runner::Unittest)),
@@ -115,7 +115,7 @@ impl Report {
     }
 
     /// Returns a session that started and did not end.
-    pub fn unfinished(&self) -> Option<&Session> {
+    pub fn unfinished(&self) -> Option<&TestSession> {
         self.sessions.iter().find(|session| session.ended.is_none())
     }
 
@@ -156,8 +156,8 @@ fn inner(root: &str, folder: &str, word: &str) -> String {
 mod tests {
     use super::*;
 
-    fn read(lines: &[&str]) -> Report {
-        Report::read(&lines.join("\n").replace('|', "\x1f"), "/w")
+    fn read(lines: &[&str]) -> RunnerReport {
+        RunnerReport::read(&lines.join("\n").replace('|', "\x1f"), "/w")
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
     fn nothing_is_made_of_records_that_cannot_be_read() {
         assert_eq!(
             read(&["", "end|pytest|a|9|0|0", "start|pytest", "x|y", "start|make|1|/w"]),
-            Report::default()
+            RunnerReport::default()
         );
         let odd = read(&["start|pytest|a|/w", "end|pytest|a|many|0", "end|pytest|a|1|0", "end|pytest|a|9|9"]);
         assert_eq!(odd.tests(), Some(1));

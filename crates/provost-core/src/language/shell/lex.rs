@@ -3,21 +3,21 @@
 //! One pass with one cursor. The same code reads substitutions one level deeper, so each byte is visited
 //! once; nesting beyond a limit is skipped as text.
 
-use super::{Command, Join, Script, Word};
+use super::{Join, ShellCommand, ShellScript, Word};
 
 const DEEPEST: u32 = 48;
 
 /// Reads a script; it terminates on any input.
-pub fn read(text: &str) -> Script {
+pub fn read(text: &str) -> ShellScript {
     let mut lexer = Lexer {
         bytes: text.as_bytes(),
         at: 0,
         depth: 0,
         backtick: false,
-        script: Script {
+        script: ShellScript {
             words: Vec::with_capacity(16),
             commands: Vec::with_capacity(4),
-            ..Script::default()
+            ..ShellScript::default()
         },
         pending: Vec::with_capacity(16),
         documents: Vec::new(),
@@ -46,7 +46,7 @@ struct Lexer<'t> {
     depth: u32,
     /// The innermost substitution uses backticks.
     backtick: bool,
-    script: Script,
+    script: ShellScript,
     /// Words of the unfinished commands, the innermost last.
     pending: Vec<Word>,
     /// Here-documents whose bodies start on the next line: the delimiter, and whether tabs are cut.
@@ -187,7 +187,7 @@ impl Lexer<'_> {
             return;
         }
         *compound = Some(self.script.commands.len());
-        self.script.commands.push(Command {
+        self.script.commands.push(ShellCommand {
             first: self.script.words.len(),
             count: 0,
             start: self.at,
@@ -322,7 +322,7 @@ impl Lexer<'_> {
         let end = self.pending[base..].last().map_or(start, |word| word.end);
         self.script.words.extend(self.pending.drain(base..));
         let top = nest == 0 && self.depth == 0;
-        self.script.commands.push(Command {
+        self.script.commands.push(ShellCommand {
             first,
             count,
             start,

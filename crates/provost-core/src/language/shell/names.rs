@@ -5,12 +5,12 @@
 
 use std::borrow::Cow;
 
-use super::{Command, Script, Word, read};
+use super::{ShellCommand, ShellScript, Word, read};
 
 /// A program that the script calls by name, with its position. Inside `bash -c '…'` the position is that of
 /// the whole word.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tool<'t> {
+pub struct CalledProgram<'t> {
     pub name: Cow<'t, str>,
     pub start: usize,
     pub end: usize,
@@ -18,8 +18,8 @@ pub struct Tool<'t> {
 
 /// Returns every program that must be on PATH for the script to work, without builtins and the script's own
 /// functions.
-pub fn tools<'t>(text: &'t str, script: &Script) -> Vec<Tool<'t>> {
-    let mut found: Vec<Tool<'t>> = Vec::new();
+pub fn tools<'t>(text: &'t str, script: &ShellScript) -> Vec<CalledProgram<'t>> {
+    let mut found: Vec<CalledProgram<'t>> = Vec::new();
     for command in &script.commands {
         called(text, script, command, &mut found);
     }
@@ -31,7 +31,12 @@ pub fn tools<'t>(text: &'t str, script: &Script) -> Vec<Tool<'t>> {
     found
 }
 
-fn called<'t>(text: &'t str, script: &Script, command: &Command, found: &mut Vec<Tool<'t>>) {
+fn called<'t>(
+    text: &'t str,
+    script: &ShellScript,
+    command: &ShellCommand,
+    found: &mut Vec<CalledProgram<'t>>,
+) {
     let mut words = script.words_of(command);
     while let Some((first, rest)) = words.split_first() {
         if is_assignment(first.raw(text)) {
@@ -41,7 +46,7 @@ fn called<'t>(text: &'t str, script: &Script, command: &Command, found: &mut Vec
         let Some(name) = first.literal(text) else { return };
         let wrapped = wrapped(&name, text, rest);
         if is_tool(&name) && !is_builtin(&name) {
-            found.push(Tool { name: name.clone(), start: first.start, end: first.end });
+            found.push(CalledProgram { name: name.clone(), start: first.start, end: first.end });
         }
         match wrapped {
             Wrapped::Nothing => return,
@@ -51,7 +56,11 @@ fn called<'t>(text: &'t str, script: &Script, command: &Command, found: &mut Vec
                     // One level is enough; contracts do not nest scripts more deeply.
                     let nested = read(&source);
                     for tool in shallow(&source, &nested) {
-                        found.push(Tool { name: Cow::Owned(tool), start: inner.start, end: inner.end });
+                        found.push(CalledProgram {
+                            name: Cow::Owned(tool),
+                            start: inner.start,
+                            end: inner.end,
+                        });
                     }
                 }
                 return;
@@ -61,7 +70,7 @@ fn called<'t>(text: &'t str, script: &Script, command: &Command, found: &mut Vec
 }
 
 /// Returns the tools of an inner script, by name only.
-fn shallow(source: &str, script: &Script) -> Vec<String> {
+fn shallow(source: &str, script: &ShellScript) -> Vec<String> {
     let mut names = Vec::new();
     for command in &script.commands {
         let first = script.words_of(command).iter().find(|word| !is_assignment(word.raw(source)));
@@ -151,7 +160,7 @@ pub fn named_files(command: &str) -> Vec<String> {
 }
 
 /// The same for a script that was already read.
-pub fn files(text: &str, script: &Script) -> Vec<String> {
+pub fn files(text: &str, script: &ShellScript) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for word in &script.words {
         let Some(literal) = word.literal(text) else { continue };

@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use super::{Command, Script, Word, Wrapped, is_assignment, read, wrapped};
+use super::{ShellCommand, ShellScript, Word, Wrapped, is_assignment, read, wrapped};
 
 /// A path that a script names and that may be outside of the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ pub fn outer_paths(text: &str) -> Vec<OuterPath> {
 }
 
 /// Resolves paths that go up, from the top of the workspace or from a folder that the script changed to.
-fn from_where_it_is(text: &str, script: &Script, found: Vec<OuterPath>) -> Vec<OuterPath> {
+fn from_where_it_is(text: &str, script: &ShellScript, found: Vec<OuterPath>) -> Vec<OuterPath> {
     let changes = script.commands.iter().filter_map(|command| {
         let (name, rest) = script.words_of(command).split_first()?;
         let target = rest.iter().find(|word| !word.raw(text).starts_with('-'));
@@ -169,7 +169,7 @@ fn is_within(path: &str, folder: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn of_command(text: &str, script: &Script, command: &Command, found: &mut Vec<OuterPath>) {
+fn of_command(text: &str, script: &ShellScript, command: &ShellCommand, found: &mut Vec<OuterPath>) {
     let mut words = script.words_of(command);
     let mut name = String::new();
     while let Some((first, rest)) = words.split_first() {

@@ -25,7 +25,7 @@ test -s {{word}}
 ```
 ";
 
-fn fill(pairs: &[(&str, &str)]) -> Result<String, Problem> {
+fn fill(pairs: &[(&str, &str)]) -> Result<String, TemplateProblem> {
     let mut values: BTreeMap<String, String> =
         [("word", "a.txt"), ("run", "make check"), ("said", "some words")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -71,7 +71,7 @@ fn no_value_breaks_out_of_its_place() {
     ];
     for (name, value) in cases {
         let answer = fill(&[(name, value)]);
-        let refused = matches!(&answer, Err(Problem::Value { name: at, .. } | Problem::BreaksOut { name: at }) if at == name);
+        let refused = matches!(&answer, Err(TemplateProblem::Value { name: at, .. } | TemplateProblem::BreaksOut { name: at }) if at == name);
         assert!(refused, "{name}={value:?}: {answer:?}");
     }
 }
@@ -113,7 +113,7 @@ fn those_built_in_give_plans_without_a_word_of_complaint() {
         let parsed = parse::plan(&plan);
         let facts = crate::language::facts::Facts {
             git: true,
-            targets: ["coder".to_owned(), Kind::Word.sample().to_owned()].into(),
+            targets: ["coder".to_owned(), ValueKind::Word.sample().to_owned()].into(),
             ..crate::language::facts::Facts::default()
         };
         let said = crate::language::verify::plan(&plan, &parsed.plan, &facts);

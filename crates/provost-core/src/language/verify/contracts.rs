@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use crate::language::diagnostic::say;
 use crate::language::facts::Facts;
 use crate::language::parse::Sink;
-use crate::language::shell::{self, Command, Join, Script, is_assignment};
+use crate::language::shell::{self, Join, ShellCommand, ShellScript, is_assignment};
 use crate::model::plan::{Check, Contract, Expectation, Plan, Shell, Span};
 
 /// Commands that pass on their input and nearly always succeed.
@@ -133,29 +133,29 @@ impl Place {
 
 struct Look<'c> {
     source: &'c str,
-    script: &'c Script,
+    script: &'c ShellScript,
     place: Place,
 }
 
 impl Look<'_> {
-    fn span(&self, command: &Command) -> Span {
+    fn span(&self, command: &ShellCommand) -> Span {
         self.place.of(command.start, command.end)
     }
 
     /// Returns the literal words of a command, without assignments; other words are empty.
-    fn words(&self, command: &Command) -> Vec<std::borrow::Cow<'_, str>> {
+    fn words(&self, command: &ShellCommand) -> Vec<std::borrow::Cow<'_, str>> {
         let words = self.script.words_of(command).iter();
         let words = words.skip_while(|word| !word.quoted && is_assignment(word.raw(self.source)));
         words.map(|word| word.literal(self.source).unwrap_or_default()).collect()
     }
 
-    fn name(&self, command: &Command) -> &str {
+    fn name(&self, command: &ShellCommand) -> &str {
         let words = self.script.words_of(command).iter();
         let mut words = words.skip_while(|word| is_assignment(word.raw(self.source)));
         words.next().map_or("", |word| word.raw(self.source))
     }
 
-    fn succeeds_always(&self, command: &Command) -> bool {
+    fn succeeds_always(&self, command: &ShellCommand) -> bool {
         match self.name(command) {
             "true" | ":" | "echo" | "printf" => !command.negated,
             "exit" => self.words(command).get(1).is_some_and(|code| code == "0"),
@@ -165,7 +165,7 @@ impl Look<'_> {
 
     /// Checks what determines the exit code; returns whether it is meaningless.
     fn exit_code(&self, sink: &mut Sink) -> bool {
-        let top: Vec<&Command> = self.script.top().collect();
+        let top: Vec<&ShellCommand> = self.script.top().collect();
         let Some(last) = top.last() else { return false };
         let mut found = false;
         if last.then == Join::Background {
@@ -205,7 +205,7 @@ impl Look<'_> {
         found | self.sequence(&top, sink)
     }
 
-    fn sets(&self, top: &[&Command], short: char, long: &str) -> bool {
+    fn sets(&self, top: &[&ShellCommand], short: char, long: &str) -> bool {
         top.iter().filter(|command| self.name(command) == "set").any(|command| {
             self.words(command).iter().skip(1).any(|word| {
                 word == long || word.starts_with('-') && !word.starts_with("--") && word.contains(short)
@@ -213,11 +213,11 @@ impl Look<'_> {
         })
     }
 
-    fn stops_at_errors(&self, top: &[&Command]) -> bool {
+    fn stops_at_errors(&self, top: &[&ShellCommand]) -> bool {
         self.sets(top, 'e', "errexit")
     }
 
-    fn pipes(&self, top: &[&Command], sink: &mut Sink) -> bool {
+    fn pipes(&self, top: &[&ShellCommand], sink: &mut Sink) -> bool {
         if !top.iter().any(|command| command.then == Join::Pipe) || self.sets(top, '\0', "pipefail") {
             return false;
         }
@@ -233,7 +233,7 @@ impl Look<'_> {
     }
 
     /// Checks commands on separate lines, of which only the last one decides.
-    fn sequence(&self, top: &[&Command], sink: &mut Sink) -> bool {
+    fn sequence(&self, top: &[&ShellCommand], sink: &mut Sink) -> bool {
         if self.stops_at_errors(top) {
             return false;
         }
@@ -255,7 +255,7 @@ impl Look<'_> {
 
     /// Reports checks that an agent can satisfy without doing the work.
     fn strength(&self, sink: &mut Sink) {
-        let top: Vec<&Command> = self.script.top().collect();
+        let top: Vec<&ShellCommand> = self.script.top().collect();
         let Some(first) = top.first() else { return };
         if top.iter().any(|command| command.compound) || self.script.commands.len() != top.len() {
             return;
@@ -271,7 +271,7 @@ impl Look<'_> {
         }
     }
 
-    fn kind(&self, command: &Command) -> Kind {
+    fn kind(&self, command: &ShellCommand) -> Kind {
         // Most commands are none of these; skip unquoting their words.
         if !matches!(self.name(command), "test" | "[" | "[[" | "find" | "ls" | "stat" | "grep" | "rg") {
             return Kind::Real;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::language::diagnostic::say;
 use crate::language::facts::{self, Facts};
 use crate::language::globs;
-use crate::language::globs::overlap::Reach;
+use crate::language::globs::overlap::GlobSet;
 use crate::language::parse::Sink;
 use crate::model::plan::{Plan, Span, Spanned};
 
@@ -24,9 +24,9 @@ pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
             }
         }
     }
-    let reach = plan.touches.as_ref().map(|globs| Reach::new(&values(globs)));
+    let reach = plan.touches.as_ref().map(|globs| GlobSet::new(&values(globs)));
     for glob in plan.steps.iter().flat_map(|step| step.touches.iter().flatten()) {
-        let own = || Reach::new(&[&glob.value]);
+        let own = || GlobSet::new(&[&glob.value]);
         if refusal(glob).is_none() && reach.as_ref().is_some_and(|reach| reach.meets(&own()).is_none()) {
             sink.push(say::touches_outside(glob.span, &glob.value));
         }

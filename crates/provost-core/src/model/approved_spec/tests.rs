@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::language::parse;
 use crate::model::plan::AgentNetwork;
-use crate::model::run_policy::Reach;
+use crate::model::run_policy::AgentAccess;
 use crate::model::verdict::Isolation;
 
 const PLAN: &str = "---\r\ntype: plan\r\nstatus: \"draft\"   # ours\r\nowner: me\r\n---\r\n\
@@ -76,9 +76,10 @@ fn the_base_the_named_files_and_the_terms_are_part_of_what_is_approved() {
     let law = law_of(PLAN);
     let file = |path: &str, sha256: &str| NamedFile { path: path.to_owned(), sha256: sha256.to_owned() };
     let with = |files: Vec<NamedFile>| revision(law, &Binding { files, ..Binding::default() });
-    let under = |terms: Terms| revision(law, &Binding { terms, ..Binding::default() });
-    let open = Reach { network: AgentNetwork::On, ..Reach::default() };
-    let role = |name: &str, reach| Terms { roles: [(name.to_owned(), reach)].into(), ..Terms::default() };
+    let under = |terms: RunPolicy| revision(law, &Binding { terms, ..Binding::default() });
+    let open = AgentAccess { network: AgentNetwork::On, ..AgentAccess::default() };
+    let role =
+        |name: &str, reach| RunPolicy { roles: [(name.to_owned(), reach)].into(), ..RunPolicy::default() };
     let all = [
         with(vec![]),
         revision(law, &Binding { base: Some("abc".to_owned()), ..Binding::default() }),
@@ -88,9 +89,9 @@ fn the_base_the_named_files_and_the_terms_are_part_of_what_is_approved() {
         with(vec![file("a", "1"), file("b", "1")]),
         // A file name that imitates a second line.
         with(vec![file("a\nfile 1 1 b", "1")]),
-        under(Terms { isolation: Some(Isolation::InPlace), ..Terms::default() }),
-        under(Terms { require_red: true, ..Terms::default() }),
-        under(role("coder", Reach::default())),
+        under(RunPolicy { isolation: Some(Isolation::InPlace), ..RunPolicy::default() }),
+        under(RunPolicy { require_red: true, ..RunPolicy::default() }),
+        under(role("coder", AgentAccess::default())),
         under(role("coder", open)),
     ];
     let distinct: std::collections::BTreeSet<_> = all.iter().collect();

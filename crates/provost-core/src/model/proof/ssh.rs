@@ -4,13 +4,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::VerifyingKey;
 
-use super::{Doubt, Key, PublicKey};
+use super::{Doubt, ProofKey, PublicKey};
 
 const MAGIC: &[u8] = b"openssh-key-v1\0";
 const KIND: &[u8] = b"ssh-ed25519";
 
 /// Reads the key from the text of a private key file.
-pub fn private(text: &str) -> Result<Key, Doubt> {
+pub fn private(text: &str) -> Result<ProofKey, Doubt> {
     let body: String = text.lines().filter(|line| !line.starts_with("-----")).map(str::trim).collect();
     let bytes = STANDARD.decode(body).map_err(|_| Doubt::NotAnSshKey)?;
     let mut rest = Reader(bytes.strip_prefix(MAGIC).ok_or(Doubt::NotAnSshKey)?);
@@ -30,7 +30,7 @@ pub fn private(text: &str) -> Result<Key, Doubt> {
     let public = own.string()?;
     let seed: [u8; 32] =
         own.string()?.get(..32).and_then(|seed| seed.try_into().ok()).ok_or(Doubt::NotAnSshKey)?;
-    let key = Key::new(&seed);
+    let key = ProofKey::new(&seed);
     if key.0.verifying_key().as_bytes() == public { Ok(key) } else { Err(Doubt::NotAnSshKey) }
 }
 

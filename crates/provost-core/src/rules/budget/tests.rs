@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::model::approved_spec::Binding;
-use crate::model::event::{AttemptEnd, Choice, Ended, Event, RunOutcome, Subject, Why};
-use crate::model::run_policy::Terms;
+use crate::model::event::{AttemptEnd, CheckSubject, Choice, EndedAttempt, Event, RunEndReason, RunOutcome};
+use crate::model::run_policy::RunPolicy;
 use crate::model::usage::{Cost, Usage};
-use crate::model::verdict::{Isolation, Outcome, Verdict};
+use crate::model::verdict::{CheckOutcome, Isolation, Verdict};
 use crate::rules::command::{HarnessCommand, HumanCommand, Refusal};
-use crate::rules::recover::Means;
+use crate::rules::recover::RecoveryInput;
 use crate::rules::schedule::{self, Action, InHand};
 use crate::rules::{decide, foreign_events};
 
@@ -45,17 +45,17 @@ fn used(tokens: u64) -> Usage {
 
 impl Story {
     pub fn new(budget: &str, steps: &[&str]) -> Self {
-        Self::under(Terms::default(), &text(budget, steps))
+        Self::under(RunPolicy::default(), &text(budget, steps))
     }
 
-    fn under(terms: Terms, text: &str) -> Self {
+    fn under(terms: RunPolicy, text: &str) -> Self {
         let mut story = Self { run: Run::default(), log: Vec::new(), now: 1_000 };
         story.law(terms, text);
         story.attest();
         story
     }
 
-    fn law(&mut self, terms: Terms, text: &str) {
+    fn law(&mut self, terms: RunPolicy, text: &str) {
         let binding = Binding { terms, ..Binding::default() };
         self.harness(HarnessCommand::Record { text: text.to_owned(), binding, author: None });
         let revision = self.run.revision.clone();
@@ -90,7 +90,7 @@ impl Story {
     }
 
     pub fn try_harness(&mut self, command: HarnessCommand) -> Result<(), Refusal> {
-        let means = Means { now: Timestamp(self.now), ..Means::default() };
+        let means = RecoveryInput { now: Timestamp(self.now), ..RecoveryInput::default() };
         let events = decide::harness_with(&self.run, &means, command)?;
         self.take(events);
         Ok(())
@@ -132,20 +132,23 @@ impl Story {
         self.now += duration_ms;
         let attempt = self.run.step(step).map_or(0, |step| step.attempts);
         let (end, report, notes) = (AttemptEnd::Exited { exit_code: 0 }, String::new(), Vec::new());
-        self.harness(HarnessCommand::AttemptEnded(Ended {
+        self.harness(HarnessCommand::AttemptEnded(EndedAttempt {
             duration_ms,
             report,
             notes,
             usage,
-            ..Ended::new(step, attempt, end)
+            ..EndedAttempt::new(step, attempt, end)
         }));
     }
 
     pub fn judge(&mut self, step: StepNumber, held: bool) {
-        let outcome =
-            if held { Outcome::Held } else { Outcome::Broke { exit_code: self.now as i32 % 99 + 1 } };
+        let outcome = if held {
+            CheckOutcome::Held
+        } else {
+            CheckOutcome::Broke { exit_code: self.now as i32 % 99 + 1 }
+        };
         let verdict = Verdict::bare(Isolation::InPlace, outcome);
-        self.harness(HarnessCommand::Judged { subject: Subject::Contract(step), verdict });
+        self.harness(HarnessCommand::Judged { subject: CheckSubject::Contract(step), verdict });
     }
 
     #[track_caller]
@@ -184,7 +187,7 @@ fn tokens(amount: Amount) -> u64 {
 fn without_a_limit_nothing_is_held() {
     let mut story = Story::new("$5", &["", ""]);
     assert_eq!(story.start(ONE).tokens, None);
-    let mut free = Story::under(Terms::default(), &text("$5", &["", ""]).replace("**Budget:** $5\n", ""));
+    let mut free = Story::under(RunPolicy::default(), &text("$5", &["", ""]).replace("**Budget:** $5\n", ""));
     assert!(free.start(ONE).is_empty());
 }
 
@@ -205,7 +208,7 @@ fn a_share_first_then_what_attempts_used_on_average() {
 #[test]
 fn what_the_configuration_expects_comes_first() {
     let expected = Amount { tokens: Some(70_000), ..Amount::default() };
-    let terms = Terms { estimates: [("coder".to_owned(), expected)].into(), ..Terms::default() };
+    let terms = RunPolicy { estimates: [("coder".to_owned(), expected)].into(), ..RunPolicy::default() };
     let mut story = Story::under(terms, &text("100k tokens", &["", ""]));
     assert_eq!(tokens(story.start(ONE)), 70_000);
     story.end(ONE, 100, used(40_000));
@@ -216,7 +219,7 @@ fn what_the_configuration_expects_comes_first() {
 #[test]
 fn limits_of_the_configuration_hold_where_a_plan_names_none() {
     let limit = |tokens| Amount { tokens: Some(tokens), ..Amount::default() };
-    let terms = Terms { budget: limit(80_000), step_budget: limit(10_000), ..Terms::default() };
+    let terms = RunPolicy { budget: limit(80_000), step_budget: limit(10_000), ..RunPolicy::default() };
     let plan = text("$5", &["", "**budget:** 50k tokens\n"]);
     let story = Story::under(terms.clone(), &plan.replace("**Budget:** $5\n", ""));
     assert_eq!(of_plan(&story.run), limit(80_000));
@@ -349,7 +352,10 @@ fn the_other_answers_mean_what_they_mean_elsewhere_and_an_abort_ends_for_the_bud
     let Some(Event::RunEnded { outcome, summary, why, .. }) = aborted.expect("aborted").pop() else {
         panic!("no end")
     };
-    assert_eq!((outcome, why, summary.cost.tokens), (RunOutcome::Failed, Some(Why::Budget), Some(70_000)));
+    assert_eq!(
+        (outcome, why, summary.cost.tokens),
+        (RunOutcome::Failed, Some(RunEndReason::Budget), Some(70_000))
+    );
     story.answer(TWO, Choice::Skip).expect("skipped");
     assert!(story.run.all_settled());
 }
@@ -391,7 +397,7 @@ fn a_crash_keeps_what_was_held_and_a_lost_attempt_has_spent_it() {
     assert_eq!(story.run.ledger.committed(Resource::Tokens, Timestamp(0)), held);
     story.now += 24 * 3_600_000;
     story.attest();
-    let verdict = Verdict::bare(Isolation::InPlace, Outcome::Broke { exit_code: 1 });
+    let verdict = Verdict::bare(Isolation::InPlace, CheckOutcome::Broke { exit_code: 1 });
     story.harness(HarnessCommand::JudgedLost { step: ONE, verdict, max_losses: 3 });
     let ledger = &story.run.ledger;
     assert_eq!(ledger.held(ONE), None);
@@ -408,12 +414,12 @@ fn an_agent_that_could_not_be_started_used_nothing() {
     let end = AttemptEnd::NotStarted { reason: "no such program".to_owned() };
     let (report, notes, usage) = (String::new(), Vec::new(), Usage::default());
     let (step, attempt, duration_ms) = (ONE, 1, 0);
-    story.harness(HarnessCommand::AttemptEnded(Ended {
+    story.harness(HarnessCommand::AttemptEnded(EndedAttempt {
         duration_ms,
         report,
         notes,
         usage,
-        ..Ended::new(step, attempt, end)
+        ..EndedAttempt::new(step, attempt, end)
     }));
     assert_eq!(story.run.ledger.committed(Resource::Tokens, Timestamp(0)), 0);
     assert_eq!(story.run.ledger.cost().unknown, 0);
@@ -428,7 +434,7 @@ fn a_step_has_a_limit_of_its_own_and_others_say_nothing_against_it() {
     story.end(TWO, 100, used(15_000));
     story.judge(TWO, false);
     let breach = story.over(TWO);
-    assert_eq!((breach.scope, breach.resource), (Scope::Step, Resource::Tokens));
+    assert_eq!((breach.scope, breach.resource), (BudgetScope::Step, Resource::Tokens));
     assert!(breach.to_string().starts_with("the step's budget of 20k tokens"), "{breach}");
     story.raise(TWO, "40k tokens").expect("raised");
     assert_eq!(of_step(&story.run, TWO).to_string(), "40k tokens");
@@ -470,7 +476,7 @@ fn what_is_said_while_no_harness_is_at_work_takes_no_time() {
     assert_eq!(story.run.ledger.cost().wall_ms, hour);
     // It was interrupted on Friday; on Monday somebody changes the plan and goes on.
     story.now += 3 * day;
-    story.law(Terms::default(), &text("3 hours", &["", ""]));
+    story.law(RunPolicy::default(), &text("3 hours", &["", ""]));
     story.now += day;
     story.attest();
     assert_eq!(story.run.ledger.cost().wall_ms, hour);
@@ -488,7 +494,7 @@ fn a_step_may_take_as_long_as_it_says_and_a_clock_that_is_set_back_adds_nothing(
     assert_eq!(story.start(ONE).wall_ms, Some(600_000));
     story.end(ONE, 400_000, Usage::default());
     story.judge(ONE, false);
-    assert_eq!(story.over(ONE).scope, Scope::Step);
+    assert_eq!(story.over(ONE).scope, BudgetScope::Step);
     let before = story.run.ledger.cost().wall_ms;
     story.answer(ONE, Choice::Retry).expect("go on");
     story.now -= 300_000;
@@ -503,9 +509,9 @@ fn another_budget_in_the_text_takes_the_place_of_what_was_raised_and_keeps_what_
     story.over(TWO);
     story.raise(TWO, "300k tokens").expect("raised");
     // The same line in another text: what a person said holds.
-    story.law(Terms::default(), &text("100k tokens", &["", ""]).replace("# T", "# Another"));
+    story.law(RunPolicy::default(), &text("100k tokens", &["", ""]).replace("# T", "# Another"));
     assert_eq!(tokens(of_plan(&story.run)), 300_000);
-    story.law(Terms::default(), &text("200k tokens", &["", ""]));
+    story.law(RunPolicy::default(), &text("200k tokens", &["", ""]));
     assert_eq!(tokens(of_plan(&story.run)), 200_000);
     assert_eq!(story.run.step(ONE).map(|step| &step.state), Some(&StepState::Passed));
     assert_eq!(story.run.ledger.cost(), Cost { tokens: Some(70_000), ..story.run.ledger.cost() });

@@ -5,13 +5,13 @@
 
 use super::judged::confirmed;
 use super::{Decision, at_gate, genuine, one_more, said, wrong_stage};
-use crate::model::event::{Approver, Choice, Event, Revision, Scope, Why};
+use crate::model::event::{Approver, BudgetScope, Choice, Event, Revision, RunEndReason};
 use crate::model::plan::StepNumber;
 use crate::model::timestamp::Timestamp;
 use crate::model::usage::{Amount, Resource};
-use crate::model::verdict::Outcome;
+use crate::model::verdict::CheckOutcome;
 use crate::rules::command::{HumanCommand, Refusal};
-use crate::rules::quorum::{self, Tally};
+use crate::rules::quorum::{self, ApprovalCount};
 use crate::rules::{budget, recover};
 use crate::state::run::{PostState, Run, Stage, StepState};
 
@@ -57,7 +57,9 @@ fn approve(run: &Run, revision: Revision, by: String, modifications: Vec<String>
     let own = || run.author.as_ref().map(|author| quorum::is_same(author, &by));
     match (run.quorum().self_approval, own()) {
         (true, _) | (false, Some(false)) => {}
-        (false, Some(true)) => return Err(Refusal::OwnPlan { by, tally: Tally::of(run).to_string() }),
+        (false, Some(true)) => {
+            return Err(Refusal::OwnPlan { by, tally: ApprovalCount::of(run).to_string() });
+        }
         (false, None) => return Err(Refusal::NoAuthor),
     }
     one_more(run, revision, Approver::Person(by), modifications)
@@ -94,7 +96,7 @@ fn answer(run: &Run, step: Option<StepNumber>, choice: Choice, note: String, by:
             vec![answered, Event::StepWaived { step: number, by, reason }]
         }
         Choice::Abort => {
-            let why = if over_budget { Why::Budget } else { Why::Person };
+            let why = if over_budget { RunEndReason::Budget } else { RunEndReason::Person };
             let [failed, ended] = recover::fail(run, number, format!("aborted by {by}"), why);
             vec![answered, failed, ended]
         }
@@ -119,8 +121,8 @@ fn raise(run: &Run, step: StepNumber, limits: Amount, note: String, by: String) 
     for resource in Resource::ALL {
         let Some(limit) = limits.of(resource) else { continue };
         let spent = match scope {
-            Scope::Plan => run.ledger.committed(resource, Timestamp(0)),
-            Scope::Step => run.ledger.committed_by(step, resource),
+            BudgetScope::Plan => run.ledger.committed(resource, Timestamp(0)),
+            BudgetScope::Step => run.ledger.committed_by(step, resource),
         };
         if limit <= spent {
             let (limit, spent) = (resource.say(limit), resource.say(spent));
@@ -150,5 +152,5 @@ fn answer_for_plan(run: &Run, choice: Choice, note: String, by: String) -> Decis
 
 fn vacuous(run: &Run, number: StepNumber) -> bool {
     let verdict = run.step(number).and_then(|step| step.verdict.as_ref());
-    verdict.is_some_and(|verdict| matches!(verdict.outcome, Outcome::Vacuous { .. }))
+    verdict.is_some_and(|verdict| matches!(verdict.outcome, CheckOutcome::Vacuous { .. }))
 }

@@ -5,18 +5,23 @@
 
 use super::Decision;
 use crate::language::test_files;
-use crate::model::event::{Event, FailureClass, LossCause, RunOutcome, Subject, Why};
+use crate::model::event::{CheckSubject, Event, FailureClass, LossCause, RunEndReason, RunOutcome};
 use crate::model::pass::Pass;
 use crate::model::plan::{Check, StepNumber};
-use crate::model::verdict::{Outcome, Verdict};
+use crate::model::verdict::{CheckOutcome, Verdict};
 use crate::rules::command::Refusal;
-use crate::rules::recover::{self, Failure, Means, environment};
+use crate::rules::recover::{self, AttemptFailure, RecoveryInput, environment};
 use crate::state::run::{CONFIRMED, HOLDS_ALREADY, PostState, Run, Stage, StepState};
 
-pub(super) fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Verdict) -> Decision {
+pub(super) fn judged(
+    run: &Run,
+    means: &RecoveryInput<'_>,
+    subject: CheckSubject,
+    verdict: Verdict,
+) -> Decision {
     let verdict = blamed(run, subject, verdict);
     match subject {
-        Subject::Contract(number) => {
+        CheckSubject::Contract(number) => {
             let Some(StepState::Ended { attempt }) = run.step(number).map(|step| step.state.clone()) else {
                 return Err(Refusal::NotDue { what: format!("step {number}") });
             };
@@ -28,11 +33,11 @@ pub(super) fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Ve
             } else if verdict.held() {
                 vec![passed(run, number, seen(run, number, &verdict), &verdict)]
             } else {
-                recover::after(run, means, number, attempt, &Failure::Verdict(&verdict))
+                recover::after(run, means, number, attempt, &AttemptFailure::Verdict(&verdict))
             };
             Ok(with_verdict(Some(number), subject, verdict, follows))
         }
-        Subject::Final(number) => {
+        CheckSubject::Final(number) => {
             if !run.all_settled() || run.stage != Stage::InProgress || run.is_final(number) {
                 return Err(Refusal::NotDue { what: format!("the last look at step {number}") });
             }
@@ -42,23 +47,23 @@ pub(super) fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Ve
             } else {
                 verdict.unmet.push("it held when the step was done; a later step undid it".to_owned());
                 let attempt = run.step(number).map_or(0, |step| step.attempts);
-                recover::after(run, means, number, attempt, &Failure::Verdict(&verdict))
+                recover::after(run, means, number, attempt, &AttemptFailure::Verdict(&verdict))
             };
             Ok(with_verdict(Some(number), subject, verdict, follows))
         }
-        Subject::Control(number) => {
+        CheckSubject::Control(number) => {
             if !run.is_ready(number) && !run.under_way().any(|step| step == number) {
                 return Err(Refusal::NotDue { what: format!("the control of step {number}") });
             }
             // A check that cannot run now cannot run after the work either, so no agent is started for it.
             let follows = match verdict.outcome {
-                Outcome::NotRun { .. } => closed_door(run, means, number, "contract", &verdict),
-                Outcome::Held if run.is_red_first(number) => vec![holds_already(number)],
+                CheckOutcome::NotRun { .. } => closed_door(run, means, number, "contract", &verdict),
+                CheckOutcome::Held if run.is_red_first(number) => vec![holds_already(number)],
                 _ => Vec::new(),
             };
             Ok(with_verdict(Some(number), subject, verdict, follows))
         }
-        Subject::Precondition(number) => {
+        CheckSubject::Precondition(number) => {
             if !run.is_ready(number) {
                 return Err(Refusal::NotDue { what: format!("the precondition of step {number}") });
             }
@@ -68,14 +73,14 @@ pub(super) fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Ve
             };
             Ok(with_verdict(Some(number), subject, verdict, follows))
         }
-        Subject::Postcondition(number) => {
+        CheckSubject::Postcondition(number) => {
             postcondition_is_due(run, number)?;
             let verdict = controlled(run, subject, verdict);
             // An agent that is still there repairs it and claims again; nothing has ended.
             let follows = if verdict.held() || run.agent_outside {
                 Vec::new()
             } else {
-                let (outcome, summary, why) = (RunOutcome::Failed, run.summary(), Some(Why::Failed));
+                let (outcome, summary, why) = (RunOutcome::Failed, run.summary(), Some(RunEndReason::Failed));
                 vec![Event::RunEnded { outcome, summary, tree: None, why, train: None }]
             };
             Ok(with_verdict(None, subject, verdict, follows))
@@ -92,23 +97,23 @@ pub(super) fn postcondition_is_due(run: &Run, number: u32) -> Result<(), Refusal
 }
 
 /// Treats a check that failed because the machine lacks something as not run: it says nothing about the work.
-pub(super) fn blamed(run: &Run, subject: Subject, verdict: Verdict) -> Verdict {
+pub(super) fn blamed(run: &Run, subject: CheckSubject, verdict: Verdict) -> Verdict {
     let step = |number: StepNumber| run.plan.step(number);
     let check = match subject {
-        Subject::Contract(number) | Subject::Final(number) | Subject::Control(number) => {
+        CheckSubject::Contract(number) | CheckSubject::Final(number) | CheckSubject::Control(number) => {
             step(number).and_then(|step| step.contract.as_ref()).map(|contract| &contract.check)
         }
-        Subject::Precondition(number) => {
+        CheckSubject::Precondition(number) => {
             step(number).and_then(|step| step.precondition.as_ref()).map(|contract| &contract.check)
         }
-        Subject::Postcondition(number) => {
+        CheckSubject::Postcondition(number) => {
             let post = run.plan.postconditions.iter().find(|post| post.number == number);
             post.and_then(|post| post.contract.as_ref()).map(|contract| &contract.check)
         }
     };
     let Some(Check::Shell(shell)) = check else { return verdict };
     match environment::lacks(shell, &verdict) {
-        Some(reason) => Verdict { outcome: Outcome::NotRun { reason }, ..verdict },
+        Some(reason) => Verdict { outcome: CheckOutcome::NotRun { reason }, ..verdict },
         None => verdict,
     }
 }
@@ -118,11 +123,11 @@ pub(super) fn blamed(run: &Run, subject: Subject, verdict: Verdict) -> Verdict {
 pub(super) fn doubted(run: &Run, number: StepNumber, verdict: Verdict) -> Verdict {
     let Some(step) = run.step(number).filter(|_| verdict.held()) else { return verdict };
     let outcome = if run.is_red_first(number) && step.held_before == Some(true) {
-        Outcome::Vacuous { reason: "it held before any work was done".to_owned() }
+        CheckOutcome::Vacuous { reason: "it held before any work was done".to_owned() }
     } else if step.verdict.as_ref().is_some_and(|before| same_tree_failed(before, &verdict))
         && !outside_failed(run, number)
     {
-        Outcome::Flaky { reason: "it failed before on the same files".to_owned() }
+        CheckOutcome::Flaky { reason: "it failed before on the same files".to_owned() }
     } else {
         return verdict;
     };
@@ -130,12 +135,12 @@ pub(super) fn doubted(run: &Run, number: StepNumber, verdict: Verdict) -> Verdic
 }
 
 /// Marks a verdict that held as `uncontrolled` if provost never saw this check fail.
-pub(super) fn controlled(run: &Run, subject: Subject, verdict: Verdict) -> Verdict {
+pub(super) fn controlled(run: &Run, subject: CheckSubject, verdict: Verdict) -> Verdict {
     let is_open = verdict.held() && verdict.uncontrolled.is_none() && verdict.judged.is_none();
     let looked = match subject {
-        Subject::Contract(number) => run.step(number).and_then(|step| step.held_before),
-        Subject::Postcondition(_) => verdict.held_before,
-        Subject::Precondition(_) | Subject::Control(_) | Subject::Final(_) => return verdict,
+        CheckSubject::Contract(number) => run.step(number).and_then(|step| step.held_before),
+        CheckSubject::Postcondition(_) => verdict.held_before,
+        CheckSubject::Precondition(_) | CheckSubject::Control(_) | CheckSubject::Final(_) => return verdict,
     };
     let uncontrolled = match looked {
         None if verdict.isolation.has_clean_tree() => Some(NOT_RUN_BEFORE.to_owned()),
@@ -153,8 +158,8 @@ pub(super) fn controlled(run: &Run, subject: Subject, verdict: Verdict) -> Verdi
 const NOT_RUN_BEFORE: &str = "it was not run before the work";
 const NOT_PLANTED: &str = "a postcondition is not tried with a failing test";
 
-fn lets_code_decide(run: &Run, subject: Subject) -> bool {
-    let Subject::Postcondition(number) = subject else { return false };
+fn lets_code_decide(run: &Run, subject: CheckSubject) -> bool {
+    let CheckSubject::Postcondition(number) = subject else { return false };
     let post = run.plan.postconditions.iter().find(|post| post.number == number);
     match post.and_then(|post| post.contract.as_ref()).map(|contract| &contract.check) {
         Some(Check::Shell(shell)) => test_files::lets_code_decide(&shell.command),
@@ -164,7 +169,7 @@ fn lets_code_decide(run: &Run, subject: Subject) -> bool {
 
 /// Adds a note to a check that held on its own tree but not together with the changes of other steps.
 fn together(run: &Run, number: StepNumber, mut verdict: Verdict) -> Verdict {
-    if run.is_held_apart(number) && matches!(verdict.outcome, Outcome::Broke { .. }) {
+    if run.is_held_apart(number) && matches!(verdict.outcome, CheckOutcome::Broke { .. }) {
         let unmet = "it held on the tree it was made on, and not together with what other steps left since";
         verdict.unmet.push(unmet.to_owned());
     }
@@ -184,12 +189,18 @@ fn same_tree_failed(before: &Verdict, now: &Verdict) -> bool {
 }
 
 /// Escalates a precondition that does not hold or a contract that cannot be run: no attempt can help.
-fn closed_door(run: &Run, means: &Means<'_>, step: StepNumber, what: &str, verdict: &Verdict) -> Vec<Event> {
-    let failure = Failure::Verdict(verdict);
+fn closed_door(
+    run: &Run,
+    means: &RecoveryInput<'_>,
+    step: StepNumber,
+    what: &str,
+    verdict: &Verdict,
+) -> Vec<Event> {
+    let failure = AttemptFailure::Verdict(verdict);
     let found = recover::classify(run, means, step, &failure);
     let attempt = run.step(step).map_or(0, |step| step.attempts);
     let mut reason = format!("its {what} {}", verdict.outcome);
-    if matches!(verdict.outcome, Outcome::NotRun { .. }) {
+    if matches!(verdict.outcome, CheckOutcome::NotRun { .. }) {
         reason.push_str("; then `retry`: no attempt was used up");
     }
     vec![
@@ -223,7 +234,7 @@ pub(super) fn judged_lost(run: &Run, number: StepNumber, verdict: Verdict, max_l
     }) else {
         return Err(Refusal::NotDue { what: format!("step {number}") });
     };
-    let subject = Subject::Contract(number);
+    let subject = CheckSubject::Contract(number);
     let verdict = controlled(run, subject, verdict);
     if verdict.held() && run.is_behind(&verdict) {
         return Ok(with_verdict(Some(number), subject, verdict, Vec::new()));
@@ -290,7 +301,7 @@ pub(super) fn seen(run: &Run, step: StepNumber, verdict: &Verdict) -> String {
 
 pub(super) fn with_verdict(
     step: Option<StepNumber>,
-    subject: Subject,
+    subject: CheckSubject,
     verdict: Verdict,
     follows: Vec<Event>,
 ) -> Vec<Event> {

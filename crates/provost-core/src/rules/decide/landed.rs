@@ -1,7 +1,7 @@
 //! Decides about landed plans: a plan that is done can land, and is reopened if the branch breaks it.
 
 use super::{Decision, wrong_stage};
-use crate::model::event::{Event, RunOutcome, Subject, Why};
+use crate::model::event::{CheckSubject, Event, RunEndReason, RunOutcome};
 use crate::model::verdict::Verdict;
 use crate::rules::command::Refusal;
 use crate::state::run::{Landed, Run, Stage};
@@ -19,14 +19,14 @@ pub fn landed(run: &Run, plan: String, target: String, before: String, commit: S
 
 /// Reopens a plan. A broken contract blocks its step; a broken postcondition fails the plan. Either way a
 /// person decides.
-pub fn undone(run: &Run, subject: Subject, verdict: Verdict, reason: String) -> Decision {
+pub fn undone(run: &Run, subject: CheckSubject, verdict: Verdict, reason: String) -> Decision {
     if run.stage != Stage::Done || run.landed.is_none() || verdict.held() {
         return Err(wrong_stage(run, "opening it again", "done, landed and undone"));
     }
     let (step, plan) = (
         match subject {
-            Subject::Final(step) if run.step(step).is_some() => Some(step),
-            Subject::Postcondition(number) if run.postcondition(number).is_some() => None,
+            CheckSubject::Final(step) if run.step(step).is_some() => Some(step),
+            CheckSubject::Postcondition(number) if run.postcondition(number).is_some() => None,
             _ => return Err(Refusal::NotDue { what: format!("{subject:?}") }),
         },
         None,
@@ -37,6 +37,7 @@ pub fn undone(run: &Run, subject: Subject, verdict: Verdict, reason: String) -> 
         return Ok(vec![judged, told]);
     }
     let (outcome, summary) = (RunOutcome::Failed, run.summary());
-    let ended = Event::RunEnded { outcome, summary, tree: None, why: Some(Why::Undone), train: None };
+    let ended =
+        Event::RunEnded { outcome, summary, tree: None, why: Some(RunEndReason::Undone), train: None };
     Ok(vec![judged, told, ended])
 }

@@ -5,12 +5,12 @@
 use super::{
     Decision, doubted, judged, passed, postcondition_is_due, said, seen, start, with_verdict, wrong_stage,
 };
-use crate::model::event::{AttemptEnd, Ended, Event, RunOutcome, Subject, Why};
+use crate::model::event::{AttemptEnd, CheckSubject, EndedAttempt, Event, RunEndReason, RunOutcome};
 use crate::model::timestamp::Timestamp;
 use crate::model::usage::Amount;
 use crate::model::verdict::Verdict;
 use crate::rules::command::Refusal;
-use crate::rules::recover::{self, Failure, Means};
+use crate::rules::recover::{self, AttemptFailure, RecoveryInput};
 use crate::state::run::{PostState, Run, Stage, StepState};
 
 /// Start of an attempt's target if a session did the work, outside of any sandbox of provost.
@@ -20,57 +20,58 @@ pub const SESSION: &str = "session:";
 /// it stop.
 pub(super) fn looked(
     run: &Run,
-    means: &Means<'_>,
-    subject: Subject,
+    means: &RecoveryInput<'_>,
+    subject: CheckSubject,
     verdict: Option<Verdict>,
     client: &str,
 ) -> Decision {
     let Some(verdict) = verdict else { return session_ended(run, subject, client) };
     let verdict = judged::blamed(run, subject, verdict);
-    if verdict.held() && !matches!(subject, Subject::Contract(_)) {
+    if verdict.held() && !matches!(subject, CheckSubject::Contract(_)) {
         return judged(run, means, subject, verdict);
     }
     match subject {
-        Subject::Contract(number) => {
+        CheckSubject::Contract(number) => {
             let mut events = session_ended(run, subject, client)?;
             let mut run = run.clone();
             events.iter().for_each(|event| run.apply(event));
             let verdict = judged::controlled(&run, subject, doubted(&run, number, verdict));
             let follows = match verdict.held() {
                 true => vec![passed(&run, number, seen(&run, number, &verdict), &verdict)],
-                false => recover::send_back(&run, means, number, &Failure::Verdict(&verdict)),
+                false => recover::send_back(&run, means, number, &AttemptFailure::Verdict(&verdict)),
             };
             events.extend(with_verdict(Some(number), subject, verdict, follows));
             Ok(events)
         }
-        Subject::Final(number) => {
+        CheckSubject::Final(number) => {
             // Refused by the same rule if it is not due.
             judged(run, means, subject, verdict.clone())?;
             let mut verdict = verdict;
             verdict.unmet.push("it held when the step was done; later work undid it".to_owned());
-            let follows = recover::send_back(run, means, number, &Failure::Verdict(&verdict));
+            let follows = recover::send_back(run, means, number, &AttemptFailure::Verdict(&verdict));
             Ok(with_verdict(Some(number), subject, verdict, follows))
         }
-        Subject::Postcondition(number) => {
+        CheckSubject::Postcondition(number) => {
             postcondition_is_due(run, number)?;
             Ok(with_verdict(None, subject, verdict, Vec::new()))
         }
-        Subject::Control(_) | Subject::Precondition(_) => judged(run, means, subject, verdict),
+        CheckSubject::Control(_) | CheckSubject::Precondition(_) => judged(run, means, subject, verdict),
     }
 }
 
 /// Records the session's work so far as an ordinary attempt.
-fn session_ended(run: &Run, subject: Subject, client: &str) -> Decision {
+fn session_ended(run: &Run, subject: CheckSubject, client: &str) -> Decision {
     let not_due = |step| Refusal::NotDue { what: format!("step {step}") };
-    let Subject::Contract(number) = subject else {
+    let CheckSubject::Contract(number) = subject else {
         return Err(Refusal::NotDue { what: "what only a person confirms".to_owned() });
     };
     let step = run.step(number).ok_or(not_due(number))?;
     if let Some(plan) = run.carried_by(number) {
         return Err(Refusal::CarriedByPlan { step: number, plan: plan.to_owned() });
     }
-    let ended =
-        |attempt| Event::AttemptEnded(Ended::new(number, attempt, AttemptEnd::Exited { exit_code: 0 }));
+    let ended = |attempt| {
+        Event::AttemptEnded(EndedAttempt::new(number, attempt, AttemptEnd::Exited { exit_code: 0 }))
+    };
     match step.state {
         StepState::Ended { .. } => Ok(Vec::new()),
         StepState::Running { attempt } => Ok(vec![ended(attempt)]),
@@ -109,6 +110,6 @@ pub(super) fn let_go(run: &Run, reason: &str) -> Decision {
     if !broke {
         return Err(Refusal::StillOpen);
     }
-    let (outcome, summary, why) = (RunOutcome::Failed, run.summary(), Some(Why::LetGo));
+    let (outcome, summary, why) = (RunOutcome::Failed, run.summary(), Some(RunEndReason::LetGo));
     Ok(vec![Event::RunEnded { outcome, summary, tree: None, why, train: None }])
 }

@@ -7,10 +7,10 @@ mod session;
 use expect_test::{Expect, expect};
 
 use super::*;
-use crate::model::event::{Choice, Ended, Subject};
+use crate::model::event::{CheckSubject, Choice, EndedAttempt};
 use crate::model::plan::Plan;
 use crate::model::timestamp::Timestamp;
-use crate::model::verdict::{Excerpt, Isolation, Outcome, Tree, Verdict};
+use crate::model::verdict::{CheckOutcome, Excerpt, Isolation, Tree, Verdict};
 use crate::rules::command::{AgentCommand, HumanCommand};
 use crate::rules::schedule::{self, Action, InHand};
 
@@ -53,7 +53,7 @@ test -f two
    ```
 ";
 
-fn verdict(outcome: Outcome) -> Verdict {
+fn verdict(outcome: CheckOutcome) -> Verdict {
     Verdict {
         duration_ms: 5,
         stderr: Excerpt::whole("no such file"),
@@ -74,19 +74,29 @@ fn read(run: &Run, word: &str) -> Said {
     let step = || StepNumber(rest.split(' ').next().unwrap_or("").parse().unwrap_or(1));
     let me = || "ada".to_owned();
     let attempt = || run.step(step()).map_or(1, |step| step.attempts);
-    let contract =
-        |outcome| HarnessCommand::Judged { subject: Subject::Contract(step()), verdict: verdict(outcome) };
-    let post =
-        |outcome| HarnessCommand::Judged { subject: Subject::Postcondition(1), verdict: verdict(outcome) };
+    let contract = |outcome| HarnessCommand::Judged {
+        subject: CheckSubject::Contract(step()),
+        verdict: verdict(outcome),
+    };
+    let post = |outcome| HarnessCommand::Judged {
+        subject: CheckSubject::Postcondition(1),
+        verdict: verdict(outcome),
+    };
     let lost =
         |outcome| HarnessCommand::JudgedLost { step: step(), verdict: verdict(outcome), max_losses: 3 };
     let last =
-        |outcome| HarnessCommand::Judged { subject: Subject::Final(step()), verdict: verdict(outcome) };
-    let control =
-        |outcome| HarnessCommand::Judged { subject: Subject::Control(step()), verdict: verdict(outcome) };
+        |outcome| HarnessCommand::Judged { subject: CheckSubject::Final(step()), verdict: verdict(outcome) };
+    let control = |outcome| HarnessCommand::Judged {
+        subject: CheckSubject::Control(step()),
+        verdict: verdict(outcome),
+    };
     let answer = |choice| HumanCommand::Answer { step: Some(step()), choice, note: String::new(), by: me() };
-    let ended =
-        |end| HarnessCommand::AttemptEnded(Ended { duration_ms: 1, ..Ended::new(step(), attempt(), end) });
+    let ended = |end| {
+        HarnessCommand::AttemptEnded(EndedAttempt {
+            duration_ms: 1,
+            ..EndedAttempt::new(step(), attempt(), end)
+        })
+    };
     match verb {
         "claim" => Said::Agent(AgentCommand::Claim {
             step: step(),
@@ -128,11 +138,11 @@ fn read(run: &Run, word: &str) -> Said {
         "interrupted" => {
             Said::Harness(HarnessCommand::AttemptInterrupted { step: step(), attempt: attempt() })
         }
-        "holds" => Said::Harness(contract(Outcome::Held)),
-        "breaks" => Said::Harness(contract(Outcome::Broke { exit_code: 1 })),
+        "holds" => Said::Harness(contract(CheckOutcome::Held)),
+        "breaks" => Said::Harness(contract(CheckOutcome::Broke { exit_code: 1 })),
         // `holds-on 1 abc`: on the harness's own tree abc.
-        "holds-on" => Said::Harness(on_tree(contract(Outcome::Held), rest)),
-        "breaks-on" => Said::Harness(on_tree(contract(Outcome::Broke { exit_code: 1 }), rest)),
+        "holds-on" => Said::Harness(on_tree(contract(CheckOutcome::Held), rest)),
+        "breaks-on" => Said::Harness(on_tree(contract(CheckOutcome::Broke { exit_code: 1 }), rest)),
         "attest" | "attest-red" => Said::Harness(HarnessCommand::Attested {
             level: Isolation::Clean,
             require_red: verb == "attest-red",
@@ -142,23 +152,25 @@ fn read(run: &Run, word: &str) -> Said {
             agent_outside: false,
             took_over: None,
         }),
-        "control-unrunnable" => Said::Harness(control(Outcome::NotRun { reason: "no crates".to_owned() })),
-        "control-holds" => Said::Harness(control(Outcome::Held)),
-        "control-breaks" => Said::Harness(control(Outcome::Broke { exit_code: 1 })),
+        "control-unrunnable" => {
+            Said::Harness(control(CheckOutcome::NotRun { reason: "no crates".to_owned() }))
+        }
+        "control-holds" => Said::Harness(control(CheckOutcome::Held)),
+        "control-breaks" => Said::Harness(control(CheckOutcome::Broke { exit_code: 1 })),
         "confirm-because" => Said::Human(HumanCommand::Answer {
             step: Some(step()),
             choice: Choice::Confirm,
             note: "it guards the build".to_owned(),
             by: me(),
         }),
-        "lost-held" => Said::Harness(lost(Outcome::Held)),
-        "lost" => Said::Harness(lost(Outcome::Broke { exit_code: 1 })),
-        "still-holds" => Said::Harness(last(Outcome::Held)),
-        "still-holds-on" => Said::Harness(on_tree(last(Outcome::Held), rest)),
-        "undone" => Said::Harness(last(Outcome::Broke { exit_code: 1 })),
-        "killed" => Said::Harness(contract(Outcome::Killed { signal: 9 })),
-        "post-holds" => Said::Harness(post(Outcome::Held)),
-        "post-breaks" => Said::Harness(post(Outcome::Broke { exit_code: 1 })),
+        "lost-held" => Said::Harness(lost(CheckOutcome::Held)),
+        "lost" => Said::Harness(lost(CheckOutcome::Broke { exit_code: 1 })),
+        "still-holds" => Said::Harness(last(CheckOutcome::Held)),
+        "still-holds-on" => Said::Harness(on_tree(last(CheckOutcome::Held), rest)),
+        "undone" => Said::Harness(last(CheckOutcome::Broke { exit_code: 1 })),
+        "killed" => Said::Harness(contract(CheckOutcome::Killed { signal: 9 })),
+        "post-holds" => Said::Harness(post(CheckOutcome::Held)),
+        "post-breaks" => Said::Harness(post(CheckOutcome::Broke { exit_code: 1 })),
         "end" => Said::Harness(HarnessCommand::End),
         other => unreachable!("no word `{other}`"),
     }

@@ -3,12 +3,13 @@
 use super::made;
 use crate::model::approved_spec::Binding;
 use crate::model::event::{
-    Approver, AttemptEnd, Choice, Ended, Event, Revision, RunOutcome, Subject, Summary, Why,
+    Approver, AttemptEnd, CheckSubject, Choice, EndedAttempt, Event, Revision, RunEndReason, RunOutcome,
+    Summary,
 };
 use crate::model::plan::StepNumber;
 use crate::model::timestamp::Timestamp;
 use crate::model::usage::{Amount, Cost};
-use crate::model::verdict::{Isolation, Outcome, Verdict};
+use crate::model::verdict::{CheckOutcome, Isolation, Verdict};
 use crate::rules::command::HarnessCommand;
 use crate::rules::decide;
 use crate::state::run::Run;
@@ -33,9 +34,9 @@ fn recorded(contract: &str, more: &[Event]) -> Run {
     run
 }
 
-fn held(outcome: Outcome) -> Event {
+fn held(outcome: CheckOutcome) -> Event {
     let verdict = Verdict { duration_ms: 5, ..Verdict::bare(Isolation::InPlace, outcome) };
-    Event::Judged { step: Some(ONE), subject: Subject::Contract(ONE), verdict, plan: None }
+    Event::Judged { step: Some(ONE), subject: CheckSubject::Contract(ONE), verdict, plan: None }
 }
 
 fn approved(run: &Run) -> Event {
@@ -59,7 +60,7 @@ fn started() -> Event {
 
 fn ended() -> Event {
     let end = AttemptEnd::Exited { exit_code: 0 };
-    Event::AttemptEnded(Ended { duration_ms: 1, ..Ended::new(ONE, 1, end) })
+    Event::AttemptEnded(EndedAttempt { duration_ms: 1, ..EndedAttempt::new(ONE, 1, end) })
 }
 
 fn confirmed() -> Event {
@@ -96,7 +97,7 @@ fn run_ended(outcome: RunOutcome, failed: u32, completed: u32) -> Event {
         outcome,
         summary: Summary { completed, failed, cost: UNKNOWN, ..Summary::default() },
         tree: None,
-        why: Some(if outcome == RunOutcome::Done { Why::Done } else { Why::Person }),
+        why: Some(if outcome == RunOutcome::Done { RunEndReason::Done } else { RunEndReason::Person }),
         train: None,
     }
 }
@@ -203,7 +204,7 @@ fn only_what_a_door_makes_is_taken_from_somebody_else() {
         ),
         ("a pass", &running, vec![passed("contract held")], Err(0)),
         ("an end of the attempt", &running, vec![ended()], Err(0)),
-        ("a verdict", &stopped, vec![held(Outcome::Held)], Err(0)),
+        ("a verdict", &stopped, vec![held(CheckOutcome::Held)], Err(0)),
         ("the end", &running, vec![run_ended(RunOutcome::Done, 0, 1)], Err(0)),
         ("a plan from the start", &running, vec![tampered(None), started()], Err(1)),
         ("a reminder at the gate", &gate, vec![reminder("overdue: the approval (e2)")], Ok(())),

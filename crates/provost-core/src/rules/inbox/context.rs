@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::{Kind, Waiting};
-use crate::model::event::{AttemptEnd, Ended, Event, FailureClass};
+use super::{DecisionKind, WaitingItem};
+use crate::model::event::{AttemptEnd, EndedAttempt, Event, FailureClass};
 use crate::model::timestamp::Timestamp;
 use crate::model::verdict::Verdict;
 use crate::state::run::{PostState, Run};
@@ -15,7 +15,7 @@ const OUTPUT_BYTES: usize = 4096;
 
 /// Earlier tries, and the last output.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Context {
+pub struct ItemContext {
     pub tried: Vec<Tried>,
     /// The last output of the check, or the agent's last message.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,29 +58,33 @@ pub struct Tried {
     pub followed: Option<String>,
 }
 
-pub(super) fn context(run: &Run, waiting: &Waiting, events: &[(u64, Timestamp, Event)]) -> Context {
+pub(super) fn context(run: &Run, waiting: &WaitingItem, events: &[(u64, Timestamp, Event)]) -> ItemContext {
     let Some(step) = waiting.step.and_then(|number| run.step(number)) else {
         let broke = run.postconditions().find_map(|(_, state)| match state {
-            PostState::Broke(verdict) if waiting.kind == Kind::Postcondition => Some(printed(verdict)),
+            PostState::Broke(verdict) if waiting.kind == DecisionKind::Postcondition => {
+                Some(printed(verdict))
+            }
             _ => None,
         });
-        let revision =
-            matches!(waiting.kind, Kind::Approval | Kind::Question).then(|| run.revision.0.clone());
-        return Context { output: broke.flatten(), revision, ..Context::default() };
+        let revision = matches!(waiting.kind, DecisionKind::Approval | DecisionKind::Question)
+            .then(|| run.revision.0.clone());
+        return ItemContext { output: broke.flatten(), revision, ..ItemContext::default() };
     };
     let configure = events.iter().filter_map(|(_, _, event)| match event {
-        Event::PermissionRequired { configure, .. } if waiting.kind != Kind::Confirmation => Some(configure),
+        Event::PermissionRequired { configure, .. } if waiting.kind != DecisionKind::Confirmation => {
+            Some(configure)
+        }
         _ => None,
     });
     let last_words = || step.ended.as_ref().map(|(_, said)| said.clone()).filter(|said| !said.is_empty());
     let failed = step.verdict.as_ref().filter(|verdict| !verdict.held());
-    Context {
+    ItemContext {
         tried: tried(events),
         output: failed.and_then(printed).or_else(last_words).map(|text| end_of(&text)),
         claim: step.claim.clone(),
         configure: configure.flatten().cloned().collect(),
         revision: None,
-        ..Context::default()
+        ..ItemContext::default()
     }
 }
 
@@ -128,7 +132,9 @@ fn tried(events: &[(u64, Timestamp, Event)]) -> Vec<Tried> {
                     last.failure = Some(error_message.clone());
                 }
             }
-            Event::AttemptEnded(Ended { end, .. }) if *end != (AttemptEnd::Exited { exit_code: 0 }) => {
+            Event::AttemptEnded(EndedAttempt { end, .. })
+                if *end != (AttemptEnd::Exited { exit_code: 0 }) =>
+            {
                 if let Some(last) = all.last_mut() {
                     last.ended = Some(end.words());
                 }

@@ -2,24 +2,27 @@
 
 use serde::Serialize;
 
-use super::{Heading, ItemId, Kind, Waiting};
+use super::{DecisionKind, ItemId, PlanLabel, WaitingItem};
 use crate::model::event::Choice;
-use crate::model::verdict::Outcome;
+use crate::model::verdict::CheckOutcome;
 use crate::state::run::Run;
 
 /// A choice, its effect, and the command for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Offer {
+pub struct ChoiceOffer {
     pub choice: &'static str,
     pub does: &'static str,
     pub command: String,
 }
 
-pub(super) fn offers(run: &Run, waiting: &Waiting, heading: &Heading, id: &ItemId) -> Vec<Offer> {
+pub(super) fn offers(run: &Run, waiting: &WaitingItem, heading: &PlanLabel, id: &ItemId) -> Vec<ChoiceOffer> {
     let plan = heading.argument.as_ref().map(|argument| format!(" {argument}")).unwrap_or_default();
-    let at_gate =
-        |choice, does, rest: String| Offer { choice, does, command: format!("provost {choice}{plan}{rest}") };
-    let answer = |choice: Choice, does| Offer {
+    let at_gate = |choice, does, rest: String| ChoiceOffer {
+        choice,
+        does,
+        command: format!("provost {choice}{plan}{rest}"),
+    };
+    let answer = |choice: Choice, does| ChoiceOffer {
         choice: choice.word(),
         does,
         command: format!("provost answer {id} {}", choice.word()),
@@ -29,7 +32,7 @@ pub(super) fn offers(run: &Run, waiting: &Waiting, heading: &Heading, id: &ItemI
     const END: &str = "end the plan as failed";
     const DRAFT: &str = "send the plan back to draft, to be changed and approved again";
     match waiting.kind {
-        Kind::Approval | Kind::Question => vec![
+        DecisionKind::Approval | DecisionKind::Question => vec![
             at_gate(
                 "approve",
                 "let exactly this revision run",
@@ -38,31 +41,31 @@ pub(super) fn offers(run: &Run, waiting: &Waiting, heading: &Heading, id: &ItemI
             at_gate("amend", "change the text first", String::new()),
             at_gate("reject", "send it back to draft", " --reason WHY".to_owned()),
         ],
-        Kind::Changed => vec![
-            Offer {
+        DecisionKind::Changed => vec![
+            ChoiceOffer {
                 choice: "approve",
                 does: "verify the new text and approve it",
                 command: format!("provost run{plan}"),
             },
-            Offer {
+            ChoiceOffer {
                 choice: "restore",
                 does: "print the approved text, to be put back into the plan file",
                 command: format!("provost show{plan} --recorded"),
             },
         ],
-        Kind::Postcondition => vec![
+        DecisionKind::Postcondition => vec![
             answer(Choice::Retry, "look at everything again"),
             answer(Choice::Abort, "leave it failed, and out of the inbox"),
             answer(Choice::Revise, DRAFT),
         ],
-        Kind::Confirmation => vec![
+        DecisionKind::Confirmation => vec![
             answer(Choice::Confirm, "say, in your name, that it holds"),
             answer(Choice::Retry, AGAIN),
             answer(Choice::Skip, WAIVE),
             answer(Choice::Abort, END),
             answer(Choice::Revise, DRAFT),
         ],
-        Kind::Escalation | Kind::Permission | Kind::Quota | Kind::Budget => {
+        DecisionKind::Escalation | DecisionKind::Permission | DecisionKind::Quota | DecisionKind::Budget => {
             let step = waiting.step.and_then(|step| run.step(step));
             let breach = step.and_then(|step| step.over_budget.as_ref());
             let uncounted = breach.is_some_and(|breach| breach.unknown > 0);
@@ -73,12 +76,12 @@ pub(super) fn offers(run: &Run, waiting: &Waiting, heading: &Heading, id: &ItemI
                     _ if holds_already => {
                         "let the agent work all the same; the step then passes as held before"
                     }
-                    Kind::Permission => "try again, once it is configured",
-                    Kind::Quota => "try again, once there is something to spend",
-                    Kind::Budget if uncounted => {
+                    DecisionKind::Permission => "try again, once it is configured",
+                    DecisionKind::Quota => "try again, once there is something to spend",
+                    DecisionKind::Budget if uncounted => {
                         "go on; what was held for attempts that did not say what they used is given back"
                     }
-                    Kind::Budget => "go on, under these limits from now on",
+                    DecisionKind::Budget => "go on, under these limits from now on",
                     _ => AGAIN,
                 },
             );
@@ -92,7 +95,8 @@ pub(super) fn offers(run: &Run, waiting: &Waiting, heading: &Heading, id: &ItemI
                 answer(Choice::Revise, DRAFT),
             ];
             let verdict = step.and_then(|step| step.verdict.as_ref());
-            let vacuous = verdict.is_some_and(|verdict| matches!(verdict.outcome, Outcome::Vacuous { .. }));
+            let vacuous =
+                verdict.is_some_and(|verdict| matches!(verdict.outcome, CheckOutcome::Vacuous { .. }));
             if vacuous || holds_already {
                 let mut confirm = answer(Choice::Confirm, "say why it is worth something all the same");
                 confirm.command.push_str(" --note WHY");

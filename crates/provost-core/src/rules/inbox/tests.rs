@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use expect_test::{Expect, expect};
 
-use super::{Heading, Item, is_id, named, short, waiting};
+use super::{InboxItem, PlanLabel, is_id, named, short, waiting};
 use crate::model::approved_spec::Binding;
 use crate::model::chain::PlanId;
-use crate::model::event::{AttemptEnd, Choice, Ended, Event, Subject};
+use crate::model::event::{AttemptEnd, CheckSubject, Choice, EndedAttempt, Event};
 use crate::model::plan::StepNumber;
 use crate::model::timestamp::Timestamp;
-use crate::model::verdict::{Excerpt, Isolation, Outcome, Verdict};
+use crate::model::verdict::{CheckOutcome, Excerpt, Isolation, Verdict};
 use crate::rules::command::{HarnessCommand, HumanCommand};
 use crate::rules::decide;
 use crate::state::run::Run;
@@ -64,14 +64,14 @@ impl Story {
     fn attempt(&mut self, end: AttemptEnd, report: &str) {
         self.harness(HarnessCommand::Start { step: ONE });
         let attempt = self.run.step(ONE).expect("a step").attempts;
-        self.harness(HarnessCommand::AttemptEnded(Ended {
+        self.harness(HarnessCommand::AttemptEnded(EndedAttempt {
             duration_ms: 5,
             report: report.to_owned(),
-            ..Ended::new(ONE, attempt, end)
+            ..EndedAttempt::new(ONE, attempt, end)
         }));
     }
 
-    fn judged(&mut self, subject: Subject, outcome: Outcome, stderr: &str) {
+    fn judged(&mut self, subject: CheckSubject, outcome: CheckOutcome, stderr: &str) {
         let verdict =
             Verdict { stderr: Excerpt::whole(stderr), ..Verdict::bare(Isolation::InPlace, outcome) };
         self.harness(HarnessCommand::Judged { subject, verdict });
@@ -81,8 +81,8 @@ impl Story {
         self.human(HumanCommand::Answer { step, choice, note: String::new(), by: "ada".to_owned() });
     }
 
-    fn items(&self) -> Vec<Item> {
-        let heading = Heading {
+    fn items(&self) -> Vec<InboxItem> {
+        let heading = PlanLabel {
             plan: PlanId("auth-3fa9c1d2".to_owned()),
             name: "auth".to_owned(),
             argument: Some("auth".to_owned()),
@@ -94,8 +94,8 @@ impl Story {
             });
             wanted.cloned().collect()
         };
-        let item = |one: &super::Waiting| {
-            Item::new(&heading, &self.run, one, &events(one.events(), one.step)).expect("it was opened")
+        let item = |one: &super::WaitingItem| {
+            InboxItem::new(&heading, &self.run, one, &events(one.events(), one.step)).expect("it was opened")
         };
         all.iter().map(item).collect()
     }
@@ -152,9 +152,9 @@ fn the_gate_asks_for_exactly_this_revision_and_a_question_takes_its_place() {
 fn an_escalation_tells_what_was_tried_since_the_last_fresh_start() {
     let mut story = Story::new(SHELL, "retry(1), then escalate").approved();
     story.attempt(EXITED, "");
-    story.judged(Subject::Contract(ONE), Outcome::Broke { exit_code: 1 }, "one is missing");
+    story.judged(CheckSubject::Contract(ONE), CheckOutcome::Broke { exit_code: 1 }, "one is missing");
     story.attempt(AttemptEnd::TimedOut, "");
-    story.judged(Subject::Contract(ONE), Outcome::Broke { exit_code: 2 }, "one is empty");
+    story.judged(CheckSubject::Contract(ONE), CheckOutcome::Broke { exit_code: 2 }, "one is empty");
     story.check(expect![[r#"
         auth-3fa9c1d2:e15 escalation since 1970-01-01T00:00:15.000Z: A plan, step 1 “First”: contract broke: exit code 2, after 2 attempts
           1: contract broke: exit code 1 | logic | retry 1 of 1, with what the judge saw
@@ -173,7 +173,7 @@ fn an_escalation_tells_what_was_tried_since_the_last_fresh_start() {
 fn a_permission_and_a_spent_quota_say_what_they_are() {
     let mut story = Story::new(SHELL, "retry(1), then escalate").approved();
     story.attempt(AttemptEnd::Exited { exit_code: 1 }, "Error: MODEL_API_KEY is not set");
-    story.judged(Subject::Contract(ONE), Outcome::Broke { exit_code: 1 }, "");
+    story.judged(CheckSubject::Contract(ONE), CheckOutcome::Broke { exit_code: 1 }, "");
     story.check(expect![[r#"
         auth-3fa9c1d2:e10 permission since 1970-01-01T00:00:10.000Z: A plan, step 1 “First”: the agent was turned away: the API does not take our key (it said: Error: MODEL_API_KEY is not set)
           1: contract broke: exit code 1 | permission | -
@@ -186,7 +186,7 @@ fn a_permission_and_a_spent_quota_say_what_they_are() {
     "#]]);
     let mut story = Story::new(SHELL, "retry(1), then escalate").approved();
     story.attempt(AttemptEnd::Exited { exit_code: 1 }, "Error: your credit balance is too low");
-    story.judged(Subject::Contract(ONE), Outcome::Broke { exit_code: 1 }, "");
+    story.judged(CheckSubject::Contract(ONE), CheckOutcome::Broke { exit_code: 1 }, "");
     assert_eq!(story.items()[0].kind.word(), "quota");
 }
 
@@ -204,7 +204,11 @@ fn a_human_contract_and_a_broken_postcondition_wait_too_and_can_be_let_be() {
           provost answer auth-3fa9c1d2:e5 revise
     "#]]);
     story.answer(Some(ONE), Choice::Confirm);
-    story.judged(Subject::Postcondition(1), Outcome::Broke { exit_code: 2 }, "no rule to make target");
+    story.judged(
+        CheckSubject::Postcondition(1),
+        CheckOutcome::Broke { exit_code: 2 },
+        "no rule to make target",
+    );
     story.check(expect![[r#"
         auth-3fa9c1d2:e9 postcondition since 1970-01-01T00:00:09.000Z: A plan: postcondition 1 broke: exit code 2
           > no rule to make target
@@ -215,7 +219,7 @@ fn a_human_contract_and_a_broken_postcondition_wait_too_and_can_be_let_be() {
     story.answer(None, Choice::Abort);
     assert_eq!(story.items(), [], "left as it is");
     story.answer(None, Choice::Retry);
-    story.judged(Subject::Postcondition(1), Outcome::Broke { exit_code: 2 }, "");
+    story.judged(CheckSubject::Postcondition(1), CheckOutcome::Broke { exit_code: 2 }, "");
     assert_eq!(story.items().len(), 1, "it was looked at again");
 }
 
@@ -264,7 +268,7 @@ fn an_item_is_meant_by_the_shortest_name_that_means_no_other() {
 /// Done, landed, and then undone by what came to the branch.
 #[test]
 fn a_plan_that_the_branch_undid_waits_for_a_person() {
-    let broke = || Verdict::bare(Isolation::Clean, Outcome::Broke { exit_code: 1 });
+    let broke = || Verdict::bare(Isolation::Clean, CheckOutcome::Broke { exit_code: 1 });
     let landed = |commit: &str| HarnessCommand::Landed {
         plan_id: "p".to_owned(),
         target: "main".to_owned(),
@@ -277,15 +281,15 @@ fn a_plan_that_the_branch_undid_waits_for_a_person() {
         reason: "undone on main by b".to_owned(),
     };
     for (subject, stage, kind) in [
-        (Subject::Final(ONE), "in-progress", "escalation"),
-        (Subject::Postcondition(1), "failed", "postcondition"),
+        (CheckSubject::Final(ONE), "in-progress", "escalation"),
+        (CheckSubject::Postcondition(1), "failed", "postcondition"),
     ] {
         let mut story = Story::new(SHELL, "abort").approved();
         assert!(decide::harness(&story.run, landed("b")).is_err(), "it is not done");
         story.attempt(AttemptEnd::Exited { exit_code: 0 }, "");
-        story.judged(Subject::Contract(ONE), Outcome::Held, "");
-        story.judged(Subject::Final(ONE), Outcome::Held, "");
-        story.judged(Subject::Postcondition(1), Outcome::Held, "");
+        story.judged(CheckSubject::Contract(ONE), CheckOutcome::Held, "");
+        story.judged(CheckSubject::Final(ONE), CheckOutcome::Held, "");
+        story.judged(CheckSubject::Postcondition(1), CheckOutcome::Held, "");
         story.harness(HarnessCommand::End);
         assert!(decide::harness(&story.run, undone(subject)).is_err(), "it has not landed");
         story.harness(landed("b"));

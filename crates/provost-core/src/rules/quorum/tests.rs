@@ -5,7 +5,7 @@ use expect_test::{Expect, expect};
 use super::*;
 use crate::model::approved_spec::Binding;
 use crate::model::event::Event;
-use crate::model::run_policy::{Quorum, Terms};
+use crate::model::run_policy::{Quorum, RunPolicy};
 use crate::rules::command::{HarnessCommand, HumanCommand};
 use crate::rules::decide;
 use crate::state::run::Run;
@@ -25,7 +25,7 @@ fn tell(quorum: Quorum, script: &str) -> String {
                 continue;
             }
             ["law", text, author] => {
-                let terms = Terms { quorum, ..Terms::default() };
+                let terms = RunPolicy { quorum, ..RunPolicy::default() };
                 let binding = Binding { terms, ..Binding::default() };
                 let (text, author) = (PLAN.replace("Do it.", text), Some((*author).to_owned()));
                 let mut events = decide::harness(&run, HarnessCommand::Record { text, binding, author });
@@ -60,7 +60,7 @@ fn tell(quorum: Quorum, script: &str) -> String {
         let said = match decided {
             Ok(events) => {
                 events.iter().for_each(|event| run.apply(event));
-                format!("{}: {}", run.stage.word(), Tally::of(&run))
+                format!("{}: {}", run.stage.word(), ApprovalCount::of(&run))
             }
             Err(refusal) => format!("refused: {refusal}"),
         };

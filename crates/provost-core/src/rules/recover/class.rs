@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use regex::bytes::{Regex, RegexSet, RegexSetBuilder};
 
-use super::rules::{self, Rule};
+use super::rules::{self, FailureRule};
 use crate::model::event::FailureClass;
 
 /// For a longer output, the number of bytes that are read from the beginning and from the end.
@@ -18,7 +18,7 @@ const PART_BYTES: usize = 32 * 1024;
 
 /// Output and exit code of something that failed.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Seen<'a> {
+pub struct FailureOutput<'a> {
     pub stdout: &'a str,
     pub stderr: &'a str,
     pub exit_code: Option<i32>,
@@ -26,7 +26,7 @@ pub struct Seen<'a> {
 
 /// The class of a failure, and the rule that found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct FailureMatch {
     pub class: FailureClass,
     pub rule: String,
     pub reason: String,
@@ -45,13 +45,13 @@ pub struct Finding {
 }
 
 /// Writes it as it appears in the log.
-impl std::fmt::Display for Finding {
+impl std::fmt::Display for FailureMatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.rule, self.reason)
     }
 }
 
-impl Finding {
+impl FailureMatch {
     pub fn new(class: FailureClass, rule: impl Into<String>, reason: impl Into<String>) -> Self {
         let (rule, reason) = (rule.into(), reason.into());
         Self {
@@ -73,7 +73,7 @@ impl Finding {
 }
 
 /// Returns the finding of the built-in rules.
-pub fn of(seen: Seen<'_>) -> Finding {
+pub fn of(seen: FailureOutput<'_>) -> FailureMatch {
     let by_output = [seen.stderr, seen.stdout].into_iter().filter(|text| !text.trim().is_empty());
     let parts: Vec<&[u8]> = by_output.flat_map(parts).collect();
     let found = Found::in_parts(&parts);
@@ -81,15 +81,15 @@ pub fn of(seen: Seen<'_>) -> Finding {
         rules::all().find(|rule| seen.exit_code.is_some_and(|code| rule.exit_code.contains(&code)))
     });
     match rule {
-        Some(rule) => Finding {
+        Some(rule) => FailureMatch {
             configure: rule.configure.to_owned(),
             quota: rule.quota,
             mendable: rule.mendable,
             network: rule.network,
             stops_agent: rule.stops_agent,
-            ..Finding::new(rule.class, rule.name, rule.reason)
+            ..FailureMatch::new(rule.class, rule.name, rule.reason)
         },
-        None => Finding::unknown(),
+        None => FailureMatch::unknown(),
     }
 }
 
@@ -123,7 +123,7 @@ struct Book {
 }
 
 struct Known {
-    rule: &'static Rule,
+    rule: &'static FailureRule,
     any: std::ops::Range<usize>,
     unless: std::ops::Range<usize>,
 }
@@ -177,11 +177,11 @@ fn parts(text: &str) -> impl Iterator<Item = &[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BOOK, Seen, of, rules};
+    use super::{BOOK, FailureOutput, of, rules};
     use crate::model::event::FailureClass;
 
     fn says(text: &str) -> String {
-        of(Seen { stderr: text, ..Seen::default() }).rule
+        of(FailureOutput { stderr: text, ..FailureOutput::default() }).rule
     }
 
     #[test]
@@ -226,7 +226,8 @@ mod tests {
 
     #[test]
     fn an_exit_code_speaks_only_where_the_output_does_not() {
-        let seen = |stderr, code| of(Seen { stderr, exit_code: Some(code), ..Seen::default() });
+        let seen =
+            |stderr, code| of(FailureOutput { stderr, exit_code: Some(code), ..FailureOutput::default() });
         assert_eq!(seen("", 124).class, FailureClass::Transient);
         assert_eq!(seen("", 137).class, FailureClass::Unrecoverable);
         assert_eq!(seen("", 1).class, FailureClass::Unknown);

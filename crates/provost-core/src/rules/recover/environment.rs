@@ -5,14 +5,14 @@
 //!
 //! **Invariant:** nothing here turns a failure into a pass; it only decides who has to act.
 
-use super::class::{self, Seen};
+use super::class::{self, FailureOutput};
 use crate::language::{shell, tool_names};
 use crate::model::plan::Shell;
-use crate::model::verdict::{Outcome, Verdict};
+use crate::model::verdict::{CheckOutcome, Verdict};
 
 /// Returns what the machine lacks and how to fix it. `None` if the work may be at fault.
 pub fn lacks(shell: &Shell, verdict: &Verdict) -> Option<String> {
-    let Outcome::Broke { exit_code } = verdict.outcome else { return None };
+    let CheckOutcome::Broke { exit_code } = verdict.outcome else { return None };
     let output = format!("{}\n{}", verdict.stderr, verdict.stdout);
     // A runner that reported itself is installed, whatever the program under test prints.
     let is_there = |tool: &str| verdict.runners.iter().any(|runner| runner == tool);
@@ -20,7 +20,8 @@ pub fn lacks(shell: &Shell, verdict: &Verdict) -> Option<String> {
     if let Some(tool) = modules.find(|name| calls(&shell.command, name) && !is_there(name)) {
         return Some(tool_names::lacks_module(tool));
     }
-    let found = class::of(Seen { stderr: &output, exit_code: Some(exit_code), ..Seen::default() });
+    let found =
+        class::of(FailureOutput { stderr: &output, exit_code: Some(exit_code), ..FailureOutput::default() });
     (found.rule == "disk-full").then(|| {
         "the disk is full, or the check wrote more than it may; free some space, or raise `disk` under [run] in provost.toml"
             .to_owned()
@@ -57,7 +58,7 @@ mod tests {
 
     fn said(command: &str, stderr: &str) -> String {
         let shell = Shell { command: command.to_owned(), body: Span::default(), expectations: Vec::new() };
-        let broke = Verdict::bare(Isolation::Clean, Outcome::Broke { exit_code: 127 });
+        let broke = Verdict::bare(Isolation::Clean, CheckOutcome::Broke { exit_code: 127 });
         let program = missing_program(command, stderr).map(|program| format!("`{program}`"));
         let lacks = lacks(&shell, &Verdict { stderr: Excerpt::whole(stderr), ..broke });
         program.or(lacks).unwrap_or_default()
@@ -67,7 +68,7 @@ mod tests {
     fn a_runner_that_was_seen_is_not_missing() {
         let command = "python3 -m pytest -q".to_owned();
         let shell = Shell { command, body: Span::default(), expectations: Vec::new() };
-        let broke = Verdict::bare(Isolation::Clean, Outcome::Broke { exit_code: 1 });
+        let broke = Verdict::bare(Isolation::Clean, CheckOutcome::Broke { exit_code: 1 });
         let stderr = Excerpt::whole("No module named pytest");
         let verdict = Verdict { stderr, runners: vec!["pytest".to_owned()], ..broke };
         assert_eq!(lacks(&shell, &verdict), None);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use regex::Regex;
 
-use super::class::{self, Finding, Seen};
+use super::class::{self, FailureMatch, FailureOutput};
 use crate::model::event::FailureClass;
 
 /// A recipe for a kind of failure.
@@ -24,12 +24,12 @@ pub struct Recipe {
     pub backoff: Vec<Duration>,
     /// Maximum number of retries; `None` leaves it to the plan's `on_fail`.
     pub max_attempts: Option<u32>,
-    pub then: End,
+    pub then: RecipeEnd,
 }
 
 /// The step after an exhausted recipe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum End {
+pub enum RecipeEnd {
     #[default]
     Escalate,
     /// A person is asked to correct something.
@@ -39,16 +39,16 @@ pub enum End {
     Skip,
 }
 
-impl End {
-    pub const ALL: [End; 4] = [End::Escalate, End::Ask, End::Abort, End::Skip];
+impl RecipeEnd {
+    pub const ALL: [RecipeEnd; 4] = [RecipeEnd::Escalate, RecipeEnd::Ask, RecipeEnd::Abort, RecipeEnd::Skip];
 
     /// Returns the word used in the configuration.
     pub fn word(self) -> &'static str {
         match self {
-            End::Escalate => "escalate",
-            End::Ask => "ask",
-            End::Abort => "abort",
-            End::Skip => "skip",
+            RecipeEnd::Escalate => "escalate",
+            RecipeEnd::Ask => "ask",
+            RecipeEnd::Abort => "abort",
+            RecipeEnd::Skip => "skip",
         }
     }
 }
@@ -70,7 +70,7 @@ impl Detect {
         *self == Detect::default()
     }
 
-    pub fn matches(&self, seen: Seen<'_>, verdict: &str) -> bool {
+    pub fn matches(&self, seen: FailureOutput<'_>, verdict: &str) -> bool {
         let says =
             |pattern: &Option<Pattern>, text| pattern.as_ref().is_none_or(|each| each.0.is_match(text));
         let answered = || {
@@ -127,17 +127,17 @@ impl Recipes {
     }
 
     /// Returns the finding of the first recipe of the configuration that recognises this failure.
-    pub fn recognise(&self, seen: Seen<'_>, verdict: &str) -> Option<Finding> {
+    pub fn recognise(&self, seen: FailureOutput<'_>, verdict: &str) -> Option<FailureMatch> {
         let recipe = self
             .all
             .iter()
             .find(|recipe| recipe.detect.as_ref().is_some_and(|detect| detect.matches(seen, verdict)))?;
         let reason = format!("recipe {} of the configuration", recipe.name);
-        Some(Finding::new(recipe.class, recipe.name.clone(), reason))
+        Some(FailureMatch::new(recipe.class, recipe.name.clone(), reason))
     }
 
     /// Returns the recipe that found it, else the one of its class.
-    pub fn of(&self, found: &Finding) -> &Recipe {
+    pub fn of(&self, found: &FailureMatch) -> &Recipe {
         let own = |recipe: &&Recipe| recipe.detect.is_some() && recipe.name == found.rule;
         let whole = |recipe: &&Recipe| recipe.detect.is_none() && recipe.class == found.class;
         let known = self.all.iter().find(own).or_else(|| self.all.iter().find(whole));
@@ -150,11 +150,11 @@ impl Recipes {
 pub fn built_in(class: FailureClass) -> Recipe {
     let seconds = |all: &[u64]| all.iter().map(|each| Duration::from_secs(*each)).collect();
     let (backoff, max_attempts, then) = match class {
-        FailureClass::Transient => (seconds(&[5, 30]), Some(2), End::Escalate),
-        FailureClass::Logic => (Vec::new(), None, End::Escalate),
-        FailureClass::InvalidInput => (Vec::new(), Some(0), End::Ask),
+        FailureClass::Transient => (seconds(&[5, 30]), Some(2), RecipeEnd::Escalate),
+        FailureClass::Logic => (Vec::new(), None, RecipeEnd::Escalate),
+        FailureClass::InvalidInput => (Vec::new(), Some(0), RecipeEnd::Ask),
         FailureClass::Permission | FailureClass::Unrecoverable | FailureClass::Unknown => {
-            (Vec::new(), Some(0), End::Escalate)
+            (Vec::new(), Some(0), RecipeEnd::Escalate)
         }
     };
     Recipe { name: class.word().to_owned(), class, detect: None, backoff, max_attempts, then }
@@ -175,13 +175,13 @@ mod tests {
             own("registry", FailureClass::Unknown, Some(detect)),
             own("network", FailureClass::Transient, None),
         ]);
-        let seen = Seen { stderr: "the registry is away", ..Seen::default() };
+        let seen = FailureOutput { stderr: "the registry is away", ..FailureOutput::default() };
         let found = recipes.recognise(seen, "broke").expect("recognised");
         assert_eq!((found.class, recipes.of(&found).name.as_str()), (FailureClass::Unknown, "registry"));
-        let other = Finding::new(FailureClass::Transient, "connection", "");
+        let other = FailureMatch::new(FailureClass::Transient, "connection", "");
         assert_eq!(recipes.of(&other).name, "network");
         assert_eq!(Recipes::default().of(&other).name, "transient");
-        assert_eq!(recipes.recognise(Seen::default(), "broke"), None);
+        assert_eq!(recipes.recognise(FailureOutput::default(), "broke"), None);
     }
 
     #[test]
@@ -193,11 +193,11 @@ mod tests {
             verdict: vec!["broke".to_owned()],
             ..Detect::default()
         };
-        let seen = Seen { stdout: "SLOW: HTTP 503", stderr: "", exit_code: Some(4) };
+        let seen = FailureOutput { stdout: "SLOW: HTTP 503", stderr: "", exit_code: Some(4) };
         assert!(detect.matches(seen, "broke"));
         assert!(!detect.matches(seen, "killed"));
-        assert!(!detect.matches(Seen { exit_code: None, ..seen }, "broke"));
-        assert!(!detect.matches(Seen { stdout: "slow: 503 tests", ..seen }, "broke"));
-        assert!(!detect.matches(Seen { stdout: "fast: HTTP 503", ..seen }, "broke"));
+        assert!(!detect.matches(FailureOutput { exit_code: None, ..seen }, "broke"));
+        assert!(!detect.matches(FailureOutput { stdout: "slow: 503 tests", ..seen }, "broke"));
+        assert!(!detect.matches(FailureOutput { stdout: "fast: HTTP 503", ..seen }, "broke"));
     }
 }

@@ -15,7 +15,7 @@ use crate::model::event::FailureClass;
 
 /// One way to fail.
 #[derive(Clone, Copy, Debug)]
-pub struct Rule {
+pub struct FailureRule {
     pub name: &'static str,
     pub class: FailureClass,
     /// The reason for the class, for people.
@@ -42,8 +42,8 @@ pub struct Rule {
     pub misses: &'static [&'static str],
 }
 
-const fn of(class: FailureClass) -> Rule {
-    Rule {
+const fn of(class: FailureClass) -> FailureRule {
+    FailureRule {
         name: "",
         class,
         reason: "",
@@ -61,22 +61,27 @@ const fn of(class: FailureClass) -> Rule {
     }
 }
 
-const TRANSIENT: Rule = of(FailureClass::Transient);
-const PERMISSION: Rule = of(FailureClass::Permission);
-const INPUT: Rule = Rule { mendable: true, ..of(FailureClass::InvalidInput) };
-const LOGIC: Rule = of(FailureClass::Logic);
-const UNRECOVERABLE: Rule = of(FailureClass::Unrecoverable);
+const TRANSIENT: FailureRule = of(FailureClass::Transient);
+const PERMISSION: FailureRule = of(FailureClass::Permission);
+const INPUT: FailureRule = FailureRule { mendable: true, ..of(FailureClass::InvalidInput) };
+const LOGIC: FailureRule = of(FailureClass::Logic);
+const UNRECOVERABLE: FailureRule = of(FailureClass::Unrecoverable);
 
 /// The meaning of an exit code alone, if the output says nothing.
-const CODES: &[Rule] = &[
-    Rule {
+const CODES: &[FailureRule] = &[
+    FailureRule {
         name: "exit-timeout",
         reason: "it was ended because it took too long",
         exit_code: &[124],
         ..TRANSIENT
     },
-    Rule { name: "exit-try-again", reason: "it asks to be tried again later", exit_code: &[75], ..TRANSIENT },
-    Rule {
+    FailureRule {
+        name: "exit-try-again",
+        reason: "it asks to be tried again later",
+        exit_code: &[75],
+        ..TRANSIENT
+    },
+    FailureRule {
         name: "exit-not-executable",
         reason: "a program may not be executed",
         exit_code: &[126, 77],
@@ -84,13 +89,13 @@ const CODES: &[Rule] = &[
         mendable: true,
         ..PERMISSION
     },
-    Rule {
+    FailureRule {
         name: "exit-not-found",
         reason: "a program that is needed is not on this machine",
         exit_code: &[127],
         ..UNRECOVERABLE
     },
-    Rule {
+    FailureRule {
         name: "exit-killed",
         reason: "it was killed, most likely for want of memory",
         exit_code: &[137],
@@ -100,7 +105,7 @@ const CODES: &[Rule] = &[
 ];
 
 /// Returns all rules, in order.
-pub fn all() -> impl Iterator<Item = &'static Rule> {
+pub fn all() -> impl Iterator<Item = &'static FailureRule> {
     [
         machine::EXHAUSTED,
         work::RUNNERS,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::model::approved_spec::Binding;
-use crate::model::event::{Choice, Ended, Subject};
-use crate::model::run_policy::Terms;
+use crate::model::event::{CheckSubject, Choice, EndedAttempt};
+use crate::model::run_policy::RunPolicy;
 use crate::model::usage::Usage;
 use crate::model::verdict::{Excerpt, Isolation};
 use crate::rules::command::{HarnessCommand, HumanCommand};
@@ -24,10 +24,10 @@ struct Story {
 
 impl Story {
     fn new(on_fail: &str) -> Self {
-        Self::with(on_fail, "", Terms::default())
+        Self::with(on_fail, "", RunPolicy::default())
     }
 
-    fn with(on_fail: &str, fields: &str, terms: Terms) -> Self {
+    fn with(on_fail: &str, fields: &str, terms: RunPolicy) -> Self {
         let step = |number: u32| {
             format!(
                 "### {number}. S\n**target:** coder\n**needs:** none\n**task:**\nDo.\n**contract:**\n\
@@ -44,10 +44,10 @@ impl Story {
             .run
             .text
             .replace("### 2. S\n**target:** coder\n**needs:** none", "### 2. S\n**target:** coder");
-        Self::of(text, Terms::default())
+        Self::of(text, RunPolicy::default())
     }
 
-    fn of(text: String, terms: Terms) -> Self {
+    fn of(text: String, terms: RunPolicy) -> Self {
         let mut story = Self { run: Run::default(), recipes: Recipes::default(), now: Timestamp(1_000_000) };
         story.harness(HarnessCommand::Record {
             text,
@@ -66,7 +66,7 @@ impl Story {
     }
 
     fn harness(&mut self, command: HarnessCommand) -> Vec<Event> {
-        let means = Means { recipes: &self.recipes, now: self.now };
+        let means = RecoveryInput { recipes: &self.recipes, now: self.now };
         let events = decide::harness_with(&self.run, &means, command).expect("allowed");
         self.take(events)
     }
@@ -87,23 +87,23 @@ impl Story {
         let attempt = self.run.step(ONE).expect("step 1").attempts;
         let (end, report) = (AttemptEnd::Exited { exit_code }, report.to_owned());
         let notes = Vec::new();
-        self.harness(HarnessCommand::AttemptEnded(Ended {
+        self.harness(HarnessCommand::AttemptEnded(EndedAttempt {
             duration_ms: 1,
             report,
             notes,
-            ..Ended::new(ONE, attempt, end)
+            ..EndedAttempt::new(ONE, attempt, end)
         }));
     }
 
     /// The contract is looked at, and this is what it prints. What follows, without the verdict.
     fn breaks(&mut self, stderr: &str) -> Vec<Event> {
-        self.judged(Outcome::Broke { exit_code: 1 }, stderr)
+        self.judged(CheckOutcome::Broke { exit_code: 1 }, stderr)
     }
 
-    fn judged(&mut self, outcome: Outcome, stderr: &str) -> Vec<Event> {
+    fn judged(&mut self, outcome: CheckOutcome, stderr: &str) -> Vec<Event> {
         let verdict =
             Verdict { stderr: Excerpt::whole(stderr), ..Verdict::bare(Isolation::InPlace, outcome) };
-        let events = self.harness(HarnessCommand::Judged { subject: Subject::Contract(ONE), verdict });
+        let events = self.harness(HarnessCommand::Judged { subject: CheckSubject::Contract(ONE), verdict });
         events[1..].to_vec()
     }
 
@@ -166,7 +166,7 @@ fn transient_is_tried_again_after_five_and_thirty_seconds_then_a_person_decides(
     let until = schedule::wakes(&story.run, story.now).expect("waits");
     assert_eq!(until.0, story.now.0 + pause(&first).as_millis() as u64);
     assert_eq!(story.next(Timestamp(until.0 - 1)), []);
-    assert_eq!(story.next(until), [Action::Judge { subject: Subject::Contract(ONE) }]);
+    assert_eq!(story.next(until), [Action::Judge { subject: CheckSubject::Contract(ONE) }]);
     story.now = until;
     let second = story.breaks(RESET);
     let thirty = Duration::from_secs(30);
@@ -192,7 +192,7 @@ fn on_fail_bounds_what_a_recipe_may_try() {
     let ended = story.breaks(RESET);
     assert_eq!(names(&ended)[2..], ["TASK_FAILED", "EXECUTION_COMPLETE"]);
     let Some(Event::RunEnded { summary, why, .. }) = ended.last() else { panic!("{ended:?}") };
-    assert_eq!((summary.retries, summary.failed, *why), (1, 1, Some(Why::Failed)));
+    assert_eq!((summary.retries, summary.failed, *why), (1, 1, Some(RunEndReason::Failed)));
 }
 
 #[test]
@@ -244,7 +244,8 @@ fn invalid_input_is_asked_about() {
     story.harness(HarnessCommand::Start { step: ONE });
     let end = AttemptEnd::NotStarted { reason: "no such program".to_owned() };
     let (report, notes) = (String::new(), Vec::new());
-    let command = HarnessCommand::AttemptEnded(Ended { report, notes, ..Ended::new(ONE, 1, end) });
+    let command =
+        HarnessCommand::AttemptEnded(EndedAttempt { report, notes, ..EndedAttempt::new(ONE, 1, end) });
     let events = story.harness(command);
     assert_eq!((names(&events[1..]), class(&events)), (ESCALATED.to_vec(), FailureClass::InvalidInput));
     assert!(reason(&events).ends_with("correct it, then `retry`"), "{}", reason(&events));
@@ -282,7 +283,7 @@ fn unrecoverable_and_unknown_go_to_a_person_at_once() {
     assert!(reason(&full).contains("the disk is full"), "{}", reason(&full));
     let mut story = Story::new("retry(2), then abort");
     story.attempt(0, "");
-    let odd = story.judged(Outcome::NotRun { reason: "the tree is odd".to_owned() }, "");
+    let odd = story.judged(CheckOutcome::NotRun { reason: "the tree is odd".to_owned() }, "");
     assert_eq!((names(&odd), class(&odd)), (ESCALATED.to_vec(), FailureClass::Unknown));
 }
 
@@ -293,7 +294,7 @@ fn what_the_environment_lacks_goes_to_a_person_and_the_check_is_run_again() {
         let mut story = Story::new(on_fail);
         story.attempt(0, "");
         let reason_given = "`test` is not there".to_owned();
-        let events = story.judged(Outcome::NotRun { reason: reason_given }, "");
+        let events = story.judged(CheckOutcome::NotRun { reason: reason_given }, "");
         assert_eq!(names(&events), ESCALATED, "{on_fail}");
         assert!(
             reason(&events).ends_with("`retry` runs the check again, not the agent"),
@@ -346,13 +347,17 @@ fn stuck_is_why_a_plan_ends_that_aborts_on_the_same_failure() {
     let mut story = Story::alone("retry(5), then abort");
     story.fails("no");
     let ended = story.fails("no");
-    assert!(matches!(ended.last(), Some(Event::RunEnded { why: Some(Why::Stuck), .. })), "{ended:?}");
+    assert!(
+        matches!(ended.last(), Some(Event::RunEnded { why: Some(RunEndReason::Stuck), .. })),
+        "{ended:?}"
+    );
 }
 
 #[test]
 fn another_role_has_one_try_where_one_is_configured() {
     let fallback = [("coder".to_owned(), "senior".to_owned())].into();
-    let mut story = Story::with("retry(5), then escalate", "", Terms { fallback, ..Terms::default() });
+    let mut story =
+        Story::with("retry(5), then escalate", "", RunPolicy { fallback, ..RunPolicy::default() });
     story.fails("no");
     let events = story.fails("no");
     assert_eq!(names(&events), RECOVERED);
@@ -361,11 +366,11 @@ fn another_role_has_one_try_where_one_is_configured() {
     assert!(matches!(&started[0], Event::StepStarted { target, .. } if target == "senior"), "{started:?}");
     let attempt = story.run.step(ONE).expect("step 1").attempts;
     let (end, report, notes) = (AttemptEnd::Exited { exit_code: 0 }, String::new(), Vec::new());
-    story.harness(HarnessCommand::AttemptEnded(Ended {
+    story.harness(HarnessCommand::AttemptEnded(EndedAttempt {
         duration_ms: 1,
         report,
         notes,
-        ..Ended::new(ONE, attempt, end)
+        ..EndedAttempt::new(ONE, attempt, end)
     }));
     assert_eq!(names(&story.breaks("no")), ESCALATED);
 }
@@ -394,7 +399,7 @@ fn a_quota_that_is_spent_stops_the_role_until_a_person_says_retry() {
 
 #[test]
 fn a_recipe_skips_only_where_the_plan_does() {
-    let skip = |class| Recipe { then: End::Skip, ..recipe::built_in(class) };
+    let skip = |class| Recipe { then: RecipeEnd::Skip, ..recipe::built_in(class) };
     let mut story = Story::new("retry(2), then escalate");
     story.recipes = Recipes::new(vec![skip(FailureClass::Unrecoverable)]);
     let events = story.fails("No space left on device");
@@ -413,7 +418,7 @@ fn a_recipe_of_the_configuration_decides_about_what_it_recognises() {
         detect: Some(recipe::Detect { stderr, ..recipe::Detect::default() }),
         backoff: vec![Duration::from_secs(300)],
         max_attempts: Some(1),
-        then: End::Abort,
+        then: RecipeEnd::Abort,
         ..recipe::built_in(FailureClass::Transient)
     };
     let mut story = Story::alone("retry(5), then escalate");
@@ -427,12 +432,12 @@ fn a_recipe_of_the_configuration_decides_about_what_it_recognises() {
 #[test]
 fn a_check_without_a_network_is_not_waited_for() {
     let fenced = |fields: &str, said: &str| {
-        let mut story = Story::with("retry(2), then escalate", fields, Terms::default());
+        let mut story = Story::with("retry(2), then escalate", fields, RunPolicy::default());
         story.attempt(0, "");
         let stderr = Excerpt::whole(said);
-        let broke = Outcome::Broke { exit_code: 6 };
+        let broke = CheckOutcome::Broke { exit_code: 6 };
         let verdict = Verdict { stderr, ..Verdict::bare(Isolation::Clean, broke) };
-        class(&story.harness(HarnessCommand::Judged { subject: Subject::Contract(ONE), verdict }))
+        class(&story.harness(HarnessCommand::Judged { subject: CheckSubject::Contract(ONE), verdict }))
     };
     for said in ["curl: (6) Could not resolve host: h", "HTTP 429 Rate limit", "503 Service Unavailable"] {
         assert_eq!(fenced("", said), FailureClass::Logic, "{said}");
@@ -446,11 +451,11 @@ fn a_conversation_goes_on_once_and_the_same_failure_again_begins_a_new_one() {
     let talks = |story: &mut Story, session: &str, stderr: &str| {
         story.harness(HarnessCommand::Start { step: ONE });
         let attempt = story.run.step(ONE).expect("step 1").attempts;
-        story.harness(HarnessCommand::AttemptEnded(Ended {
+        story.harness(HarnessCommand::AttemptEnded(EndedAttempt {
             duration_ms: 1,
             usage: Usage { input_tokens: Some(10), ..Usage::default() },
             session: Some(session.to_owned()),
-            ..Ended::new(ONE, attempt, AttemptEnd::Exited { exit_code: 0 })
+            ..EndedAttempt::new(ONE, attempt, AttemptEnd::Exited { exit_code: 0 })
         }));
         story.breaks(stderr)
     };

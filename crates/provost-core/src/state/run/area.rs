@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use super::Run;
-use crate::language::globs::overlap::{Overlap, Reach};
+use crate::language::globs::overlap::{GlobSet, Overlap};
 use crate::model::plan::{Plan, Spanned, Step, StepNumber};
 use crate::model::verdict::Isolation;
 
@@ -16,7 +16,7 @@ pub struct Areas(OnceLock<Vec<Area>>);
 enum Area {
     /// Not declared, or a sub-plan or a person carries it out: it may change any file.
     Anything,
-    Globs(Reach),
+    Globs(GlobSet),
 }
 
 impl Area {
@@ -24,7 +24,7 @@ impl Area {
         let globs = step.touches.as_ref().or(plan.touches.as_ref());
         let is_known = !step.is_confirmed_by_person() && step.plan.is_none();
         let read = |globs: &Vec<Spanned<String>>| {
-            Reach::new(&globs.iter().map(|glob| glob.value.as_str()).collect::<Vec<_>>())
+            GlobSet::new(&globs.iter().map(|glob| glob.value.as_str()).collect::<Vec<_>>())
         };
         globs.filter(|_| is_known).map_or(Area::Anything, |globs| Area::Globs(read(globs)))
     }

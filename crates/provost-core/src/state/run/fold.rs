@@ -3,19 +3,19 @@
 //! **Invariant:** nothing is decided here: every recorded event takes effect, whatever came before.
 
 use super::area::Areas;
-use super::ready::Ready;
-use super::{Landed, LastAttempt, PostState, Run, Session, Stage, StepRun, StepState, Wait};
+use super::ready::ReadySteps;
+use super::{Conversation, Landed, LastAttempt, PostState, Run, Stage, StepRun, StepState, Wait};
 use crate::language::parse;
 use crate::model::approved_spec::{self, Binding};
 use crate::model::event::{
-    Approver, Choice, Ended, Event, LossCause, Outside, Revision, RunOutcome, SESSION_POLICY, Scope,
-    StartTree, Subject,
+    Approver, BudgetScope, CheckSubject, Choice, EndedAttempt, Event, LossCause, OutsidePath, Revision,
+    RunOutcome, SESSION_POLICY, StartTree,
 };
 use crate::model::pass::Pass;
 use crate::model::plan::{Budget, Check, Plan, Step, StepNumber};
 use crate::model::timestamp::Timestamp;
 use crate::model::usage::Amount;
-use crate::model::verdict::{Excerpt, Outcome, Verdict};
+use crate::model::verdict::{CheckOutcome, Excerpt, Verdict};
 
 /// Start of the result of a step that a person confirmed.
 pub(crate) const CONFIRMED: &str = "confirmed by ";
@@ -49,8 +49,9 @@ impl Run {
         }
         let role = self.role(number);
         let mut asked = self.steps().filter(|(_, step)| step.state.is_blocked());
-        let no_money =
-            |step: &StepRun| step.over_budget.as_ref().is_some_and(|breach| breach.scope == Scope::Plan);
+        let no_money = |step: &StepRun| {
+            step.over_budget.as_ref().is_some_and(|breach| breach.scope == BudgetScope::Plan)
+        };
         let halted = self.halted.contains(role);
         asked.any(|(step, run)| no_money(run) || halted && self.role(step.number) == role)
     }
@@ -133,7 +134,7 @@ impl Run {
                     step.claim = Some(evidence.clone());
                 }
             }
-            Event::AttemptEnded(Ended {
+            Event::AttemptEnded(EndedAttempt {
                 step,
                 attempt,
                 end,
@@ -160,7 +161,7 @@ impl Run {
                     step.losses = 0;
                     step.posts.clone_from(published);
                     let before = step.session.take();
-                    step.session = session.as_ref().map(|id| Session::after(before, id, usage));
+                    step.session = session.as_ref().map(|id| Conversation::after(before, id, usage));
                     step.ended = Some((end.clone(), report.clone()));
                 }
                 self.set_state(*step, StepState::Ended { attempt: *attempt });
@@ -189,7 +190,7 @@ impl Run {
                     self.tree.clone_from(tree);
                     self.held_on_tree.clear();
                 }
-                self.remember_held(Subject::Contract(*step));
+                self.remember_held(CheckSubject::Contract(*step));
             }
             Event::StepFailed { step, .. } => self.set_state(*step, StepState::Failed),
             Event::StepWaived { step, by, .. } => {
@@ -292,7 +293,7 @@ impl Run {
     }
 
     /// Records changes outside of `touches`; the last change of each path counts.
-    fn changed_outside(&mut self, step: StepNumber, attempt: u32, outside: &[Outside]) {
+    fn changed_outside(&mut self, step: StepNumber, attempt: u32, outside: &[OutsidePath]) {
         for change in outside {
             self.outside.retain(|(_, _, known)| known.path != change.path);
             self.outside.push((step, attempt, change.clone()));
@@ -350,20 +351,20 @@ impl Run {
         self.given_up = false;
         self.landed = None;
         self.withdraw();
-        self.ready = Ready::new(&self.plan, &self.steps);
+        self.ready = ReadySteps::new(&self.plan, &self.steps);
         self.areas = Areas::default();
     }
 
-    fn judged(&mut self, subject: Subject, verdict: &Verdict) {
+    fn judged(&mut self, subject: CheckSubject, verdict: &Verdict) {
         match subject {
-            Subject::Precondition(number) => {
+            CheckSubject::Precondition(number) => {
                 if let Some(step) = self.step_mut(number) {
                     step.precondition_held = verdict.held();
                     step.verdict = Some(remembered(verdict));
                 }
             }
-            Subject::Control(number) => {
-                let ran = !matches!(verdict.outcome, Outcome::NotRun { .. });
+            CheckSubject::Control(number) => {
+                let ran = !matches!(verdict.outcome, CheckOutcome::NotRun { .. });
                 if let Some(step) = self.step_mut(number).filter(|_| ran) {
                     step.held_before = Some(verdict.held());
                     step.tests_before = verdict.tests;
@@ -371,14 +372,14 @@ impl Run {
                     step.runners_before = verdict.runners.clone();
                 }
             }
-            Subject::Contract(number) => {
+            CheckSubject::Contract(number) => {
                 let held_apart = verdict.held() && self.is_behind(verdict);
                 if let Some(step) = self.step_mut(number) {
                     step.verdict = Some(remembered(verdict));
                     step.held_apart = held_apart;
                 }
             }
-            Subject::Final(number) => {
+            CheckSubject::Final(number) => {
                 let passes = self.passes;
                 if let Some(step) = self.step_mut(number) {
                     if verdict.held() {
@@ -394,7 +395,7 @@ impl Run {
                     self.final_from += 1;
                 }
             }
-            Subject::Postcondition(number) => {
+            CheckSubject::Postcondition(number) => {
                 let index = (number as usize).wrapping_sub(1);
                 if let Some(post) = self.postconditions.get_mut(index) {
                     *post = if verdict.held() {
@@ -458,7 +459,7 @@ impl Run {
     }
 
     /// Makes the tree of a held final check the current tree.
-    fn seen_finally(&mut self, subject: Subject, verdict: &Verdict) {
+    fn seen_finally(&mut self, subject: CheckSubject, verdict: &Verdict) {
         let Some(tree) = verdict.tree_id().filter(|_| verdict.held()) else { return };
         self.unseen_work = false;
         if self.tree.as_deref() != Some(tree) {
@@ -468,16 +469,16 @@ impl Run {
         self.remember_held(subject);
     }
 
-    fn remember_held(&mut self, subject: Subject) {
+    fn remember_held(&mut self, subject: CheckSubject) {
         let contract = match subject {
-            Subject::Contract(number) | Subject::Final(number) => {
+            CheckSubject::Contract(number) | CheckSubject::Final(number) => {
                 self.plan.step(number).and_then(|step| step.contract.as_ref())
             }
-            Subject::Postcondition(number) => {
+            CheckSubject::Postcondition(number) => {
                 let found = self.plan.postconditions.iter().find(|post| post.number == number);
                 found.and_then(|post| post.contract.as_ref())
             }
-            Subject::Precondition(_) | Subject::Control(_) => None,
+            CheckSubject::Precondition(_) | CheckSubject::Control(_) => None,
         };
         if let (Some(Check::Shell(shell)), true) =
             (contract.map(|contract| &contract.check), self.tree.is_some())
@@ -498,10 +499,10 @@ impl Run {
     }
 
     /// Applies the answer to an exceeded budget: nothing failed, so the step continues where it was.
-    fn answered_budget(&mut self, number: StepNumber, scope: Scope, choice: Choice, limits: Amount) {
+    fn answered_budget(&mut self, number: StepNumber, scope: BudgetScope, choice: Choice, limits: Amount) {
         let whose = match scope {
-            Scope::Plan => None,
-            Scope::Step => Some(number),
+            BudgetScope::Plan => None,
+            BudgetScope::Step => Some(number),
         };
         self.ledger.answered(whose, choice, limits);
         if choice == Choice::Retry {

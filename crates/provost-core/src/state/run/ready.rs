@@ -9,7 +9,7 @@ use crate::model::plan::{Needs, Plan, StepNumber};
 
 /// The pending steps whose needs are met, updated in constant time per event.
 #[derive(Clone, Debug, Default)]
-pub struct Ready {
+pub struct ReadySteps {
     pub steps: BTreeSet<StepNumber>,
     /// The same in critical-path order (longest remaining chain first).
     pub longest: BTreeSet<(Reverse<u64>, StepNumber)>,
@@ -28,14 +28,14 @@ pub struct Ready {
     pub blocked: u32,
 }
 
-impl Ready {
+impl ReadySteps {
     pub fn new(plan: &Plan, steps: &[StepRun]) -> Self {
         let count = steps.len();
-        let mut ready = Ready {
+        let mut ready = ReadySteps {
             remaining: Graph::of(plan).remaining(|at| graph::length_ms(&plan.steps[at])),
             open_needs: vec![0; count],
             waiters: vec![Vec::new(); count],
-            ..Ready::default()
+            ..ReadySteps::default()
         };
         for (index, step) in plan.steps.iter().enumerate() {
             let Needs::Steps(needs) = &step.needs else { continue };

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::model::plan::{Check, Contract, Plan, StepNumber};
-use crate::model::verdict::{Outcome, Verdict};
+use crate::model::verdict::{CheckOutcome, Verdict};
 
 /// The results for one revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,12 +27,12 @@ impl BaseLook {
 }
 
 /// Describes one result.
-pub fn words(outcome: &Outcome) -> String {
+pub fn words(outcome: &CheckOutcome) -> String {
     match outcome {
-        Outcome::Held => "holds already".to_owned(),
-        Outcome::Broke { exit_code: 0 } => "does not hold, as it should be".to_owned(),
-        Outcome::Broke { exit_code } => format!("fails (exit {exit_code}), as it should"),
-        Outcome::NotRun { reason } => format!("could not be tried: {reason}"),
+        CheckOutcome::Held => "holds already".to_owned(),
+        CheckOutcome::Broke { exit_code: 0 } => "does not hold, as it should be".to_owned(),
+        CheckOutcome::Broke { exit_code } => format!("fails (exit {exit_code}), as it should"),
+        CheckOutcome::NotRun { reason } => format!("could not be tried: {reason}"),
         outcome => format!("not known: {outcome}"),
     }
 }
@@ -95,11 +95,11 @@ mod tests {
         let look = BaseLook {
             revision: String::new(),
             steps: [
-                (StepNumber(1), seen(Outcome::Broke { exit_code: 1 })),
-                (StepNumber(2), seen(Outcome::Held)),
+                (StepNumber(1), seen(CheckOutcome::Broke { exit_code: 1 })),
+                (StepNumber(2), seen(CheckOutcome::Held)),
             ]
             .into(),
-            postconditions: [(1, seen(Outcome::Held))].into(),
+            postconditions: [(1, seen(CheckOutcome::Held))].into(),
         };
         expect_test::expect![[r#"
             before the work: 2 of 4 checks hold already and prove nothing about the work

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Agent, AgentRow, PlanRow, StepRow, Summary, Taken};
+use super::{AgentName, AgentRow, PlanRow, PlansSummary, StepRow, Taken};
 use crate::model::chain::PlanId;
-use crate::model::event::{Choice, Ended, Event};
+use crate::model::event::{Choice, EndedAttempt, Event};
 use crate::model::plan::StepNumber;
 use crate::model::timestamp::Timestamp;
 use crate::model::usage::Usage;
@@ -16,14 +16,14 @@ use crate::state::run::{Run, StepState};
 
 /// Reads a plan's events in their order.
 #[derive(Debug, Default)]
-pub struct Hearing {
+pub struct SummaryReader {
     since: Timestamp,
     run: Run,
     steps: BTreeMap<StepNumber, StepSoFar>,
     itself: Taken,
     /// Since when the plan waits for a person, at the gate or as a whole.
     waits_since: Option<Timestamp>,
-    agents: BTreeMap<Agent, AgentRow>,
+    agents: BTreeMap<AgentName, AgentRow>,
 }
 
 #[derive(Debug, Default)]
@@ -33,17 +33,17 @@ struct StepSoFar {
     /// The role of the running attempt.
     open: Option<String>,
     /// The agent of the last attempt.
-    last: Option<Agent>,
+    last: Option<AgentName>,
     waits_since: Option<Timestamp>,
     /// Start and end.
     pause: Option<(Timestamp, Timestamp)>,
     /// A person confirmed it.
     confirmed: bool,
     /// The agent of its last pass, if that pass is in the counted time.
-    passed_by: Option<Agent>,
+    passed_by: Option<AgentName>,
 }
 
-impl Hearing {
+impl SummaryReader {
     /// Counts what happened at this instant or later.
     pub fn since(since: Option<Timestamp>) -> Self {
         Self { since: since.unwrap_or_default(), ..Self::default() }
@@ -98,7 +98,7 @@ impl Hearing {
                 step.open = Some(target.clone());
                 step.confirmed = false;
             }
-            Event::AttemptEnded(Ended { duration_ms, usage, .. }) => {
+            Event::AttemptEnded(EndedAttempt { duration_ms, usage, .. }) => {
                 step.attempt_ends(Some((*duration_ms, usage)), counts, &mut self.agents);
                 if to_confirm {
                     step.waits_since.get_or_insert(at);
@@ -158,7 +158,7 @@ impl Hearing {
     }
 
     /// Ends the reading: open waits count until `now`, and the usage of running attempts is unknown.
-    pub fn end(mut self, plan: PlanId, now: Timestamp, summary: &mut Summary) {
+    pub fn end(mut self, plan: PlanId, now: Timestamp, summary: &mut PlansSummary) {
         self.all_waits_end(now);
         let mut total = self.itself.clone();
         let mut rows = Vec::new();
@@ -200,12 +200,12 @@ impl StepSoFar {
         &mut self,
         seen: Option<(u64, &Usage)>,
         counts: bool,
-        agents: &mut BTreeMap<Agent, AgentRow>,
+        agents: &mut BTreeMap<AgentName, AgentRow>,
     ) {
         let Some(role) = self.open.take() else { return };
         let unknown = Usage::default();
         let (agent_ms, usage) = seen.unwrap_or((0, &unknown));
-        let agent = Agent { role, model: usage.model.clone() };
+        let agent = AgentName { role, model: usage.model.clone() };
         if counts {
             self.taken.attempt(agent_ms, usage);
         }

@@ -4,11 +4,11 @@ use expect_test::{Expect, expect};
 
 use super::*;
 use crate::model::event::{
-    Approver, AttemptEnd, Choice, Ended, Event, FailureClass, Revision, RunOutcome, Subject,
+    Approver, AttemptEnd, CheckSubject, Choice, EndedAttempt, Event, FailureClass, Revision, RunOutcome,
 };
 use crate::model::plan::StepNumber;
 use crate::model::timestamp::Timestamp;
-use crate::model::verdict::{Isolation, Outcome, Verdict};
+use crate::model::verdict::{CheckOutcome, Isolation, Verdict};
 
 const PLAN: &str = "\
 ---
@@ -54,7 +54,7 @@ fn event(word: &str) -> Event {
     let revision = Revision("5f".to_owned());
     let judged = |outcome| Event::Judged {
         step: Some(step),
-        subject: Subject::Contract(step),
+        subject: CheckSubject::Contract(step),
         verdict: Verdict { duration_ms: 40, ..Verdict::bare(Isolation::InPlace, outcome) },
         plan: None,
     };
@@ -96,7 +96,7 @@ fn event(word: &str) -> Event {
             Event::AttemptLost { step, attempt: 1, cause: crate::model::event::LossCause::Crash, left: None }
         }
         // `ended 1 4000 small 900 100 5200`: milliseconds, model, tokens in and out, millionths of a dollar.
-        "ended" => Event::AttemptEnded(Ended {
+        "ended" => Event::AttemptEnded(EndedAttempt {
             duration_ms: number(2),
             usage: match parts.get(3) {
                 None => Usage::default(),
@@ -108,10 +108,10 @@ fn event(word: &str) -> Event {
                     ..Usage::default()
                 },
             },
-            ..Ended::new(step, 1, AttemptEnd::Exited { exit_code: 0 })
+            ..EndedAttempt::new(step, 1, AttemptEnd::Exited { exit_code: 0 })
         }),
-        "held" => judged(Outcome::Held),
-        "broke" => judged(Outcome::Broke { exit_code: 1 }),
+        "held" => judged(CheckOutcome::Held),
+        "broke" => judged(CheckOutcome::Broke { exit_code: 1 }),
         "passed" => serde_json::from_str(&format!(
             r#"{{"event":"TASK_COMPLETED","details":{{"step":{step},"attempt":1,"result":"held"}}}}"#
         ))
@@ -152,8 +152,8 @@ fn second(second: u64) -> Timestamp {
 }
 
 /// `0 created; 1 requested; …`.
-fn hear(plan: &str, story: &str, since: Option<u64>, now: u64, summary: &mut Summary) {
-    let mut hearing = Hearing::since(since.map(second));
+fn hear(plan: &str, story: &str, since: Option<u64>, now: u64, summary: &mut PlansSummary) {
+    let mut hearing = SummaryReader::since(since.map(second));
     for word in story.split(';') {
         let (at, word) = word.trim().split_once(' ').expect("a second and a word");
         hearing.hear(second(at.parse().expect("a second")), &event(word));
@@ -162,7 +162,7 @@ fn hear(plan: &str, story: &str, since: Option<u64>, now: u64, summary: &mut Sum
 }
 
 fn check(story: &str, since: Option<u64>, now: u64, expected: Expect) {
-    let mut summary = Summary::default();
+    let mut summary = PlansSummary::default();
     hear("plan-1", story, since, now, &mut summary);
     expected.assert_eq(&summary.to_string());
 }
@@ -247,14 +247,14 @@ fn a_part_of_the_time_counts_what_ended_in_it_and_knows_what_began_before() {
 fn the_end_of_a_pause_is_not_put_off_by_a_harness_that_slept() {
     let story =
         "0 created; 0 start 1 coder; 1 ended 1 1000; 1 broke 1; 1 logic 1; 1 retry 1 6; 900 start 1 coder";
-    let mut summary = Summary::default();
+    let mut summary = PlansSummary::default();
     hear("plan-1", story, None, 901, &mut summary);
     assert_eq!(summary.total.pause_ms, 5_000);
 }
 
 #[test]
 fn agents_of_many_plans_are_ranked_together() {
-    let mut summary = Summary::default();
+    let mut summary = PlansSummary::default();
     hear("plan-1", WHOLE, None, 9_999, &mut summary);
     hear(
         "plan-2",

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use super::{Agent, AgentRow, PlanRow, Sum, Summary, Taken};
+use super::{AgentName, AgentRow, PartialSum, PlanRow, PlansSummary, Taken};
 
 const TITLE_WIDTH: usize = 32;
 const NOTHING: &str = "-";
 const UNKNOWN: &str = "unknown";
 
-impl fmt::Display for Summary {
+impl fmt::Display for PlansSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.plans.is_empty() {
             return f.write_str("nothing is in the log yet\n");
@@ -73,7 +73,7 @@ fn taken(taken: &Taken) -> [String; 9] {
     ]
 }
 
-fn of_agent(agent: &Agent, row: &AgentRow) -> [String; 9] {
+fn of_agent(agent: &AgentName, row: &AgentRow) -> [String; 9] {
     let cost = match (row.verified, row.micro_usd_per_verified()) {
         (0, _) => NOTHING.to_owned(),
         (_, Some(cost)) => dollars(cost),
@@ -107,7 +107,7 @@ fn counts<K: AsRef<str>>(counts: &BTreeMap<K, u32>) -> String {
 }
 
 /// Formats a sum; `≥` if it is incomplete.
-fn sum(sum: Sum, words: fn(u64) -> String) -> String {
+fn sum(sum: PartialSum, words: fn(u64) -> String) -> String {
     match (sum.counted, sum.uncounted) {
         (0, 0) => NOTHING.to_owned(),
         (0, _) => UNKNOWN.to_owned(),

@@ -3,14 +3,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use provost_core::fleet::work_item::Item;
+use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::{Head, PlanId};
 use provost_core::model::timestamp::Timestamp;
 use provost_core::rules::recover::recipe::Recipes;
 use provost_core::rules::schedule::{Action, InHand};
 use provost_core::state::run::{Run, Stage};
 use provost_engine::drive::{Drive, Rest};
-use provost_engine::world::{Said, World};
+use provost_engine::world::{TaskOutcome, World};
 use provost_store::{Effect, Error as StoreError, Fence};
 
 use super::database::{Line, Name, TTL};
@@ -29,8 +29,8 @@ pub struct Act {
 pub enum Doing {
     Looks { tries: u32 },
     Decides { fence: Fence, run: Run, head: Head },
-    Has(Item),
-    Works { fence: Fence, item: Item, action: Action, run: Run, head: Head },
+    Has(WorkItem),
+    Works { fence: Fence, item: WorkItem, action: Action, run: Run, head: Head },
 }
 
 /// A worker's world: the plan's workspace, and a clock of its own.
@@ -69,7 +69,7 @@ impl World for Member<'_> {
         (!self.only_looks).then(|| self.site.order(run, action))
     }
 
-    fn perform(&self, order: Self::Order) -> Vec<Said> {
+    fn perform(&self, order: Self::Order) -> Vec<TaskOutcome> {
         self.site.perform(order.expect("whoever only looks does nothing"))
     }
 }
@@ -219,7 +219,7 @@ impl Crowd {
 
     pub fn report(&mut self, mut act: Act) {
         let Doing::Works { fence, item, run, head, .. } =
-            std::mem::replace(&mut act.stage, Doing::Has(Item::End))
+            std::mem::replace(&mut act.stage, Doing::Has(WorkItem::End))
         else {
             unreachable!()
         };
@@ -227,7 +227,7 @@ impl Crowd {
     }
 
     /// What came of an item, or that nobody wanted it.
-    fn write(&mut self, act: Act, fence: Fence, item: Item, run: Run, head: Head) {
+    fn write(&mut self, act: Act, fence: Fence, item: WorkItem, run: Run, head: Head) {
         let plan = self.db().plans[act.plan].id.clone();
         let effects = [Effect::Cancel { key: item.to_string() }, Effect::Wake(plan.clone())];
         // Whoever was taken over from has an agent that was ended, and words all the same.
@@ -264,7 +264,7 @@ impl Crowd {
 }
 
 fn offers(plan: &PlanId, run: &Run, begun: &[Action], wake: Option<Timestamp>) -> Vec<Effect> {
-    let items = begun.iter().filter_map(|action| Item::of(run, *action)).map(|item| Effect::Enqueue {
+    let items = begun.iter().filter_map(|action| WorkItem::of(run, *action)).map(|item| Effect::Enqueue {
         pool: item.role(run).unwrap_or("judge").to_owned(),
         plan: plan.clone(),
         key: item.to_string(),

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use provost_core::fleet::work_item::Item;
+use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::{Head, PlanId, Sealed};
 use provost_core::model::timestamp::Timestamp;
 use provost_store::{Append, Cursor, Effect, Error, Fence, Holder, Lease, Log, Memory, Query};
@@ -25,7 +25,7 @@ pub type Name = u64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
     Look,
-    Item(Item),
+    Item(WorkItem),
 }
 
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ pub struct Database {
 }
 
 impl Database {
-    pub fn offered(&self, plan: usize) -> Vec<Item> {
+    pub fn offered(&self, plan: usize) -> Vec<WorkItem> {
         self.plans[plan].offered.keys().map(|name| name.parse().unwrap()).collect()
     }
 
@@ -132,12 +132,12 @@ impl Database {
         self.plans[plan].offered.insert(name.to_owned(), Offered { row, taken: None });
     }
 
-    pub fn is_offered(&self, plan: usize, item: Item, row: u64) -> bool {
+    pub fn is_offered(&self, plan: usize, item: WorkItem, row: u64) -> bool {
         let offered = self.plans[plan].offered.get(&item.to_string());
         offered.is_some_and(|offered| offered.row == row && offered.taken.is_none())
     }
 
-    pub fn take(&mut self, plan: usize, item: Item, row: u64, by: (Name, Fence)) -> bool {
+    pub fn take(&mut self, plan: usize, item: WorkItem, row: u64, by: (Name, Fence)) -> bool {
         let is_free = self.is_offered(plan, item, row);
         if let (true, Some(offered)) = (is_free, self.plans[plan].offered.get_mut(&item.to_string())) {
             offered.taken = Some(by);
@@ -145,7 +145,7 @@ impl Database {
         is_free
     }
 
-    pub fn give_back(&mut self, plan: usize, item: Item, row: u64, delay: u64) {
+    pub fn give_back(&mut self, plan: usize, item: WorkItem, row: u64, delay: u64) {
         if self.is_offered(plan, item, row) {
             let (work, not_before) = (Work::Item(item), self.now + delay);
             let row = self.enqueue(Row { plan, work, not_before, claimed: None });

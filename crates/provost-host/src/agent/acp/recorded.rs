@@ -7,7 +7,7 @@ use std::time::Duration;
 use provost_core::model::plan::StepNumber;
 use serde_json::Value;
 
-use super::{Acp, Finish, Turn, Work};
+use super::{Acp, AcpTurn, AttemptInput, Finish};
 
 /// Reads a recording: its messages in order, each with whether the agent sent it.
 fn recorded(name: &str) -> Option<Vec<(bool, Value)>> {
@@ -25,7 +25,7 @@ fn recorded(name: &str) -> Option<Vec<(bool, Value)>> {
 fn first_turn(messages: &[(bool, Value)]) -> (Finish, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let stop = AtomicBool::new(false);
-    let work = Work {
+    let work = AttemptInput {
         prompt: "make two files",
         workspace: folder.path(),
         step: StepNumber(1),
@@ -44,7 +44,7 @@ fn first_turn(messages: &[(bool, Value)]) -> (Finish, String) {
     let mode = messages.iter().find(|(_, message)| message["method"] == "session/set_mode");
     let mode = mode.and_then(|(_, message)| message["params"]["modeId"].as_str().map(str::to_owned));
     let acp = Acp::new(&["agent".to_owned()]).expect("a command");
-    let mut turn = Turn::new(&acp, &work, mode);
+    let mut turn = AcpTurn::new(&acp, &work, mode);
     let mut say = Vec::new();
     turn.begin(&mut say);
     for (_, message) in messages.iter().filter(|(is_said, _)| *is_said) {

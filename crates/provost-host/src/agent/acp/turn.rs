@@ -6,8 +6,8 @@
 use provost_core::model::usage::Usage;
 use serde_json::{Value, json};
 
-use super::{Acp, Desk, Permissions, desk};
-use crate::agent::{Ear, Resume, Work, believable, is_session, micro};
+use super::{Acp, AcpFiles, Permissions, desk};
+use crate::agent::{AttemptInput, Ear, Resume, believable, is_session, micro};
 
 const VERSION: u64 = 1;
 const LOGIN_WANTED: i64 = -32000;
@@ -36,7 +36,7 @@ enum Open {
     Load,
 }
 
-pub struct Turn<'a> {
+pub struct AcpTurn<'a> {
     workspace: String,
     prompt: &'a str,
     resume: Option<Resume<'a>>,
@@ -44,7 +44,7 @@ pub struct Turn<'a> {
     servers: Vec<Value>,
     mode: Option<String>,
     permissions: Permissions,
-    desk: Desk<'a>,
+    desk: AcpFiles<'a>,
     stage: Stage,
     id: u64,
     /// Capabilities the agent advertised in `initialize`.
@@ -82,8 +82,8 @@ pub struct Finish {
     pub notes: Vec<String>,
 }
 
-impl<'a> Turn<'a> {
-    pub fn new(acp: &Acp, work: &Work<'a>, mode: Option<String>) -> Self {
+impl<'a> AcpTurn<'a> {
+    pub fn new(acp: &Acp, work: &AttemptInput<'a>, mode: Option<String>) -> Self {
         Self {
             workspace: work.workspace.to_string_lossy().into_owned(),
             prompt: work.prompt,

@@ -19,7 +19,7 @@ use crate::files::safe_open;
 /// Temporary name; the finished file is renamed over its target.
 const UNFINISHED: &str = ".provost-unfinished";
 
-pub struct Desk<'a> {
+pub struct AcpFiles<'a> {
     pub workspace: &'a Path,
     /// Paths in the workspace that the agent may not write.
     pub closed: Vec<&'a Path>,
@@ -27,7 +27,7 @@ pub struct Desk<'a> {
     pub owner: Option<u32>,
 }
 
-impl Desk<'_> {
+impl AcpFiles<'_> {
     /// Writes a file in the workspace. Returns the reason, for the agent, if it is not allowed or fails.
     pub fn write(&self, path: &str, text: &str) -> Result<(), String> {
         let path = Path::new(path);
@@ -82,7 +82,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    use super::Desk;
+    use super::AcpFiles;
 
     #[test]
     fn a_file_is_written_in_the_workspace_and_nowhere_else() {
@@ -92,7 +92,7 @@ mod tests {
             fs::create_dir(each).expect("made");
         }
         let kept = workspace.join(".harness");
-        let desk = Desk { workspace: &workspace, closed: vec![&kept], owner: None };
+        let desk = AcpFiles { workspace: &workspace, closed: vec![&kept], owner: None };
         let at = |path: &str| workspace.join(path).to_string_lossy().into_owned();
         desk.write(&at("a/b/c.txt"), "one").expect("written");
         desk.write(&at("a/b/c.txt"), "two").expect("written again");

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::agent::{Work, served};
+use crate::agent::{AttemptInput, served};
 use crate::config::Client;
 
 pub const CLAUDE_SETTINGS: &str = "harness.json";
@@ -96,7 +96,7 @@ const XDG: [(&str, &str); 4] = [
 
 /// Writes the client's configuration, again for each attempt, because the agent may have changed it in the
 /// last one.
-pub fn furnish(client: Client, home: &Path, model: Option<&str>, work: &Work<'_>) -> io::Result<()> {
+pub fn furnish(client: Client, home: &Path, model: Option<&str>, work: &AttemptInput<'_>) -> io::Result<()> {
     match client {
         Client::Claude => {
             let settings = json!({ "permissions": { "allow": CLAUDE_TOOLS } });
@@ -145,14 +145,14 @@ pub fn furnish(client: Client, home: &Path, model: Option<&str>, work: &Work<'_>
 }
 
 /// Returns provost's MCP server in the client's format; empty if the agent has none.
-fn servers(work: &Work<'_>, told: impl Fn(&str, &[String]) -> Value) -> Value {
+fn servers(work: &AttemptInput<'_>, told: impl Fn(&str, &[String]) -> Value) -> Value {
     match served(work) {
         Some((command, args)) => json!({ "provost": told(&command, &args) }),
         None => json!({}),
     }
 }
 
-fn codex(model: Option<&str>, work: &Work<'_>) -> String {
+fn codex(model: Option<&str>, work: &AttemptInput<'_>) -> String {
     let text = |text: &str| toml::Value::from(text).to_string();
     // Codex's own sandbox does not work inside provost's and is not needed there.
     let sandbox = if work.fence.is_some() { "danger-full-access" } else { "workspace-write" };
@@ -185,7 +185,7 @@ fn codex(model: Option<&str>, work: &Work<'_>) -> String {
     lines.join("\n") + "\n"
 }
 
-fn opencode(work: &Work<'_>) -> Value {
+fn opencode(work: &AttemptInput<'_>) -> Value {
     let known = [
         ("anthropic", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "/v1"),
         ("openai", "OPENAI_BASE_URL", "OPENAI_API_KEY", ""),
@@ -211,7 +211,7 @@ fn opencode(work: &Work<'_>) -> Value {
 
 /// Links the user's login file into the client's folder if none of the keys is set.
 fn login(
-    work: &Work<'_>,
+    work: &AttemptInput<'_>,
     keys: &[&str],
     moved: &str,
     usual: &str,
@@ -230,7 +230,7 @@ fn login(
     }
 }
 
-fn variable<'a>(work: &Work<'a>, name: &str) -> Option<&'a OsStr> {
+fn variable<'a>(work: &AttemptInput<'a>, name: &str) -> Option<&'a OsStr> {
     let found = work.environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str());
     found.filter(|value| !value.is_empty())
 }

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use provost_core::model::usage::Usage;
 
-use super::{Heard, LINE_MAX, Reader, Speaks};
+use super::{LINE_MAX, ParsedReport, Reader, Speaks};
 
 /// The same whichever way the bytes come in.
-fn heard(speaks: Speaks, output: &[u8]) -> Heard {
+fn heard(speaks: Speaks, output: &[u8]) -> ParsedReport {
     let read = |size: usize| {
         let mut reader = Reader::new(speaks);
         output.chunks(size).for_each(|chunk| reader.take(chunk));
@@ -82,10 +82,10 @@ fn any_program_can_say_it_in_one_last_line() {
 #[test]
 fn only_the_last_line_counts_and_only_if_it_is_one() {
     let last = |text: &str| heard(Speaks::Json, text.as_bytes());
-    assert_eq!(last("{\"usage\": {\"input_tokens\": 1}}\nand then some words\n"), Heard::default());
-    assert_eq!(last("{\"something\": 1}\n"), Heard::default());
-    assert_eq!(last("[1]\n"), Heard::default());
-    assert_eq!(last(""), Heard::default());
+    assert_eq!(last("{\"usage\": {\"input_tokens\": 1}}\nand then some words\n"), ParsedReport::default());
+    assert_eq!(last("{\"something\": 1}\n"), ParsedReport::default());
+    assert_eq!(last("[1]\n"), ParsedReport::default());
+    assert_eq!(last(""), ParsedReport::default());
     let failed = last("{\"error\": \"no key\"}");
     assert_eq!(failed.failure.as_deref(), Some("no key"));
 }
@@ -149,9 +149,9 @@ fn one_step_that_says_nothing_makes_the_sum_unknown() {
 fn garbage_and_floods_count_for_nothing() {
     let garbage: Vec<u8> = (0..200_000u32).map(|n| (n * 31 % 251) as u8).collect();
     for speaks in Speaks::ALL {
-        assert_eq!(heard(speaks, &garbage), Heard::default());
+        assert_eq!(heard(speaks, &garbage), ParsedReport::default());
         let deep = "[".repeat(100_000);
-        assert_eq!(heard(speaks, deep.as_bytes()), Heard::default());
+        assert_eq!(heard(speaks, deep.as_bytes()), ParsedReport::default());
         let mut reader = Reader::new(speaks);
         // One line larger than any line may be, then one that can be read.
         (0..LINE_MAX / 1024 + 9).for_each(|_| reader.take(&[b'x'; 1024]));

@@ -53,51 +53,52 @@ pub fn variable(shell: &Shell, tree: &Path) -> Option<(OsString, OsString)> {
 
 /// A tool that a check needs and the machine does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub enum MissingTool {
     Command(String),
     /// The shell reported it, but the contract discards the message.
     Unnamed,
     Module(String),
 }
 
-impl Missing {
+impl MissingTool {
     pub fn reason(&self) -> String {
         match self {
-            Missing::Command(name) => tool_names::lacks_program(name),
-            Missing::Unnamed => {
+            MissingTool::Command(name) => tool_names::lacks_program(name),
+            MissingTool::Unnamed => {
                 "a command of the contract is not on the PATH of checks, and its message is hidden \
                                  (`2>/dev/null`); run the contract by hand to see which"
                     .to_owned()
             }
-            Missing::Module(name) => tool_names::lacks_module(name),
+            MissingTool::Module(name) => tool_names::lacks_module(name),
         }
     }
 }
 
 /// How a check ended.
 #[derive(Clone, Copy)]
-pub enum End {
+pub enum CheckEnd {
     Signalled(i32),
     Held,
 }
 
 /// Returns the missing tool, if the check ended because of it or held in spite of it.
-pub fn found(shell: &Shell, end: End, outputs: &[&str]) -> Option<Missing> {
+pub fn found(shell: &Shell, end: CheckEnd, outputs: &[&str]) -> Option<MissingTool> {
     match end {
-        End::Signalled(signal) if signal == ENDED_BY.as_raw() => {
+        CheckEnd::Signalled(signal) if signal == ENDED_BY.as_raw() => {
             let mut lines = outputs.iter().flat_map(|output| output.lines()).map(str::trim);
             let name = lines.find_map(|line| line.strip_prefix(TOLD));
-            Some(name.map_or(Missing::Unnamed, |name| Missing::Command(name.to_owned())))
+            Some(name.map_or(MissingTool::Unnamed, |name| MissingTool::Command(name.to_owned())))
         }
-        End::Signalled(_) => None,
-        End::Held if !inconclusive_failure::may_swallow(shell) => None,
-        End::Held => outputs.iter().find_map(|output| {
-            let module =
-                tool_names::missing_run_modules(output).first().map(|name| Missing::Module(name.to_string()));
+        CheckEnd::Signalled(_) => None,
+        CheckEnd::Held if !inconclusive_failure::may_swallow(shell) => None,
+        CheckEnd::Held => outputs.iter().find_map(|output| {
+            let module = tool_names::missing_run_modules(output)
+                .first()
+                .map(|name| MissingTool::Module(name.to_string()));
             let mut programs =
                 tool_names::missing_programs(output).into_iter().filter(|name| tool_names::is_program(name));
             let program = programs.next().filter(|_| !tool_names::defines(&shell.command));
-            module.or_else(|| program.map(|name| Missing::Command(name.to_owned())))
+            module.or_else(|| program.map(|name| MissingTool::Command(name.to_owned())))
         }),
     }
 }
@@ -113,17 +114,17 @@ mod tests {
         Shell { command: command.to_owned(), body: Span::default(), expectations }
     }
 
-    fn held(command: &str, output: &str) -> Option<Missing> {
-        found(&shell(command, &[]), End::Held, &[output])
+    fn held(command: &str, output: &str) -> Option<MissingTool> {
+        found(&shell(command, &[]), CheckEnd::Held, &[output])
     }
 
-    fn named(name: &str) -> Option<Missing> {
-        Some(Missing::Command(name.to_owned()))
+    fn named(name: &str) -> Option<MissingTool> {
+        Some(MissingTool::Command(name.to_owned()))
     }
 
     #[test]
     fn a_runner_that_is_not_there_is_found_in_what_others_say_of_it() {
-        let module = Some(Missing::Module("pytest".to_owned()));
+        let module = Some(MissingTool::Module("pytest".to_owned()));
         let python = "/usr/bin/python3: No module named pytest\n";
         assert_eq!(held("! python3 -m pytest -q", python), module);
         assert_eq!(held("python3 -m pytest -q || true", python), module);

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use provost_core::language::runner::report::Report;
+use provost_core::language::runner::report::RunnerReport;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use tempfile::TempDir;
@@ -188,11 +188,11 @@ impl Reporter {
 
     /// Returns the records. Call it when every process of the check is dead; `root` is the path of its
     /// tree.
-    pub fn finish(&self, root: &Path) -> Report {
+    pub fn finish(&self, root: &Path) -> RunnerReport {
         self.stop();
         let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (bytes, is_cut) = reader.and_then(|reader| reader.join().ok()).unwrap_or_default();
-        let mut report = Report::read(&String::from_utf8_lossy(&bytes), &root.to_string_lossy());
+        let mut report = RunnerReport::read(&String::from_utf8_lossy(&bytes), &root.to_string_lossy());
         report.is_cut |= is_cut;
         report
     }

@@ -18,10 +18,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use provost_core::model::hash::Hash;
-use provost_core::model::verdict::Environment;
+use provost_core::model::verdict::CheckEnvironment;
 
-use super::temp_folders::Room;
-use super::toolchains::{self, Outside};
+use super::temp_folders::TempFolders;
+use super::toolchains::{self, ForbiddenPaths};
 use crate::sandbox;
 
 /// Folders in which version managers keep the programs behind their entries on `PATH`, relative to the
@@ -46,12 +46,12 @@ pub struct Surroundings {
     fenced_path: OsString,
     plain_path: OsString,
     // Returns the folders to the pool on drop.
-    _room: Room,
+    _room: TempFolders,
 }
 
 impl Surroundings {
     pub fn make(workspace: &Path, more: &[(OsString, OsString)]) -> io::Result<Self> {
-        let room = Room::enter()?;
+        let room = TempFolders::enter()?;
         let fixed = fixed_part(workspace);
         let mut environment = fixed.variables.clone();
         environment.push(("HOME".into(), room.home().into()));
@@ -112,7 +112,7 @@ pub fn kept_in_workspace(workspace: &Path) -> Vec<String> {
 }
 
 /// Returns how the programs of a check are found, for its verdict.
-pub fn environment(workspace: &Path) -> Environment {
+pub fn environment(workspace: &Path) -> CheckEnvironment {
     let fixed = fixed_part(workspace);
     fixed.recorded.get_or_init(|| fixed.record()).clone()
 }
@@ -131,12 +131,12 @@ struct Fixed {
     variables: Vec<(OsString, OsString)>,
     fenced_path: OsString,
     folders: Vec<PathBuf>,
-    recorded: OnceLock<Environment>,
+    recorded: OnceLock<CheckEnvironment>,
 }
 
 impl Fixed {
     /// Returns the folders of programs, and a digest over the names, sizes and times of their entries.
-    fn record(&self) -> Environment {
+    fn record(&self) -> CheckEnvironment {
         let path: Vec<PathBuf> = env::split_paths(&self.fenced_path).collect();
         let mut parts: Vec<Vec<u8>> = Vec::new();
         for (name, value) in &self.variables {
@@ -148,7 +148,7 @@ impl Fixed {
             parts.extend(stamps(folder));
         }
         let text = |path: &PathBuf| path.display().to_string();
-        Environment {
+        CheckEnvironment {
             sha256: Hash::of(&joined(&parts)).to_string(),
             path: path.iter().map(text).collect(),
             folders: self.folders.iter().map(text).collect(),
@@ -231,7 +231,7 @@ fn work_out(given: &Path) -> Fixed {
         variables.push(("PYTHONUSERBASE".into(), place.0.into()));
     }
     let home = home.as_ref().map(|home| home.canonicalize().unwrap_or_else(|_| home.clone()));
-    let outside = Outside { workspace: &workspace, home: home.as_deref() };
+    let outside = ForbiddenPaths { workspace: &workspace, home: home.as_deref() };
     places.retain(|place| !workspace.starts_with(place) && home.as_deref() != Some(place));
     let folders = toolchains::folders(&kept, &places, outside);
     Fixed { variables, fenced_path, folders, recorded: OnceLock::new() }

@@ -29,7 +29,7 @@ struct House {
 }
 
 /// Home and temporary folder of one check.
-pub struct Room {
+pub struct TempFolders {
     folders: [Folder; 2],
 }
 
@@ -38,7 +38,7 @@ struct Folder {
     identity: (u64, u64),
 }
 
-impl Room {
+impl TempFolders {
     pub fn enter() -> io::Result<Self> {
         let mut house = house();
         let house = match &mut *house {
@@ -66,7 +66,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for TempFolders {
     fn drop(&mut self) {
         let folders = std::mem::replace(&mut self.folders, [Folder::nowhere(), Folder::nowhere()]);
         if !folders.iter().all(Folder::is_untouched) {

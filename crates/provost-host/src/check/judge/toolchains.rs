@@ -31,14 +31,14 @@ const LINE: u64 = 512;
 
 /// Paths that no folder of the result may contain.
 #[derive(Clone, Copy)]
-pub struct Outside<'a> {
+pub struct ForbiddenPaths<'a> {
     pub workspace: &'a Path,
     pub home: Option<&'a Path>,
 }
 
 /// Returns the folders, or single files if no folder fits, that a check needs for the programs in `path`.
 /// `more` are folders that are needed whole.
-pub fn folders(path: &[PathBuf], more: &[PathBuf], outside: Outside<'_>) -> Vec<PathBuf> {
+pub fn folders(path: &[PathBuf], more: &[PathBuf], outside: ForbiddenPaths<'_>) -> Vec<PathBuf> {
     let mut search = Search { outside, found: more.iter().cloned().collect(), looked: BTreeSet::new() };
     for folder in path {
         search.programs(folder);
@@ -65,7 +65,7 @@ pub fn kept_in_workspace(folder: &Path, workspace: &Path) -> Option<PathBuf> {
 }
 
 struct Search<'a> {
-    outside: Outside<'a>,
+    outside: ForbiddenPaths<'a>,
     found: BTreeSet<PathBuf>,
     looked: BTreeSet<PathBuf>,
 }
@@ -183,7 +183,7 @@ impl Search<'_> {
     }
 
     fn is_too_wide(&self, place: &Path) -> bool {
-        let Outside { workspace, home } = self.outside;
+        let ForbiddenPaths { workspace, home } = self.outside;
         let holds = |path: &Path| path.starts_with(place);
         let is_shared = home.is_some_and(|home| SHARED.iter().any(|name| home.join(name) == place));
         holds(workspace) || place.starts_with(workspace) || home.is_some_and(holds) || is_shared
@@ -234,7 +234,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::path::{Path, PathBuf};
 
-    use super::{Outside, folders, kept_in_workspace};
+    use super::{ForbiddenPaths, folders, kept_in_workspace};
 
     /// Creates an empty folder for a test's home.
     fn home() -> (tempfile::TempDir, PathBuf) {
@@ -251,7 +251,7 @@ mod tests {
     fn names(root: &Path, path: &[&str]) -> Vec<String> {
         let home = root.join("home");
         let path: Vec<PathBuf> = path.iter().map(|name| root.join(name)).collect();
-        let outside = Outside { workspace: &root.join("home/code"), home: Some(&home) };
+        let outside = ForbiddenPaths { workspace: &root.join("home/code"), home: Some(&home) };
         let found = folders(&path, &[], outside);
         let within = |place: &PathBuf| place.strip_prefix(root).map(|name| name.display().to_string());
         found.iter().filter_map(|place| within(place).ok()).collect()

@@ -10,9 +10,9 @@
 use std::path::Path;
 
 use provost_core::language::test_files;
-use provost_core::model::verdict::Outcome;
+use provost_core::model::verdict::CheckOutcome;
 
-use super::{Bench, listed};
+use super::{ControlRequest, listed};
 use crate::Interrupted;
 use crate::check::judge::reporter::Control;
 use crate::tree::Variation;
@@ -22,10 +22,10 @@ const PYPROJECT: [&[&str]; 4] =
     [&["tool", "pytest"], &["tool", "tox"], &["tool", "nox"], &["project", "entry-points"]];
 const PACKAGE: [&str; 5] = ["jest", "mocha", "ava", "vitest", "tap"];
 
-impl Bench<'_> {
+impl ControlRequest<'_> {
     /// Returns the configuration that the check depends on with a person's approval; `Err` is the outcome
     /// that replaces the verdict's.
-    pub(super) fn without_configuration(&self) -> Result<Result<Vec<String>, Outcome>, Interrupted> {
+    pub(super) fn without_configuration(&self) -> Result<Result<Vec<String>, CheckOutcome>, Interrupted> {
         let brought = self.configuration_brought();
         if brought.is_empty() || self.doubts.writes_tests {
             return Ok(Ok(Vec::new()));
@@ -41,14 +41,14 @@ impl Bench<'_> {
         for wanted in tries {
             let run = match self.varied(self.layer, &Variation::Only(wanted)) {
                 Ok(layer) => (self.run)(&layer, Control::AsTheyAre)?.verdict.outcome,
-                Err(reason) => Outcome::NotRun { reason },
+                Err(reason) => CheckOutcome::NotRun { reason },
             };
             match run {
-                Outcome::Held => return Ok(Ok(Vec::new())),
-                Outcome::NotRun { reason } => {
+                CheckOutcome::Held => return Ok(Ok(Vec::new())),
+                CheckOutcome::NotRun { reason } => {
                     let names = listed(&names(&brought));
                     let reason = format!("without the agent's {names}: {reason}");
-                    return Ok(Err(Outcome::NotRun { reason }));
+                    return Ok(Err(CheckOutcome::NotRun { reason }));
                 }
                 _ => {}
             }
@@ -60,7 +60,7 @@ impl Bench<'_> {
         let reason = format!(
             "it does not hold without {names}, which the agent wrote; if the step is about that file, `touches` names it"
         );
-        Ok(Err(Outcome::Vacuous { reason }))
+        Ok(Err(CheckOutcome::Vacuous { reason }))
     }
 
     fn configuration_brought(&self) -> Vec<String> {

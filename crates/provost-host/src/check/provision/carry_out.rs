@@ -12,14 +12,17 @@ use provost_core::redact::Redactor;
 
 use crate::check::judge;
 use crate::files::folder;
-use crate::process::{Ended, How, Keep, Spawn};
+use crate::process::{How, KeptBytes, ProcessEnd, Spawn};
 use crate::sandbox::{
-    CACHES, CheckFence, CheckTree, Kept, Network, Offer, Processes, USUAL_SIZE, What, Writes,
+    CACHES, CheckFence, CheckMount, CheckTree, MountWrites, Network, Processes, SandboxFeatures, USUAL_SIZE,
+    What,
 };
 use crate::{process, sandbox};
 
-use super::known::Kind;
-use super::{Around, Ground, Means, Missing, Supplies, Supply, View, crates, named};
+use super::known::PackageManager;
+use super::{
+    Around, InstallEnvironment, InstallSandbox, MissingSupply, Supplies, Supply, View, crates, named,
+};
 
 /// Variables for network access: proxies, certificates and registries. The user's files take no part,
 /// because agents can write them.
@@ -48,7 +51,7 @@ const TRANSPORT: [&str; 22] = [
     "GOPRIVATE",
 ];
 const GRACE: Duration = Duration::from_secs(2);
-const SAID: Keep = Keep { head: 16 * 1024, tail: 16 * 1024 };
+const SAID: KeptBytes = KeptBytes { head: 16 * 1024, tail: 16 * 1024 };
 /// Most lines, and most characters of a line, of a command's output in a message.
 const LINES: usize = 4;
 const LINE: usize = 200;
@@ -58,7 +61,7 @@ struct Run<'a> {
     supplies: &'a Supplies,
     supply: &'a Supply,
     view: &'a View<'a>,
-    means: &'a Means<'a>,
+    means: &'a InstallEnvironment<'a>,
     room: &'a Path,
     network: Network,
     script: &'a str,
@@ -73,10 +76,10 @@ pub fn supply(
     supplies: &Supplies,
     locks: &[(&str, Vec<u8>)],
     view: &View<'_>,
-    means: &Means<'_>,
+    means: &InstallEnvironment<'_>,
     room: &Path,
-) -> Result<(), Missing> {
-    let failed = |why: String| Missing::Failed { name: supply.name.clone(), why };
+) -> Result<(), MissingSupply> {
+    let failed = |why: String| MissingSupply::Failed { name: supply.name.clone(), why };
     let result = room.join(&supply.name);
     let fresh = || -> io::Result<()> {
         folder::remove(&result);
@@ -88,24 +91,24 @@ pub fn supply(
         Run { supplies, supply, view, means, room, network, script, more, env }.run()
     };
     fresh().map_err(|error| failed(error.to_string()))?;
-    if supply.kind == Some(Kind::Cargo) && locks.len() == 1 {
+    if supply.kind == Some(PackageManager::Cargo) && locks.len() == 1 {
         let crates = room.join("crates");
         let has_all = crates::gather(&locks[0].1, &crates, &result);
         if has_all.map_err(|error| failed(error.to_string()))? {
             let place = match means.ground {
-                Ground::Fenced { .. } => Path::new(CACHES).join("crates"),
-                Ground::Folder(_) | Ground::Confined { .. } => crates.clone(),
+                InstallSandbox::Fenced { .. } => Path::new(CACHES).join("crates"),
+                InstallSandbox::Folder(_) | InstallSandbox::Confined { .. } => crates.clone(),
             };
             let env = vec![("PROVISION_CRATES".into(), place.into())];
             match run(Network::Off, crates::UNPACK, vec![("crates", crates)], env) {
-                Err(Missing::Failed { .. }) => {}
+                Err(MissingSupply::Failed { .. }) => {}
                 done => return done,
             }
         }
         fresh().map_err(|error| failed(error.to_string()))?;
     }
     let more = match supply.kind {
-        Some(Kind::Npm) if locks.iter().all(|(_, lock)| has_integrity(lock)) => npm_cache(),
+        Some(PackageManager::Npm) if locks.iter().all(|(_, lock)| has_integrity(lock)) => npm_cache(),
         _ => Vec::new(),
     };
     run(Network::On, &supply.command, more, Vec::new())
@@ -130,18 +133,19 @@ fn npm_cache() -> Vec<(&'static str, PathBuf)> {
 }
 
 impl Run<'_> {
-    fn run(self) -> Result<(), Missing> {
-        let failed = |why: String| Missing::Failed { name: self.supply.name.clone(), why: redacted(&why) };
+    fn run(self) -> Result<(), MissingSupply> {
+        let failed =
+            |why: String| MissingSupply::Failed { name: self.supply.name.clone(), why: redacted(&why) };
         let ended = match self.means.ground {
-            Ground::Fenced { offer, state, scratch } => self.fenced(offer, state, scratch),
-            Ground::Folder(write) => write().and_then(|tree| self.in_folder(&tree.path, None)),
-            Ground::Confined { write, around } => {
+            InstallSandbox::Fenced { offer, state, scratch } => self.fenced(offer, state, scratch),
+            InstallSandbox::Folder(write) => write().and_then(|tree| self.in_folder(&tree.path, None)),
+            InstallSandbox::Confined { write, around } => {
                 write().and_then(|tree| self.in_folder(&tree.path, Some(around)))
             }
         };
         match ended {
-            Ok(Ended { how: How::Exited(0), survivors, .. }) if survivors.is_empty() => Ok(()),
-            Ok(Ended { how: How::Stopped, .. }) => Err(Missing::Interrupted),
+            Ok(ProcessEnd { how: How::Exited(0), survivors, .. }) if survivors.is_empty() => Ok(()),
+            Ok(ProcessEnd { how: How::Stopped, .. }) => Err(MissingSupply::Interrupted),
             Ok(ended) => Err(failed(said(&ended))),
             Err(why) => Err(failed(why)),
         }
@@ -151,7 +155,7 @@ impl Run<'_> {
         self.room.join(&self.supply.name)
     }
 
-    fn fenced(&self, offer: &Offer, state: &Path, scratch: &Path) -> Result<Ended, String> {
+    fn fenced(&self, offer: &SandboxFeatures, state: &Path, scratch: &Path) -> Result<ProcessEnd, String> {
         let (workspace, caches) = (&self.supplies.workspace, Path::new(CACHES));
         let place = match &self.supply.into {
             Some(into) => into.clone(),
@@ -159,8 +163,8 @@ impl Run<'_> {
         };
         let (home, tmp) = (caches.join("home"), caches.join("tmp"));
         let own = [(&place, self.result()), (&home, self.room.join("home")), (&tmp, self.room.join("tmp"))];
-        let mut keep: Vec<Kept<'_>> =
-            own.iter().map(|(at, folder)| Kept { at, what: What::Writable(folder) }).collect();
+        let mut keep: Vec<CheckMount<'_>> =
+            own.iter().map(|(at, folder)| CheckMount { at, what: What::Writable(folder) }).collect();
         // A tool may need to write to them.
         let more: Vec<(PathBuf, [PathBuf; 1], PathBuf)> = self
             .more
@@ -172,7 +176,10 @@ impl Run<'_> {
         for (at, lowers, folder) in &more {
             folder::remove(folder);
             fs::create_dir(folder).map_err(|error| error.to_string())?;
-            keep.push(Kept { at, what: What::Layered { lowers, folder, writes: Writes::Forgotten } });
+            keep.push(CheckMount {
+                at,
+                what: What::Layered { lowers, folder, writes: MountWrites::Forgotten },
+            });
         }
         let toolchains = judge::toolchains(workspace);
         let toolchains: Vec<&Path> = toolchains.iter().map(PathBuf::as_path).collect();
@@ -198,7 +205,7 @@ impl Run<'_> {
         Ok(ended)
     }
 
-    fn in_folder(&self, tree: &Path, around: Option<&Around<'_>>) -> Result<Ended, String> {
+    fn in_folder(&self, tree: &Path, around: Option<&Around<'_>>) -> Result<ProcessEnd, String> {
         let place = match &self.supply.into {
             Some(into) => tree.join(into),
             None => self.result(),
@@ -249,7 +256,7 @@ impl Run<'_> {
         args: &[OsString],
         cwd: &Path,
         env: &[(OsString, OsString)],
-    ) -> Result<Ended, String> {
+    ) -> Result<ProcessEnd, String> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let tag = format!("provision/{}/{}.", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         process::run(Spawn {
@@ -271,7 +278,7 @@ impl Run<'_> {
 }
 
 /// Returns how the command ended, and its last lines of output.
-fn said(ended: &Ended) -> String {
+fn said(ended: &ProcessEnd) -> String {
     let how = match ended.how {
         How::Exited(0) => "something of it could not be ended".to_owned(),
         How::Exited(code) => format!("exit code {code}"),

@@ -9,7 +9,7 @@ use crate::config;
 use super::{Supply, View};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PackageManager {
     Cargo,
     Npm,
     Uv,
@@ -20,85 +20,89 @@ pub enum Kind {
 const PIP: &str = "python3 -m venv .venv && .venv/bin/python -m pip install \
                    --disable-pip-version-check --no-input --requirement requirements.txt";
 
-impl Kind {
+impl PackageManager {
     pub const ALL: [Self; 5] = [Self::Cargo, Self::Npm, Self::Uv, Self::Pip, Self::Go];
 
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Cargo => "cargo",
-            Kind::Npm => "npm",
-            Kind::Uv => "uv",
-            Kind::Pip => "pip",
-            Kind::Go => "go",
+            PackageManager::Cargo => "cargo",
+            PackageManager::Npm => "npm",
+            PackageManager::Uv => "uv",
+            PackageManager::Pip => "pip",
+            PackageManager::Go => "go",
         }
     }
 
     pub fn program(self) -> &'static str {
         match self {
-            Kind::Pip => "python3",
+            PackageManager::Pip => "python3",
             kind => kind.name(),
         }
     }
 
     fn locks(self) -> &'static [&'static str] {
         match self {
-            Kind::Cargo => &["Cargo.lock"],
-            Kind::Npm => &["package-lock.json", "npm-shrinkwrap.json"],
-            Kind::Uv => &["uv.lock"],
-            Kind::Pip => &["requirements.txt"],
-            Kind::Go => &["go.sum"],
+            PackageManager::Cargo => &["Cargo.lock"],
+            PackageManager::Npm => &["package-lock.json", "npm-shrinkwrap.json"],
+            PackageManager::Uv => &["uv.lock"],
+            PackageManager::Pip => &["requirements.txt"],
+            PackageManager::Go => &["go.sum"],
         }
     }
 
     fn also(self) -> &'static [&'static str] {
         match self {
-            Kind::Cargo => &[".cargo/config.toml", ".cargo/config", "rust-toolchain.toml", "rust-toolchain"],
-            Kind::Npm => &["package.json", ".npmrc"],
-            Kind::Uv => &["pyproject.toml", ".python-version"],
-            Kind::Pip => &["constraints.txt", ".python-version"],
-            Kind::Go => &["go.mod", "go.work", "go.work.sum"],
+            PackageManager::Cargo => {
+                &[".cargo/config.toml", ".cargo/config", "rust-toolchain.toml", "rust-toolchain"]
+            }
+            PackageManager::Npm => &["package.json", ".npmrc"],
+            PackageManager::Uv => &["pyproject.toml", ".python-version"],
+            PackageManager::Pip => &["constraints.txt", ".python-version"],
+            PackageManager::Go => &["go.mod", "go.work", "go.work.sum"],
         }
     }
 
     fn command(self) -> &'static str {
         match self {
-            Kind::Cargo => "cargo fetch --locked",
+            PackageManager::Cargo => "cargo fetch --locked",
             // Packages' scripts are third-party code, so they run only if the configuration asks for them.
-            Kind::Npm => "npm ci --ignore-scripts --no-audit --no-fund --prefer-offline",
-            Kind::Uv => "uv sync --frozen",
-            Kind::Pip => PIP,
-            Kind::Go => "go mod download",
+            PackageManager::Npm => "npm ci --ignore-scripts --no-audit --no-fund --prefer-offline",
+            PackageManager::Uv => "uv sync --frozen",
+            PackageManager::Pip => PIP,
+            PackageManager::Go => "go mod download",
         }
     }
 
     fn into(self) -> Option<&'static str> {
         match self {
-            Kind::Npm => Some("node_modules"),
-            Kind::Uv | Kind::Pip => Some(".venv"),
-            Kind::Cargo | Kind::Go => None,
+            PackageManager::Npm => Some("node_modules"),
+            PackageManager::Uv | PackageManager::Pip => Some(".venv"),
+            PackageManager::Cargo | PackageManager::Go => None,
         }
     }
 
     fn env(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Kind::Cargo => &[("CARGO_HOME", "{into}")],
-            Kind::Npm => &[],
-            Kind::Uv => {
+            PackageManager::Cargo => &[("CARGO_HOME", "{into}")],
+            PackageManager::Npm => &[],
+            PackageManager::Uv => {
                 &[("VIRTUAL_ENV", "{into}"), ("UV_LINK_MODE", "copy"), ("UV_PYTHON_DOWNLOADS", "never")]
             }
-            Kind::Pip => &[("VIRTUAL_ENV", "{into}")],
+            PackageManager::Pip => &[("VIRTUAL_ENV", "{into}")],
             // Read-only folders could not be removed later.
-            Kind::Go => &[("GOMODCACHE", "{into}"), ("GOFLAGS", "-modcacherw"), ("GOTOOLCHAIN", "local")],
+            PackageManager::Go => {
+                &[("GOMODCACHE", "{into}"), ("GOFLAGS", "-modcacherw"), ("GOTOOLCHAIN", "local")]
+            }
         }
     }
 
     fn offline(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Kind::Cargo => &[("CARGO_NET_OFFLINE", "true")],
-            Kind::Npm => &[("npm_config_offline", "true")],
-            Kind::Uv => &[("UV_OFFLINE", "1"), ("UV_NO_SYNC", "1"), ("UV_FROZEN", "1")],
-            Kind::Pip => &[("PIP_NO_INDEX", "1")],
-            Kind::Go => &[("GOPROXY", "off")],
+            PackageManager::Cargo => &[("CARGO_NET_OFFLINE", "true")],
+            PackageManager::Npm => &[("npm_config_offline", "true")],
+            PackageManager::Uv => &[("UV_OFFLINE", "1"), ("UV_NO_SYNC", "1"), ("UV_FROZEN", "1")],
+            PackageManager::Pip => &[("PIP_NO_INDEX", "1")],
+            PackageManager::Go => &[("GOPROXY", "off")],
         }
     }
 
@@ -141,17 +145,17 @@ impl Kind {
         let text = String::from_utf8_lossy(lock);
         let has_line = |is_asking: fn(&str) -> bool| text.lines().map(str::trim).any(is_asking);
         match self {
-            Kind::Cargo => has_line(|line| line.starts_with("source = ")),
-            Kind::Npm => match serde_json::from_slice::<serde_json::Value>(lock) {
+            PackageManager::Cargo => has_line(|line| line.starts_with("source = ")),
+            PackageManager::Npm => match serde_json::from_slice::<serde_json::Value>(lock) {
                 Ok(lock) => ["packages", "dependencies"].iter().any(|part| {
                     let part = lock.get(part).and_then(serde_json::Value::as_object);
                     part.is_some_and(|part| part.keys().any(|name| !name.is_empty()))
                 }),
                 Err(_) => true,
             },
-            Kind::Uv => has_line(|line| line == "[[package]]"),
-            Kind::Pip => has_line(|line| !line.is_empty() && !line.starts_with('#')),
-            Kind::Go => has_line(|line| !line.is_empty()),
+            PackageManager::Uv => has_line(|line| line == "[[package]]"),
+            PackageManager::Pip => has_line(|line| !line.is_empty() && !line.starts_with('#')),
+            PackageManager::Go => has_line(|line| !line.is_empty()),
         }
     }
 
@@ -163,9 +167,9 @@ impl Kind {
             text.contains("replace-with") && text.contains("directory")
         };
         match self {
-            Kind::Cargo => [".cargo/config.toml", ".cargo/config"].iter().any(is_vendored),
-            Kind::Go => view.read("vendor/modules.txt").is_some(),
-            Kind::Npm | Kind::Uv | Kind::Pip => false,
+            PackageManager::Cargo => [".cargo/config.toml", ".cargo/config"].iter().any(is_vendored),
+            PackageManager::Go => view.read("vendor/modules.txt").is_some(),
+            PackageManager::Npm | PackageManager::Uv | PackageManager::Pip => false,
         }
     }
 }
@@ -186,23 +190,23 @@ pub fn what_to_do(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Kind;
+    use super::PackageManager;
 
     #[test]
     fn a_lock_file_asks_for_something_or_for_nothing() {
         for (kind, lock, asks) in [
-            (Kind::Cargo, "[[package]]\nname = \"own\"\n", false),
-            (Kind::Cargo, "[[package]]\nname = \"x\"\nsource = \"registry+x\"\n", true),
-            (Kind::Npm, r#"{"packages":{"":{"name":"own"}}}"#, false),
-            (Kind::Npm, r#"{"packages":{"":{},"node_modules/x":{}}}"#, true),
-            (Kind::Npm, r#"{"lockfileVersion":1,"dependencies":{"x":{}}}"#, true),
-            (Kind::Npm, "no json", true),
-            (Kind::Uv, "version = 1\n", false),
-            (Kind::Uv, "version = 1\n[[package]]\nname = \"x\"\n", true),
-            (Kind::Pip, "# nothing\n\n", false),
-            (Kind::Pip, "-r others.txt\n", true),
-            (Kind::Go, "", false),
-            (Kind::Go, "example.com/x v1.0.0 h1:x=\n", true),
+            (PackageManager::Cargo, "[[package]]\nname = \"own\"\n", false),
+            (PackageManager::Cargo, "[[package]]\nname = \"x\"\nsource = \"registry+x\"\n", true),
+            (PackageManager::Npm, r#"{"packages":{"":{"name":"own"}}}"#, false),
+            (PackageManager::Npm, r#"{"packages":{"":{},"node_modules/x":{}}}"#, true),
+            (PackageManager::Npm, r#"{"lockfileVersion":1,"dependencies":{"x":{}}}"#, true),
+            (PackageManager::Npm, "no json", true),
+            (PackageManager::Uv, "version = 1\n", false),
+            (PackageManager::Uv, "version = 1\n[[package]]\nname = \"x\"\n", true),
+            (PackageManager::Pip, "# nothing\n\n", false),
+            (PackageManager::Pip, "-r others.txt\n", true),
+            (PackageManager::Go, "", false),
+            (PackageManager::Go, "example.com/x v1.0.0 h1:x=\n", true),
         ] {
             assert_eq!(kind.asks(lock.as_bytes()), asks, "{kind:?} {lock}");
         }

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::key::Key;
+use super::key::MeterKey;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Api {
+pub enum MeteredApi {
     Anthropic,
     OpenAi,
     Gemini,
@@ -50,53 +50,56 @@ impl No {
     }
 }
 
-impl Api {
-    pub const ALL: [Api; 4] = [Api::Anthropic, Api::OpenAi, Api::Gemini, Api::Chat];
+impl MeteredApi {
+    pub const ALL: [MeteredApi; 4] =
+        [MeteredApi::Anthropic, MeteredApi::OpenAi, MeteredApi::Gemini, MeteredApi::Chat];
 
     /// Returns the word in the configuration.
     pub fn word(self) -> &'static str {
         match self {
-            Api::Anthropic => "anthropic",
-            Api::OpenAi => "openai",
-            Api::Gemini => "gemini",
-            Api::Chat => "chat",
+            MeteredApi::Anthropic => "anthropic",
+            MeteredApi::OpenAi => "openai",
+            MeteredApi::Gemini => "gemini",
+            MeteredApi::Chat => "chat",
         }
     }
 
     /// Returns the provider's address; a server of the user's own has to be configured.
     pub fn usual_upstream(self) -> Option<&'static str> {
         match self {
-            Api::Anthropic => Some("https://api.anthropic.com"),
-            Api::OpenAi => Some("https://api.openai.com/v1"),
-            Api::Gemini => Some("https://generativelanguage.googleapis.com"),
-            Api::Chat => None,
+            MeteredApi::Anthropic => Some("https://api.anthropic.com"),
+            MeteredApi::OpenAi => Some("https://api.openai.com/v1"),
+            MeteredApi::Gemini => Some("https://generativelanguage.googleapis.com"),
+            MeteredApi::Chat => None,
         }
     }
 
     /// Returns the variable in which its clients look for their key.
     pub fn usual_key(self) -> Option<&'static str> {
         match self {
-            Api::Anthropic => Some("ANTHROPIC_API_KEY"),
-            Api::OpenAi => Some("OPENAI_API_KEY"),
-            Api::Gemini => Some("GEMINI_API_KEY"),
-            Api::Chat => None,
+            MeteredApi::Anthropic => Some("ANTHROPIC_API_KEY"),
+            MeteredApi::OpenAi => Some("OPENAI_API_KEY"),
+            MeteredApi::Gemini => Some("GEMINI_API_KEY"),
+            MeteredApi::Chat => None,
         }
     }
 
     /// Returns the path that the clients of this API expect in the base URL.
     pub(super) fn base_path(self) -> &'static str {
         match self {
-            Api::Anthropic | Api::Gemini => "",
-            Api::OpenAi | Api::Chat => "/v1",
+            MeteredApi::Anthropic | MeteredApi::Gemini => "",
+            MeteredApi::OpenAi | MeteredApi::Chat => "/v1",
         }
     }
 
     /// Returns the variables that give its clients the address and the token.
     pub(super) fn variables(self, base_url: &str, token: &str) -> Vec<(&'static str, String)> {
         let (urls, key): (&[&str], _) = match self {
-            Api::Anthropic => (&["ANTHROPIC_BASE_URL"], "ANTHROPIC_API_KEY"),
-            Api::OpenAi | Api::Chat => (&["OPENAI_BASE_URL", "OPENAI_API_BASE"], "OPENAI_API_KEY"),
-            Api::Gemini => (&["GOOGLE_GEMINI_BASE_URL", "GEMINI_BASE_URL"], "GEMINI_API_KEY"),
+            MeteredApi::Anthropic => (&["ANTHROPIC_BASE_URL"], "ANTHROPIC_API_KEY"),
+            MeteredApi::OpenAi | MeteredApi::Chat => {
+                (&["OPENAI_BASE_URL", "OPENAI_API_BASE"], "OPENAI_API_KEY")
+            }
+            MeteredApi::Gemini => (&["GOOGLE_GEMINI_BASE_URL", "GEMINI_BASE_URL"], "GEMINI_API_KEY"),
         };
         // provost's own agent reads these, whatever its API.
         let urls = urls.iter().chain(&["MODEL_BASE_URL"]).map(|name| (*name, base_url.to_owned()));
@@ -106,18 +109,20 @@ impl Api {
     /// Returns variables of other logins, which its clients would prefer to the token.
     pub(super) fn hides(self) -> &'static [&'static str] {
         match self {
-            Api::Anthropic => &["ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
-            Api::OpenAi | Api::Chat => &["CODEX_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"],
-            Api::Gemini => &["GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"],
+            MeteredApi::Anthropic => &["ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
+            MeteredApi::OpenAi | MeteredApi::Chat => &["CODEX_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"],
+            MeteredApi::Gemini => &["GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"],
         }
     }
 
     /// Returns the header with the key, for the upstream.
-    pub(super) fn login(self, key: &Key) -> (&'static str, String) {
+    pub(super) fn login(self, key: &MeterKey) -> (&'static str, String) {
         match self {
-            Api::Anthropic if !key.is_bearer() => ("x-api-key", key.expose().to_owned()),
-            Api::Gemini => ("x-goog-api-key", key.expose().to_owned()),
-            Api::Anthropic | Api::OpenAi | Api::Chat => ("authorization", format!("Bearer {}", key.expose())),
+            MeteredApi::Anthropic if !key.is_bearer() => ("x-api-key", key.expose().to_owned()),
+            MeteredApi::Gemini => ("x-goog-api-key", key.expose().to_owned()),
+            MeteredApi::Anthropic | MeteredApi::OpenAi | MeteredApi::Chat => {
+                ("authorization", format!("Bearer {}", key.expose()))
+            }
         }
     }
 
@@ -126,12 +131,12 @@ impl Api {
     /// base.
     pub(super) fn asked(self, method: &str, path: &str) -> Option<Asked> {
         match (self, method) {
-            (Api::Anthropic, "POST") => match path {
+            (MeteredApi::Anthropic, "POST") => match path {
                 "/v1/messages" => Some(Asked::Answer(Form::Messages)),
                 "/v1/messages/count_tokens" => Some(Asked::Aside),
                 _ => None,
             },
-            (Api::OpenAi | Api::Chat, "POST") => match path {
+            (MeteredApi::OpenAi | MeteredApi::Chat, "POST") => match path {
                 "/responses" | "/responses/compact" => Some(Asked::Answer(Form::Responses)),
                 "/chat/completions" | "/completions" | "/embeddings" => {
                     Some(Asked::Answer(Form::Completions))
@@ -139,7 +144,7 @@ impl Api {
                 "/responses/input_tokens" => Some(Asked::Aside),
                 _ => None,
             },
-            (Api::Gemini, "POST") => {
+            (MeteredApi::Gemini, "POST") => {
                 let (name, verb) = path.strip_prefix('/')?.split_once('/')?.1.rsplit_once(':')?;
                 let is_model = ["models/", "tunedModels/"]
                     .iter()
@@ -153,8 +158,8 @@ impl Api {
             }
             (_, "GET") => {
                 let versionless = match self {
-                    Api::OpenAi | Api::Chat => path,
-                    Api::Anthropic | Api::Gemini => &path[path.get(1..)?.find('/')? + 1..],
+                    MeteredApi::OpenAi | MeteredApi::Chat => path,
+                    MeteredApi::Anthropic | MeteredApi::Gemini => &path[path.get(1..)?.find('/')? + 1..],
                 };
                 let name = versionless.strip_prefix("/models")?;
                 let is_model = name.is_empty() || name.strip_prefix('/').is_some_and(is_name);
@@ -170,7 +175,7 @@ impl Api {
     pub(super) fn refusal(self, no: &No) -> Value {
         let message = format!("provost: {}", no.why);
         match self {
-            Api::Anthropic => {
+            MeteredApi::Anthropic => {
                 let kind = match no.status {
                     401 => "authentication_error",
                     402 => "billing_error",
@@ -181,7 +186,7 @@ impl Api {
                 };
                 json!({ "type": "error", "error": { "type": kind, "message": message } })
             }
-            Api::OpenAi | Api::Chat => {
+            MeteredApi::OpenAi | MeteredApi::Chat => {
                 let (kind, code) = match no.status {
                     401 => ("invalid_request_error", Some("invalid_api_key")),
                     402 => ("budget_exceeded", Some("budget_exceeded")),
@@ -190,7 +195,7 @@ impl Api {
                 };
                 json!({ "error": { "message": message, "type": kind, "param": null, "code": code } })
             }
-            Api::Gemini => {
+            MeteredApi::Gemini => {
                 let status = match no.status {
                     401 => "UNAUTHENTICATED",
                     402 => "FAILED_PRECONDITION",
@@ -212,47 +217,47 @@ fn is_name(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Api, Asked, Form};
+    use super::{Asked, Form, MeteredApi};
 
     #[test]
     fn what_a_model_answers_passes_and_the_rest_of_the_account_is_closed() {
-        let asked = |api: Api, line: &str| {
+        let asked = |api: MeteredApi, line: &str| {
             let (method, path) = line.split_once(' ').expect("a line");
             api.asked(method, path)
         };
         for (api, line, form) in [
-            (Api::Anthropic, "POST /v1/messages", Form::Messages),
-            (Api::OpenAi, "POST /responses", Form::Responses),
-            (Api::OpenAi, "POST /chat/completions", Form::Completions),
-            (Api::Gemini, "POST /v1beta/models/gemini-2.5-pro:generateContent", Form::Gemini),
-            (Api::Gemini, "POST /v1alpha/models/g:streamGenerateContent", Form::Gemini),
+            (MeteredApi::Anthropic, "POST /v1/messages", Form::Messages),
+            (MeteredApi::OpenAi, "POST /responses", Form::Responses),
+            (MeteredApi::OpenAi, "POST /chat/completions", Form::Completions),
+            (MeteredApi::Gemini, "POST /v1beta/models/gemini-2.5-pro:generateContent", Form::Gemini),
+            (MeteredApi::Gemini, "POST /v1alpha/models/g:streamGenerateContent", Form::Gemini),
         ] {
             assert_eq!(asked(api, line), Some(Asked::Answer(form)), "{line}");
         }
         for (api, line) in [
-            (Api::Anthropic, "GET /v1/models"),
-            (Api::Anthropic, "GET /v1/models/claude-sonnet-4-5"),
-            (Api::Anthropic, "POST /v1/messages/count_tokens"),
-            (Api::Anthropic, "HEAD /"),
-            (Api::OpenAi, "GET /models"),
-            (Api::Gemini, "GET /v1beta/models"),
-            (Api::Gemini, "POST /v1beta/models/g:countTokens"),
+            (MeteredApi::Anthropic, "GET /v1/models"),
+            (MeteredApi::Anthropic, "GET /v1/models/claude-sonnet-4-5"),
+            (MeteredApi::Anthropic, "POST /v1/messages/count_tokens"),
+            (MeteredApi::Anthropic, "HEAD /"),
+            (MeteredApi::OpenAi, "GET /models"),
+            (MeteredApi::Gemini, "GET /v1beta/models"),
+            (MeteredApi::Gemini, "POST /v1beta/models/g:countTokens"),
         ] {
             assert_eq!(asked(api, line), Some(Asked::Aside), "{line}");
         }
         for (api, line) in [
-            (Api::Anthropic, "POST /v1/messages/batches"),
-            (Api::Anthropic, "GET /v1/files"),
-            (Api::Anthropic, "GET /v1/models/../files"),
-            (Api::Anthropic, "GET /v1/models/%2e%2e"),
-            (Api::Anthropic, "DELETE /v1/messages"),
-            (Api::OpenAi, "GET /responses/resp_1"),
-            (Api::OpenAi, "POST /batches"),
-            (Api::OpenAi, "POST /fine_tuning/jobs"),
-            (Api::OpenAi, "GET /models/a/b"),
-            (Api::Gemini, "POST /v1beta/models/g:batchGenerateContent"),
-            (Api::Gemini, "POST /v1beta/files/g:generateContent"),
-            (Api::Gemini, "GET "),
+            (MeteredApi::Anthropic, "POST /v1/messages/batches"),
+            (MeteredApi::Anthropic, "GET /v1/files"),
+            (MeteredApi::Anthropic, "GET /v1/models/../files"),
+            (MeteredApi::Anthropic, "GET /v1/models/%2e%2e"),
+            (MeteredApi::Anthropic, "DELETE /v1/messages"),
+            (MeteredApi::OpenAi, "GET /responses/resp_1"),
+            (MeteredApi::OpenAi, "POST /batches"),
+            (MeteredApi::OpenAi, "POST /fine_tuning/jobs"),
+            (MeteredApi::OpenAi, "GET /models/a/b"),
+            (MeteredApi::Gemini, "POST /v1beta/models/g:batchGenerateContent"),
+            (MeteredApi::Gemini, "POST /v1beta/files/g:generateContent"),
+            (MeteredApi::Gemini, "GET "),
         ] {
             assert_eq!(asked(api, line), None, "{line}");
         }

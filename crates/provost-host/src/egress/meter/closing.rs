@@ -16,12 +16,12 @@ pub struct Closing {
 }
 
 /// An answer that is not booked yet; dropped when it is booked.
-pub struct Answer<'a>(&'a Closing);
+pub struct OpenAnswer<'a>(&'a Closing);
 
 impl Closing {
-    pub fn begin(&self) -> Answer<'_> {
+    pub fn begin(&self) -> OpenAnswer<'_> {
         *self.answers.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        Answer(self)
+        OpenAnswer(self)
     }
 
     /// Waits until every answer is booked.
@@ -32,7 +32,7 @@ impl Closing {
     }
 }
 
-impl Drop for Answer<'_> {
+impl Drop for OpenAnswer<'_> {
     fn drop(&mut self) {
         *self.0.answers.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
         self.0.booked.notify_all();

@@ -17,7 +17,7 @@ pub struct Limit {
 }
 
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct UsageCounters {
     calls: u64,
     models: BTreeMap<String, u64>,
     input: Sum,
@@ -52,7 +52,7 @@ impl Sum {
 }
 
 /// One finished call.
-pub struct Call<'a> {
+pub struct FinishedCall<'a> {
     pub counted: &'a Counted,
     pub micro_usd: Option<u64>,
     /// Bytes of request and answer, for the estimate.
@@ -64,13 +64,13 @@ fn guess(bytes: usize) -> u64 {
     u64::try_from(bytes / 4).unwrap_or(u64::MAX)
 }
 
-impl Tally {
+impl UsageCounters {
     /// Counts a call that begins.
     pub fn begin(&mut self) {
         self.calls += 1;
     }
 
-    pub fn book(&mut self, call: &Call<'_>) {
+    pub fn book(&mut self, call: &FinishedCall<'_>) {
         let Counted { model, input, output, cache_read, cache_write } = call.counted;
         if let Some(model) = model {
             *self.models.entry(model.clone()).or_default() += 1;
@@ -146,17 +146,17 @@ fn dollars(micro_usd: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Call, Counted, Limit, Tally};
+    use super::{Counted, FinishedCall, Limit, UsageCounters};
 
     #[test]
     fn what_one_answer_left_unsaid_is_unknown_in_the_sum_and_counts_for_the_limit() {
-        let mut tally = Tally::default();
+        let mut tally = UsageCounters::default();
         let limit = Limit { tokens: Some(1000), micro_usd: None };
         let whole = Counted { input: Some(600), output: Some(100), ..Counted::default() };
-        tally.book(&Call { counted: &whole, micro_usd: Some(7), bytes: (0, 0) });
+        tally.book(&FinishedCall { counted: &whole, micro_usd: Some(7), bytes: (0, 0) });
         assert_eq!((tally.usage().tokens(), tally.is_over(&limit)), (Some(700), None));
         let half = Counted { input: Some(200), output: None, ..Counted::default() };
-        tally.book(&Call { counted: &half, micro_usd: None, bytes: (0, 400) });
+        tally.book(&FinishedCall { counted: &half, micro_usd: None, bytes: (0, 400) });
         assert_eq!((tally.usage().tokens(), tally.usage().input_tokens), (None, Some(800)));
         assert_eq!(tally.is_over(&limit).as_deref(), Some("the budget is used up: 1000 of 1000 tokens"));
         assert_eq!(
@@ -170,11 +170,11 @@ mod tests {
 
     #[test]
     fn dollars_are_a_limit_too() {
-        let mut tally = Tally::default();
+        let mut tally = UsageCounters::default();
         let counted = Counted { input: Some(1), output: Some(1), ..Counted::default() };
-        tally.book(&Call { counted: &counted, micro_usd: Some(1_500_000), bytes: (0, 0) });
+        tally.book(&FinishedCall { counted: &counted, micro_usd: Some(1_500_000), bytes: (0, 0) });
         let nothing = Limit { tokens: Some(0), micro_usd: None };
-        assert_eq!(Tally::default().is_over(&nothing).as_deref(), Some("the budget is used up"));
+        assert_eq!(UsageCounters::default().is_over(&nothing).as_deref(), Some("the budget is used up"));
         let limit = Limit { tokens: None, micro_usd: Some(1_250_000) };
         assert_eq!(tally.is_over(&limit).as_deref(), Some("the budget is used up: $1.5000 of $1.2500"));
     }

@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::api::No;
 use super::count::{Counted, Tap};
-use super::counters::Call;
-use super::http::{Framing, Head};
-use super::question::{self, Held, Question};
-use super::upstream::Wire;
+use super::counters::FinishedCall;
+use super::http::{Framing, HttpHead};
+use super::question::{self, BodyMemory, MeteredRequest};
+use super::upstream::UpstreamConnection;
 use super::{Counter, locked};
 
 /// Longest pause between two requests of a client.
@@ -32,7 +32,7 @@ pub fn serve(counter: &Counter, agent: &TcpStream, number: u64) -> io::Result<()
     agent.set_write_timeout(Some(PATIENCE))?;
     let mut reader = BufReader::new(agent.try_clone()?);
     loop {
-        let head = match Head::read(&mut reader) {
+        let head = match HttpHead::read(&mut reader) {
             Ok(Some(head)) => head,
             Ok(None) => return Ok(()),
             Err(error) if error.kind() == ErrorKind::InvalidData => {
@@ -41,7 +41,7 @@ pub fn serve(counter: &Counter, agent: &TcpStream, number: u64) -> io::Result<()
             Err(error) => return Err(error),
         };
         let keeps_alive = head.first.ends_with(" HTTP/1.1") && !head.has_token("connection", "close");
-        let mut held = Held::default();
+        let mut held = BodyMemory::default();
         let then = match question::read(counter, &mut reader, head, &mut held)
             .and_then(|found| counter.allows(found))
         {
@@ -57,7 +57,7 @@ pub fn serve(counter: &Counter, agent: &TcpStream, number: u64) -> io::Result<()
 
 impl Counter {
     /// Checks the limit before a call.
-    fn allows(&self, question: Question) -> Result<Question, No> {
+    fn allows(&self, question: MeteredRequest) -> Result<MeteredRequest, No> {
         if question.form.is_none() {
             return Ok(question);
         }
@@ -79,17 +79,21 @@ impl Counter {
         Ok(question)
     }
 
-    fn book(&self, question: &Question, counted: Counted, bytes: usize) {
+    fn book(&self, question: &MeteredRequest, counted: Counted, bytes: usize) {
         let counted = Counted { model: counted.model.or_else(|| question.model.clone()), ..counted };
         let model = counted.model.as_deref().unwrap_or_default();
         let micro_usd = match counted == (Counted { model: counted.model.clone(), ..Counted::nothing() }) {
             true => Some(0),
             false => (self.service.price)(model, &counted.usage()),
         };
-        locked(&self.tally).book(&Call { counted: &counted, micro_usd, bytes: (question.body.len(), bytes) });
+        locked(&self.tally).book(&FinishedCall {
+            counted: &counted,
+            micro_usd,
+            bytes: (question.body.len(), bytes),
+        });
     }
 
-    fn exchange(&self, agent: &TcpStream, number: u64, question: &Question) -> io::Result<Then> {
+    fn exchange(&self, agent: &TcpStream, number: u64, question: &MeteredRequest) -> io::Result<Then> {
         if question.form.is_some() {
             locked(&self.tally).begin();
         }
@@ -126,8 +130,13 @@ impl Counter {
     }
 
     /// Sends the request and reads the head of its answer.
-    fn asked(&self, agent: &TcpStream, number: u64, question: &Question) -> Result<(Wire, Head), Unanswered> {
-        let kept = locked(&self.idle).pop().filter(Wire::is_quiet);
+    fn asked(
+        &self,
+        agent: &TcpStream,
+        number: u64,
+        question: &MeteredRequest,
+    ) -> Result<(UpstreamConnection, HttpHead), Unanswered> {
+        let kept = locked(&self.idle).pop().filter(UpstreamConnection::is_quiet);
         let is_kept = kept.is_some();
         let connect = || self.way.connect(&self.service.target).map_err(Unanswered::Unreached);
         let wire = kept.map_or_else(connect, Ok)?;
@@ -143,11 +152,11 @@ impl Counter {
 
     fn ask(
         &self,
-        mut wire: Wire,
+        mut wire: UpstreamConnection,
         agent: &TcpStream,
         number: u64,
-        question: &Question,
-    ) -> io::Result<(Wire, Head)> {
+        question: &MeteredRequest,
+    ) -> io::Result<(UpstreamConnection, HttpHead)> {
         wire.wait_for(agent)?;
         if !self.wires.attach(number, wire.handle()) {
             return Err(ErrorKind::ConnectionAborted.into());
@@ -155,7 +164,7 @@ impl Counter {
         // An upstream that rejects a request before it has read all of it may have sent the reason.
         let sent = wire.send(&question.sent(self));
         loop {
-            let head = match (Head::read(&mut wire.reader), &sent) {
+            let head = match (HttpHead::read(&mut wire.reader), &sent) {
                 (Ok(Some(head)), _) => head,
                 (Ok(None), Ok(())) => return Err(ErrorKind::UnexpectedEof.into()),
                 (Err(error), Ok(())) => return Err(error),
@@ -171,9 +180,9 @@ impl Counter {
     fn pass_on(
         &self,
         agent: &TcpStream,
-        question: &Question,
-        wire: &mut Wire,
-        head: &Head,
+        question: &MeteredRequest,
+        wire: &mut UpstreamConnection,
+        head: &HttpHead,
     ) -> io::Result<Then> {
         let status = status(head);
         let is_bare = question.method == "HEAD" || matches!(status, 204 | 304);
@@ -212,7 +221,7 @@ enum Unanswered {
     Lost(io::Error),
 }
 
-fn status(head: &Head) -> u16 {
+fn status(head: &HttpHead) -> u16 {
     head.first.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(502)
 }
 
@@ -220,9 +229,9 @@ fn status(head: &Head) -> u16 {
 /// is sent for it.
 fn carry(
     mut agent: &TcpStream,
-    question: &Question,
-    wire: &mut Wire,
-    head: &Head,
+    question: &MeteredRequest,
+    wire: &mut UpstreamConnection,
+    head: &HttpHead,
     framing: Option<Framing>,
     mut look: impl FnMut(&[u8], bool, &mut Vec<u8>),
 ) -> io::Result<Then> {

@@ -21,12 +21,12 @@ const HOP: [&str; 10] = [
 
 /// The first line and the headers of a request or an answer.
 #[derive(Clone, Debug)]
-pub struct Head {
+pub struct HttpHead {
     pub first: String,
     pub headers: Vec<(String, String)>,
 }
 
-impl Head {
+impl HttpHead {
     /// Reads a head; `None` at the end of the stream.
     pub fn read(from: &mut impl BufRead) -> io::Result<Option<Self>> {
         let mut left = HEAD_MAX;
@@ -180,7 +180,7 @@ fn some(from: &mut impl BufRead, most: u64, piece: &mut Vec<u8>) -> io::Result<u
 mod tests {
     use std::io::BufReader;
 
-    use super::{Framing, Head};
+    use super::{Framing, HttpHead};
 
     fn whole(mut framing: Framing, bytes: &str) -> Option<(String, String)> {
         // Read in small pieces.
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn heads_are_read_and_bounded() {
-        let head = |text: &str| Head::read(&mut BufReader::new(text.as_bytes()));
+        let head = |text: &str| HttpHead::read(&mut BufReader::new(text.as_bytes()));
         let found =
             head("GET / HTTP/1.1\r\nConnection: a, Close\r\nX: 1\r\n\r\n").expect("a head").expect("one");
         assert!(found.has_token("connection", "close"));

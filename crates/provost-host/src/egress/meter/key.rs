@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::process;
-use crate::process::{How, Keep, Spawn};
+use crate::process::{How, KeptBytes, Spawn};
 
 /// Longest key, in bytes.
 const KEY_MAX: usize = 16 * 1024;
@@ -21,13 +21,13 @@ pub enum Source {
 }
 
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key {
+pub struct MeterKey {
     value: String,
     /// The variable that held it.
     variable: Option<String>,
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for MeterKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key")
     }
@@ -60,7 +60,7 @@ impl fmt::Display for Source {
 
 impl Source {
     /// Reads the key. `environment` is the user's; a command runs with it, outside of the workspace.
-    pub fn key(&self, environment: &[(OsString, OsString)], workspace: &Path) -> Result<Key, NoKey> {
+    pub fn key(&self, environment: &[(OsString, OsString)], workspace: &Path) -> Result<MeterKey, NoKey> {
         match self {
             Source::Variable(name) => {
                 let found = environment.iter().find(|(known, _)| known == name.as_str());
@@ -68,14 +68,14 @@ impl Source {
                 if found.is_none_or(|(_, value)| value.is_empty()) {
                     return Err(NoKey::NotSet { name: name.clone() });
                 }
-                Key::new(value, Some(name)).ok_or_else(|| NoKey::Unfit { name: name.clone() })
+                MeterKey::new(value, Some(name)).ok_or_else(|| NoKey::Unfit { name: name.clone() })
             }
             Source::Command(words) => said(words, environment, workspace),
         }
     }
 }
 
-impl Key {
+impl MeterKey {
     pub fn new(value: &str, variable: Option<&str>) -> Option<Self> {
         let value = value.trim();
         let is_fit =
@@ -100,7 +100,7 @@ impl Key {
     }
 }
 
-fn said(words: &[String], environment: &[(OsString, OsString)], workspace: &Path) -> Result<Key, NoKey> {
+fn said(words: &[String], environment: &[(OsString, OsString)], workspace: &Path) -> Result<MeterKey, NoKey> {
     let [program, args @ ..] = words else { return Err(NoKey::Failed { why: "it is empty".to_owned() }) };
     let program = found(Path::new(program), environment, workspace)?;
     let args: Vec<OsString> = args.iter().map(OsString::from).collect();
@@ -113,7 +113,7 @@ fn said(words: &[String], environment: &[(OsString, OsString)], workspace: &Path
         stdin: b"",
         deadline: PATIENCE,
         grace: Duration::from_secs(1),
-        keep: Keep { head: KEY_MAX, tail: KEY_MAX },
+        keep: KeptBytes { head: KEY_MAX, tail: KEY_MAX },
         tag: "key",
         stop: None,
         tee: None,
@@ -130,7 +130,7 @@ fn said(words: &[String], environment: &[(OsString, OsString)], workspace: &Path
             return Err(failed("it was ended".to_owned()));
         }
     }
-    let key = Key::new(&ended.stdout.excerpt(KEY_MAX).to_string(), None);
+    let key = MeterKey::new(&ended.stdout.excerpt(KEY_MAX).to_string(), None);
     key.ok_or_else(|| failed("what it printed is not one line of printable ASCII".to_owned()))
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Counter;
 use super::api::{Asked, Form, No};
-use super::http::{Framing, Head};
+use super::http::{Framing, HttpHead};
 
 /// Largest request body, in bytes; no provider accepts more.
 const BODY_MAX: usize = 48 * 1024 * 1024;
@@ -22,11 +22,11 @@ const NOT_PASSED: [&str; 7] =
     ["host", "expect", "accept-encoding", "authorization", "x-api-key", "x-goog-api-key", "cookie"];
 
 /// A request that was read and may pass.
-pub struct Question {
+pub struct MeteredRequest {
     pub method: String,
     /// Path at the upstream, with its query.
     path: String,
-    head: Head,
+    head: HttpHead,
     pub body: Vec<u8>,
     pub form: Option<Form>,
     pub model: Option<String>,
@@ -37,16 +37,16 @@ pub struct Question {
 
 /// Memory of a body, counted until it is sent.
 #[derive(Default)]
-pub struct Held(usize);
+pub struct BodyMemory(usize);
 
-impl Held {
+impl BodyMemory {
     fn take(&mut self, count: usize) -> bool {
         self.0 += count;
         IN_HAND.fetch_add(count, Ordering::Relaxed) + count <= IN_HAND_MAX
     }
 }
 
-impl Drop for Held {
+impl Drop for BodyMemory {
     fn drop(&mut self) {
         IN_HAND.fetch_sub(self.0, Ordering::Relaxed);
     }
@@ -56,9 +56,9 @@ impl Drop for Held {
 pub fn read(
     counter: &Counter,
     reader: &mut BufReader<TcpStream>,
-    head: Head,
-    held: &mut Held,
-) -> Result<Question, No> {
+    head: HttpHead,
+    held: &mut BodyMemory,
+) -> Result<MeteredRequest, No> {
     let service = &counter.service;
     let first = head.first.clone();
     let words: Vec<&str> = first.split(' ').collect();
@@ -81,7 +81,7 @@ pub fn read(
     let query: Vec<&str> =
         query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("key=")).collect();
     let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
-    let mut question = Question {
+    let mut question = MeteredRequest {
         method: method.to_owned(),
         path: format!("{}{path}{query}", service.target.path()),
         is_11: version == "HTTP/1.1",
@@ -99,7 +99,7 @@ pub fn read(
 }
 
 /// Returns whether the request has the token, in any of the ways in which clients of these APIs send a key.
-fn is_let_in(head: &Head, query: &str, token: &str) -> bool {
+fn is_let_in(head: &HttpHead, query: &str, token: &str) -> bool {
     let bearer = head.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
     let named = ["x-api-key", "x-goog-api-key"].map(|name| head.header(name));
     let in_query = query.split('&').find_map(|pair| pair.strip_prefix("key="));
@@ -115,7 +115,7 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
 
-fn body(reader: &mut BufReader<TcpStream>, head: &Head, held: &mut Held) -> Result<Vec<u8>, No> {
+fn body(reader: &mut BufReader<TcpStream>, head: &HttpHead, held: &mut BodyMemory) -> Result<Vec<u8>, No> {
     let unread = |_| No::now(400, "the body cannot be read");
     let Some(mut framing) = head.length().map_err(unread)? else { return Ok(Vec::new()) };
     let too_large = || No::now(413, format!("a request may have {} MiB", BODY_MAX >> 20));
@@ -141,7 +141,7 @@ fn body(reader: &mut BufReader<TcpStream>, head: &Head, held: &mut Held) -> Resu
     Ok(whole)
 }
 
-impl Question {
+impl MeteredRequest {
     /// Reads the model of a call and makes sure that the answer will report its usage.
     fn understand(&mut self, form: Form, path: &str) -> Result<(), No> {
         let mut body: Value = serde_json::from_slice(&self.body)

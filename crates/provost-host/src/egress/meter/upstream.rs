@@ -67,14 +67,14 @@ impl fmt::Display for Target {
 }
 
 /// The user's network settings: the proxy and the trusted certificates.
-pub struct Way {
+pub struct NetworkSettings {
     proxy: Option<Upstream>,
     /// `SSL_CERT_FILE` and `SSL_CERT_DIR`; otherwise the system's certificates.
     certificates: (Option<PathBuf>, Option<PathBuf>),
     tls: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
 
-impl Way {
+impl NetworkSettings {
     pub fn of(environment: &[(OsString, OsString)]) -> Self {
         let path = |name: &str| {
             let found = environment.iter().find(|(known, value)| known == name && !value.is_empty());
@@ -84,16 +84,16 @@ impl Way {
         Self { proxy: Upstream::of(environment), certificates, tls: OnceLock::new() }
     }
 
-    pub(super) fn connect(&self, target: &Target) -> io::Result<Wire> {
+    pub(super) fn connect(&self, target: &Target) -> io::Result<UpstreamConnection> {
         let raw = match self.proxy.as_ref().filter(|proxy| proxy.leads_to(&target.address)) {
             Some(proxy) => proxy.connect(&target.address)?,
             None => directly(&target.address)?,
         };
         raw.set_nodelay(true)?;
         raw.set_write_timeout(Some(IDLE))?;
-        let watched = Watched { wire: raw.try_clone()?, agent: None, patience: CONNECT_PATIENCE };
+        let watched = UpstreamSocket { wire: raw.try_clone()?, agent: None, patience: CONNECT_PATIENCE };
         let stream = match target.is_tls {
-            false => Stream::Plain(watched),
+            false => UpstreamStream::Plain(watched),
             true => {
                 let config = self.tls.get_or_init(|| config(&self.certificates)).clone();
                 let name = ServerName::try_from(target.address.host.clone()).map_err(io::Error::other)?;
@@ -105,10 +105,10 @@ impl Way {
                 while stream.conn.is_handshaking() {
                     stream.conn.complete_io(&mut stream.sock)?;
                 }
-                Stream::Tls(Box::new(stream))
+                UpstreamStream::Tls(Box::new(stream))
             }
         };
-        Ok(Wire { raw, reader: BufReader::with_capacity(64 * 1024, stream) })
+        Ok(UpstreamConnection { raw, reader: BufReader::with_capacity(64 * 1024, stream) })
     }
 }
 
@@ -142,17 +142,17 @@ fn config(certificates: &(Option<PathBuf>, Option<PathBuf>)) -> Result<Arc<Clien
 }
 
 /// A connection to the provider.
-pub struct Wire {
+pub struct UpstreamConnection {
     raw: TcpStream,
-    pub reader: BufReader<Stream>,
+    pub reader: BufReader<UpstreamStream>,
 }
 
-impl Wire {
+impl UpstreamConnection {
     /// Sets the agent that waits for the next answer.
     pub fn wait_for(&mut self, agent: &TcpStream) -> io::Result<()> {
         let watched = match self.reader.get_mut() {
-            Stream::Plain(watched) => watched,
-            Stream::Tls(stream) => &mut stream.sock,
+            UpstreamStream::Plain(watched) => watched,
+            UpstreamStream::Tls(stream) => &mut stream.sock,
         };
         (watched.agent, watched.patience) = (Some(agent.try_clone()?), IDLE);
         Ok(())
@@ -177,45 +177,45 @@ impl Wire {
     }
 }
 
-pub enum Stream {
-    Plain(Watched),
-    Tls(Box<StreamOwned<ClientConnection, Watched>>),
+pub enum UpstreamStream {
+    Plain(UpstreamSocket),
+    Tls(Box<StreamOwned<ClientConnection, UpstreamSocket>>),
 }
 
-impl Read for Stream {
+impl Read for UpstreamStream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Plain(stream) => stream.read(into),
-            Stream::Tls(stream) => stream.read(into),
+            UpstreamStream::Plain(stream) => stream.read(into),
+            UpstreamStream::Tls(stream) => stream.read(into),
         }
     }
 }
 
-impl Write for Stream {
+impl Write for UpstreamStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Stream::Plain(stream) => stream.write(bytes),
-            Stream::Tls(stream) => stream.write(bytes),
+            UpstreamStream::Plain(stream) => stream.write(bytes),
+            UpstreamStream::Tls(stream) => stream.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Stream::Plain(stream) => stream.flush(),
-            Stream::Tls(stream) => stream.flush(),
+            UpstreamStream::Plain(stream) => stream.flush(),
+            UpstreamStream::Tls(stream) => stream.flush(),
         }
     }
 }
 
 /// Reads from the provider while the agent is connected.
-pub struct Watched {
+pub struct UpstreamSocket {
     wire: TcpStream,
     agent: Option<TcpStream>,
     /// Timeout for the next byte.
     patience: Duration,
 }
 
-impl Read for Watched {
+impl Read for UpstreamSocket {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
         let patience =
@@ -237,7 +237,7 @@ impl Read for Watched {
     }
 }
 
-impl Write for Watched {
+impl Write for UpstreamSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         (&self.wire).write(bytes)
     }

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_secs(20);
 const BUFFER: usize = 32 * 1024;
 
-pub trait Wire {
+pub trait PumpedStream {
     fn shut(&self, how: Shutdown);
     fn patience(&self, patience: Duration) -> io::Result<()>;
 }
 
-impl Wire for TcpStream {
+impl PumpedStream for TcpStream {
     fn shut(&self, how: Shutdown) {
         let _ = self.shutdown(how);
     }
@@ -26,7 +26,7 @@ impl Wire for TcpStream {
     }
 }
 
-impl Wire for UnixStream {
+impl PumpedStream for UnixStream {
     fn shut(&self, how: Shutdown) {
         let _ = self.shutdown(how);
     }
@@ -39,8 +39,8 @@ impl Wire for UnixStream {
 /// Copies until both sides have ended, one fails, or both were silent for `idle`.
 pub fn pump<A, B>(one: &A, other: &B, idle: Duration) -> io::Result<()>
 where
-    A: Wire + Sync,
-    B: Wire + Sync,
+    A: PumpedStream + Sync,
+    B: PumpedStream + Sync,
     for<'a> &'a A: Read + Write,
     for<'a> &'a B: Read + Write,
 {
@@ -76,8 +76,8 @@ impl Clock {
 
     fn carry<A, B>(&self, from: &A, to: &B)
     where
-        A: Wire,
-        B: Wire,
+        A: PumpedStream,
+        B: PumpedStream,
         for<'a> &'a A: Read,
         for<'a> &'a B: Write,
     {

@@ -11,12 +11,12 @@ const HEAD_MAX: usize = 32 * 1024;
 const OURS: [&str; 6] =
     ["proxy-connection", "proxy-authorization", "proxy-authenticate", "connection", "keep-alive", "host"];
 
-pub struct Request {
+pub struct ProxyRequest {
     pub to: Address,
-    pub form: Form,
+    pub form: RequestForm,
 }
 
-pub enum Form {
+pub enum RequestForm {
     /// `CONNECT host:port`: forwards bytes unchanged.
     Tunnel,
     /// `GET http://host/path`: the head in the form that the server expects.
@@ -46,7 +46,7 @@ pub fn read_head(mut from: &UnixStream) -> io::Result<(Vec<u8>, Vec<u8>)> {
     }
 }
 
-impl Request {
+impl ProxyRequest {
     pub fn parse(head: &[u8]) -> Result<Self, &'static str> {
         let mut lines =
             head.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
@@ -58,7 +58,7 @@ impl Request {
         }
         if method == "CONNECT" {
             let to = Address::parse(target).ok_or("CONNECT wants host:port")?;
-            return Ok(Self { to, form: Form::Tunnel });
+            return Ok(Self { to, form: RequestForm::Tunnel });
         }
         let is_http = target.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"));
         let rest =
@@ -80,21 +80,21 @@ impl Request {
         }
         // The next request on this connection might be for another host.
         passed.extend_from_slice(b"Connection: close\r\n\r\n");
-        Ok(Self { to, form: Form::Whole(passed) })
+        Ok(Self { to, form: RequestForm::Whole(passed) })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Form, Request};
+    use super::{ProxyRequest, RequestForm};
 
     #[test]
     fn a_whole_address_becomes_a_request_to_its_host() {
         let head = b"POST http://llm.lan:8080/v1?x=1 HTTP/1.1\r\nHost: evil\r\nProxy-Authorization: x\r\n\
                      Connection: keep-alive\r\nContent-Length: 2\r\n\r\n";
-        let Ok(request) = Request::parse(head) else { panic!("this is a request") };
+        let Ok(request) = ProxyRequest::parse(head) else { panic!("this is a request") };
         assert_eq!(request.to.to_string(), "llm.lan:8080");
-        let Form::Whole(passed) = request.form else { panic!("no tunnel was asked for") };
+        let RequestForm::Whole(passed) = request.form else { panic!("no tunnel was asked for") };
         assert_eq!(
             String::from_utf8_lossy(&passed),
             "POST /v1?x=1 HTTP/1.1\r\nHost: llm.lan:8080\r\nContent-Length: 2\r\nConnection: close\r\n\r\n"
@@ -115,7 +115,7 @@ mod tests {
             "CONNECT  a:443 HTTP/1.1\r\n\r\n",
             "GET http://a/ HTTP/1.1\r\n folded: x\r\n\r\n",
         ] {
-            assert!(Request::parse(head.as_bytes()).is_err(), "{head}");
+            assert!(ProxyRequest::parse(head.as_bytes()).is_err(), "{head}");
         }
     }
 }

@@ -34,7 +34,7 @@ const PROXY_VARIABLES: [&str; 6] =
 
 /// A forwarder, as its command line describes it.
 #[derive(Clone, Debug)]
-pub struct Portal {
+pub struct Forwarder {
     /// The command that starts another process of this kind: a program and its first arguments.
     pub launcher: Vec<OsString>,
     pub socket: PathBuf,
@@ -42,7 +42,7 @@ pub struct Portal {
     pub direct: Vec<String>,
 }
 
-impl Portal {
+impl Forwarder {
     /// Starts the forwarder and replaces this process with the program. Returns only on an error.
     pub fn enter(&self, command: &[OsString]) -> io::Result<Infallible> {
         let [program, args @ ..] = command else { return Err(io::ErrorKind::InvalidInput.into()) };

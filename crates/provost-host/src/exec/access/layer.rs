@@ -15,14 +15,14 @@ use crate::files::folder;
 const AT_ONCE: usize = 256;
 
 #[derive(Debug)]
-pub struct Layer {
+pub struct HomeLayer {
     /// Contains `upper` and `work`.
     pub folder: PathBuf,
     // Held for its lock.
     _lock: File,
 }
 
-impl Layer {
+impl HomeLayer {
     pub fn take(homes: &Path, role: &str) -> io::Result<Self> {
         let role = homes.join(folder_name(role));
         make(&role)?;
@@ -43,7 +43,7 @@ impl Layer {
     }
 }
 
-impl Layer {
+impl HomeLayer {
     /// Moves the content away, so that the next attempt sees the user's home unchanged. Returns the new
     /// path, if there was any content.
     pub fn set_aside(&self) -> Option<PathBuf> {
@@ -75,23 +75,23 @@ fn folder_name(role: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Layer;
+    use super::HomeLayer;
 
     #[test]
     fn two_at_once_get_two_and_the_next_gets_the_first_again() {
         let homes = tempfile::tempdir().expect("a folder");
-        let first = Layer::take(homes.path(), "coder").expect("a layer");
-        let second = Layer::take(homes.path(), "coder").expect("a layer");
+        let first = HomeLayer::take(homes.path(), "coder").expect("a layer");
+        let second = HomeLayer::take(homes.path(), "coder").expect("a layer");
         assert_ne!(first.folder, second.folder);
         let place = first.folder.clone();
         drop(first);
-        assert_eq!(Layer::take(homes.path(), "coder").expect("a layer").folder, place);
-        let layer = Layer::take(homes.path(), "coder").expect("a layer");
+        assert_eq!(HomeLayer::take(homes.path(), "coder").expect("a layer").folder, place);
+        let layer = HomeLayer::take(homes.path(), "coder").expect("a layer");
         assert_eq!(layer.set_aside(), None);
         std::fs::write(layer.folder.join("upper/file"), "").expect("a file");
         let aside = layer.set_aside().expect("it was put away");
         assert!(aside.join("file").exists() && !layer.folder.join("upper/file").exists());
-        let odd = Layer::take(homes.path(), "../../x").expect("a layer");
+        let odd = HomeLayer::take(homes.path(), "../../x").expect("a layer");
         assert!(odd.folder.starts_with(homes.path()), "{:?}", odd.folder);
     }
 }

@@ -26,7 +26,7 @@ const ELSEWHERE: &str = "/run/provost-git";
 
 /// The paths of a workspace's repository, as they were before any agent ran.
 #[derive(Debug, Default)]
-pub struct Repository {
+pub struct WorkspaceRepository {
     /// `.git` of the checkout: a folder, or a file that names one.
     link: Option<PathBuf>,
     /// The folder of this worktree, and the one that it shares with others; the same for a plain checkout.
@@ -38,7 +38,7 @@ pub struct Repository {
 
 /// The repository's mounts in the sandbox.
 #[derive(Debug, Default)]
-pub struct Sight {
+pub struct RepositoryMounts {
     pub writable: Vec<PathBuf>,
     pub read_only: Vec<PathBuf>,
     pub hidden: Vec<PathBuf>,
@@ -49,7 +49,7 @@ pub struct Sight {
     _file: Option<TempPath>,
 }
 
-impl Repository {
+impl WorkspaceRepository {
     pub fn of(workspace: &Path) -> Self {
         let real = |path: PathBuf| path.canonicalize().ok().filter(|path| path.is_dir());
         let Some(top) = git::top(workspace) else { return Self::default() };
@@ -66,8 +66,8 @@ impl Repository {
     }
 
     /// Returns mounts for the repository itself, with read-only protection for what git runs from it.
-    pub fn shared(&self) -> Result<Sight, Error> {
-        let mut sight = Sight::default();
+    pub fn shared(&self) -> Result<RepositoryMounts, Error> {
+        let mut sight = RepositoryMounts::default();
         let (Some(link), Some(own), Some(shared)) = (&self.link, &self.own, &self.shared) else {
             sight.read_only.extend(self.link.iter().filter(|link| link.is_file()).cloned());
             return Ok(sight);
@@ -108,18 +108,21 @@ impl Repository {
         Ok(())
     }
 
-    pub fn hidden(&self) -> Sight {
+    pub fn hidden(&self) -> RepositoryMounts {
         let all = [&self.link, &self.own, &self.shared].into_iter().flatten();
         let mut hidden: Vec<PathBuf> = all.filter(|path| path.exists()).cloned().collect();
         hidden.dedup();
-        Sight { hidden, ..Sight::default() }
+        RepositoryMounts { hidden, ..RepositoryMounts::default() }
     }
 
     /// Returns mounts with another repository in its place.
-    pub fn instead(&self, clone: &Path, scratch: &Path) -> Result<Sight, Error> {
-        let Some(link) = &self.link else { return Ok(Sight::default()) };
+    pub fn instead(&self, clone: &Path, scratch: &Path) -> Result<RepositoryMounts, Error> {
+        let Some(link) = &self.link else { return Ok(RepositoryMounts::default()) };
         if link.is_dir() && !link.is_symlink() {
-            return Ok(Sight { instead: vec![(link.clone(), clone.to_owned())], ..Sight::default() });
+            return Ok(RepositoryMounts {
+                instead: vec![(link.clone(), clone.to_owned())],
+                ..RepositoryMounts::default()
+            });
         }
         // A folder cannot be mounted over a file, but the file can name another folder.
         let failed = |source| Error::Guard { path: link.clone(), source };
@@ -147,7 +150,7 @@ fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
-impl Drop for Repository {
+impl Drop for WorkspaceRepository {
     fn drop(&mut self) {
         for path in self.made.get_mut().unwrap_or_else(PoisonError::into_inner) {
             // Only if it is still empty: a person may have written to it meanwhile.
@@ -160,7 +163,7 @@ impl Drop for Repository {
     }
 }
 
-impl Sight {
+impl RepositoryMounts {
     fn guard(&mut self, shared: &Path) {
         self.read_only.extend(GUARDED.map(|name| shared.join(name)).into_iter().filter(|path| path.exists()));
         // The file would lead git to another configuration, and an empty one would break the repository.

@@ -6,9 +6,9 @@ use provost_core::model::hash::Hash;
 
 use super::ancestor_config::Above;
 use super::mounts::Outfit;
-use super::{Approval, Case, Error, Estate};
+use super::{ApprovedFiles, CheckSpec, Error, RunPaths};
 use crate::tree;
-use crate::tree::{Base, Layer, Limits, Touches, Trees, Variation};
+use crate::tree::{Base, ImportLimits, Layer, Touches, Trees, Variation};
 
 /// provost's trees of a workspace, and the approved one.
 pub struct Approved {
@@ -17,9 +17,9 @@ pub struct Approved {
     pub touches: Touches,
     pub caches: Vec<String>,
     pub commit: Option<String>,
-    pub limits: Limits,
+    pub limits: ImportLimits,
     /// The repository that checks see, as it was before any agent ran.
-    pub repository: Option<tree::Repository>,
+    pub repository: Option<tree::CheckRepository>,
     pub outfit: Outfit,
     /// For levels without a sandbox: the configuration above the trees of checks, from before any agent
     /// ran.
@@ -27,7 +27,7 @@ pub struct Approved {
 }
 
 impl Approved {
-    pub fn make(estate: &Estate<'_>, approval: &Approval<'_>) -> Result<Self, Error> {
+    pub fn make(estate: &RunPaths<'_>, approval: &ApprovedFiles<'_>) -> Result<Self, Error> {
         let mut trees = trees_of(estate.workspace, estate.state)?;
         if approval.limits.as_git {
             trees.leave_out_submodules();
@@ -56,7 +56,7 @@ impl Approved {
     }
 
     /// Returns the tree that the work began with, and a layer with the agent's changes.
-    pub fn look(&self, case: &Case<'_>) -> Result<(Base, Layer), tree::Error> {
+    pub fn look(&self, case: &CheckSpec<'_>) -> Result<(Base, Layer), tree::Error> {
         let start = case.start.filter(|_| case.with_work && case.apart.is_none());
         let base = match start.map(|start| start.tree.as_str()).or(case.tree) {
             None => self.base.clone(),
@@ -87,7 +87,7 @@ impl Approved {
     /// Imports the changes that are inside the plan's `touches` and the step's.
     fn of_the_step(
         &self,
-        case: &Case<'_>,
+        case: &CheckSpec<'_>,
         base: &Base,
         folder: Option<&Path>,
         protect: &Touches,
@@ -137,7 +137,7 @@ fn trees_folder(workspace: &Path, state: &Path) -> PathBuf {
 }
 
 /// Opens provost's trees of a workspace and makes the approved one, without running an agent or a check.
-pub fn trees(estate: &Estate<'_>, approval: &Approval<'_>) -> Result<(Trees, Base), Error> {
+pub fn trees(estate: &RunPaths<'_>, approval: &ApprovedFiles<'_>) -> Result<(Trees, Base), Error> {
     let approved = Approved::make(estate, approval)?;
     Ok((approved.trees, approved.base))
 }

@@ -8,10 +8,10 @@ use provost_core::model::plan::GitPolicy;
 use provost_core::model::verdict::Isolation;
 use tempfile::TempDir;
 
-use super::Ground;
-use crate::agent::{Agent, Attempt, Behind, Outbox, Work, item, outbox};
-use crate::exec::access::{self, Grant, Layer, Place, Ready};
-use crate::sandbox::{AgentFence, HomePolicy, NO_NEEDS, Offer};
+use super::ExecEnv;
+use crate::agent::{AgentDriver, AttemptInput, AttemptReport, Behind, Outbox, item, outbox};
+use crate::exec::access::{self, AccessPaths, Grant, HomeLayer, PreparedAccess};
+use crate::sandbox::{AgentFence, HomePolicy, NO_NEEDS, SandboxFeatures};
 use crate::tree::Apart;
 use crate::{Interrupted, agent, tree};
 
@@ -31,20 +31,20 @@ impl Veil<'_> {
     }
 }
 
-impl Ground {
+impl ExecEnv {
     /// Gives the work to an agent, in the sandbox of the level. In bubblewrap, the agent sees the masked
     /// text of `veil`.
     pub fn attempt(
         &self,
-        agent: &dyn Agent,
-        work: &Work<'_>,
+        agent: &dyn AgentDriver,
+        work: &AttemptInput<'_>,
         veil: Option<Veil<'_>>,
         grant: &Grant<'_>,
         apart: Option<&Apart>,
-    ) -> Result<Attempt, Interrupted> {
+    ) -> Result<AttemptReport, Interrupted> {
         let outbox = work.outbox.filter(|_| self.level != Isolation::Uid);
         if let Some(Err(error)) = outbox.map(item::lay_out) {
-            return Ok(Attempt::not_started(&error));
+            return Ok(AttemptReport::not_started(&error));
         }
         let attempt = self
             .watched_attempt(work, grant, apart, || self.attempt_at_level(agent, work, veil, grant, apart))?;
@@ -54,15 +54,15 @@ impl Ground {
 
     fn attempt_at_level(
         &self,
-        agent: &dyn Agent,
-        work: &Work<'_>,
+        agent: &dyn AgentDriver,
+        work: &AttemptInput<'_>,
         veil: Option<Veil<'_>>,
         grant: &Grant<'_>,
         apart: Option<&Apart>,
-    ) -> Result<Attempt, Interrupted> {
+    ) -> Result<AttemptReport, Interrupted> {
         // In bubblewrap the step worktree is mounted over the workspace; elsewhere the agent works at its
         // real path.
-        let here = Work { workspace: apart.map_or(work.workspace, |apart| &apart.folder), ..*work };
+        let here = AttemptInput { workspace: apart.map_or(work.workspace, |apart| &apart.folder), ..*work };
         if let Some(offer) = self.confining() {
             return self.confined_attempt(offer, agent, &here, grant);
         }
@@ -72,15 +72,15 @@ impl Ground {
         // Two agents must not share an index.
         let own_clone = match apart.map(|_| self.new_clone()).transpose() {
             Ok(clone) => clone.flatten(),
-            Err(error) => return Ok(Attempt::not_started(&error)),
+            Err(error) => return Ok(AttemptReport::not_started(&error)),
         };
         let ready = match self.ready(offer, work, grant, own_clone.as_ref().map(TempDir::path)) {
             Ok(ready) => ready,
-            Err(error) => return Ok(Attempt::not_started(&error)),
+            Err(error) => return Ok(AttemptReport::not_started(&error)),
         };
         let mut attempt = self.fenced_attempt(agent, work, offer, (&ready, grant), veil, apart);
         if matches!(&attempt, Ok(first) if matches!(first.end, AttemptEnd::NotStarted { .. }))
-            && let Some(aside) = ready.layer.as_ref().and_then(Layer::set_aside)
+            && let Some(aside) = ready.layer.as_ref().and_then(HomeLayer::set_aside)
         {
             // Files that earlier attempts wrote to their home must not keep the next attempt from starting.
             attempt =
@@ -102,24 +102,24 @@ impl Ground {
 
     pub(super) fn ready<'g>(
         &self,
-        offer: &Offer,
-        work: &Work<'_>,
+        offer: &SandboxFeatures,
+        work: &AttemptInput<'_>,
         grant: &Grant<'g>,
         own_clone: Option<&Path>,
-    ) -> Result<Ready<'g>, access::Error> {
+    ) -> Result<PreparedAccess<'g>, access::Error> {
         let clone = match grant.reach.git {
             GitPolicy::Clone if own_clone.is_some() => own_clone.map(Path::to_owned),
             GitPolicy::Clone => self.clone().map_err(|source| access::Error::Clone { source })?,
             GitPolicy::None | GitPolicy::Shared => None,
         };
-        let place = Place {
+        let place = AccessPaths {
             workspace: &self.workspace,
             state: &self.state,
             scratch: &self.scratch,
             repository: &self.repository,
             clone: clone.as_deref(),
         };
-        Ready::make(offer, grant, &place, &agent::environment(work))
+        PreparedAccess::make(offer, grant, &place, &agent::environment(work))
     }
 
     /// Returns the clone for this run's agents; makes it at the first call.
@@ -146,13 +146,13 @@ impl Ground {
 
     fn fenced_attempt(
         &self,
-        agent: &dyn Agent,
-        work: &Work<'_>,
-        offer: &Offer,
-        (ready, grant): (&Ready<'_>, &Grant<'_>),
+        agent: &dyn AgentDriver,
+        work: &AttemptInput<'_>,
+        offer: &SandboxFeatures,
+        (ready, grant): (&PreparedAccess<'_>, &Grant<'_>),
         veil: Option<Veil<'_>>,
         apart: Option<&Apart>,
-    ) -> Result<Attempt, Interrupted> {
+    ) -> Result<AttemptReport, Interrupted> {
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
         let home = home.unwrap_or_else(|| self.scratch.clone());
         // Agents must not write the programs that checks use. Writes to a home with an overlay never reach
@@ -181,7 +181,7 @@ impl Ground {
         let veil = match veil.map(|veil| veil.written(&self.scratch).map(|shown| (veil.path, shown))) {
             None => None,
             Some(Ok(veil)) => Some(veil),
-            Some(Err(error)) => return Ok(Attempt::not_started(&error)),
+            Some(Err(error)) => return Ok(AttemptReport::not_started(&error)),
         };
         let veiled: Vec<(&Path, &Path)> = veil.iter().map(|(path, shown)| (*path, shown.path())).collect();
         let written = declared.flat_map(|each| &each.write);
@@ -203,12 +203,12 @@ impl Ground {
             needs: NO_NEEDS,
             scratch: &self.scratch,
         };
-        agent.attempt(&Work { fence: Some(Behind::Bubblewrap(offer, fence)), ..*work })
+        agent.attempt(&AttemptInput { fence: Some(Behind::Bubblewrap(offer, fence)), ..*work })
     }
 }
 
 /// Adds the published topics and the statement of the agent's tools to the attempt.
-pub(super) fn posted(outbox: Option<Outbox<'_>>, mut attempt: Attempt) -> Attempt {
+pub(super) fn posted(outbox: Option<Outbox<'_>>, mut attempt: AttemptReport) -> AttemptReport {
     if let Some(outbox) = outbox {
         outbox::collect(outbox, &mut attempt);
         attempt.said = item::said(outbox);

@@ -7,29 +7,29 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use provost_core::model::verdict::{Outcome, Verdict};
-use provost_core::text::judgement::{Change, Changes};
+use provost_core::model::verdict::{CheckOutcome, Verdict};
+use provost_core::text::judgement::{ChangedFiles, FileVersions};
 
 use super::check::seen;
-use super::{Case, Ground, told};
+use super::{CheckSpec, ExecEnv, told};
 use crate::Interrupted;
-use crate::tree::{Base, Layer, Why};
+use crate::tree::{Base, ExclusionReason, Layer};
 
 /// Most bytes of changed files, before and after; a larger change cannot be judged with care.
 const CHANGED_BYTES: usize = 256 * 1024;
 
 /// The work, as the judge sees it.
 pub struct Exhibit<'a> {
-    pub changes: Changes,
+    pub changes: ChangedFiles,
     /// provost's own copy of the tree with the work in it.
     pub folder: &'a Path,
 }
 
-impl Ground {
+impl ExecEnv {
     /// Shows the work to `judge`. If the verdict holds, the tree is kept, as after a command.
     pub fn exhibit(
         &self,
-        case: &Case<'_>,
+        case: &CheckSpec<'_>,
         judge: impl FnOnce(&Exhibit<'_>) -> Result<Verdict, Interrupted>,
     ) -> Result<Verdict, Interrupted> {
         let not_run = |reason: String| Ok(Verdict::not_run(self.level, reason));
@@ -46,9 +46,12 @@ impl Ground {
         let tree = Some(Box::new(approved.told(case, seen(&base, &layer))));
         if let Some(first) = layer.protected_changed.first() {
             let what = format!("{first} is protected and was changed");
-            return Ok(Verdict { tree, ..Verdict::bare(self.level, Outcome::Tampered { what }) });
+            return Ok(Verdict { tree, ..Verdict::bare(self.level, CheckOutcome::Tampered { what }) });
         }
-        let cut = layer.refused.iter().find(|refused| matches!(refused.why, Why::TooMany | Why::OverTotal));
+        let cut = layer
+            .refused
+            .iter()
+            .find(|refused| matches!(refused.why, ExclusionReason::TooMany | ExclusionReason::OverTotal));
         if let Some(cut) = cut {
             return not_run(format!("not everything inside `touches` could be taken over: {cut}"));
         }
@@ -58,7 +61,11 @@ impl Ground {
         };
         if changes.is_empty() {
             let unmet = vec!["nothing was changed inside `touches`, so there is nothing to judge".to_owned()];
-            return Ok(Verdict { tree, unmet, ..Verdict::bare(self.level, Outcome::Broke { exit_code: 1 }) });
+            return Ok(Verdict {
+                tree,
+                unmet,
+                ..Verdict::bare(self.level, CheckOutcome::Broke { exit_code: 1 })
+            });
         }
         let assembled = match approved.trees.assemble(&base, &layer) {
             Ok(assembled) => assembled,
@@ -71,13 +78,13 @@ impl Ground {
             return not_run(told(&error));
         }
         // A judgement that did not run says nothing about the tree.
-        let ran = !matches!(verdict.outcome, Outcome::NotRun { .. });
+        let ran = !matches!(verdict.outcome, CheckOutcome::NotRun { .. });
         Ok(Verdict { tree: tree.filter(|_| ran), ..verdict })
     }
 }
 
-fn changes(base: &Base, layer: &Layer) -> Result<Changes, String> {
-    let mut changes = Changes::new();
+fn changes(base: &Base, layer: &Layer) -> Result<ChangedFiles, String> {
+    let mut changes = ChangedFiles::new();
     let mut bytes = 0;
     let mut text = |path: &Path| -> Result<Option<String>, String> {
         let content = match fs::read(path) {
@@ -116,7 +123,7 @@ fn changes(base: &Base, layer: &Layer) -> Result<Changes, String> {
     for (path, old) in old {
         let new = if paths.contains(&path.as_path()) { text(&layer.path.join(&path))? } else { None };
         if old != new {
-            changes.insert(path.to_string_lossy().into_owned(), Change { old, new });
+            changes.insert(path.to_string_lossy().into_owned(), FileVersions { old, new });
         }
     }
     Ok(changes)

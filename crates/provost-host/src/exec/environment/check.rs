@@ -6,32 +6,32 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use provost_core::language::runner::report::Report;
+use provost_core::language::runner::report::RunnerReport;
 use provost_core::language::test_files;
 use provost_core::model::plan::Shell;
 use provost_core::model::quote;
-use provost_core::model::verdict::{Isolation, Outcome, Tree, Verdict};
+use provost_core::model::verdict::{CheckOutcome, Isolation, Tree, Verdict};
 
-use super::check_request::Case;
+use super::check_request::CheckSpec;
 use super::hidden_paths::left_at_home;
 use super::mounts::Fitted;
-use super::{Approved, Ground, gone, told, view};
+use super::{Approved, ExecEnv, gone, told, view};
 use crate::check::judge::reporter::{Control, Places, Reporter};
-use crate::check::judge::{self, Court};
-use crate::check::negative_control::{self, Bench, Observed};
-use crate::check::provision::Missing;
-use crate::sandbox::{CheckFence, CheckTree, Kept, Network, Offer, USUAL_SIZE, What};
-use crate::tree::{Base, Layer, Touches, Why};
+use crate::check::judge::{self, CheckRequest};
+use crate::check::negative_control::{self, ControlRequest, Observed};
+use crate::check::provision::MissingSupply;
+use crate::sandbox::{CheckFence, CheckMount, CheckTree, Network, SandboxFeatures, USUAL_SIZE, What};
+use crate::tree::{Base, ExclusionReason, Layer, Touches};
 use crate::{Interrupted, tree};
 
 /// Most file names in a verdict; the tree's id covers all files.
 const NAMES: usize = 40;
 
-impl Ground {
+impl ExecEnv {
     /// Runs a check and its negative controls, and returns the verdict.
-    pub fn judge(&self, case: &Case<'_>) -> Result<Verdict, Interrupted> {
+    pub fn judge(&self, case: &CheckSpec<'_>) -> Result<Verdict, Interrupted> {
         let Some(approved) = &self.trees else {
-            let ground = judge::Ground::Workspace;
+            let ground = judge::CheckRoot::Workspace;
             let (verdict, report) = self.in_court_with(case, ground, &[], None)?;
             let verdict = negative_control::counted(&case.doubts, Observed { verdict, report }).verdict;
             let is_open =
@@ -52,10 +52,12 @@ impl Ground {
         }
         if let Some(first) = layer.protected_changed.first() {
             let what = format!("{} is protected and was changed", quote::one_line(first));
-            return Ok(Verdict { tree, ..Verdict::bare(self.level, Outcome::Tampered { what }) });
+            return Ok(Verdict { tree, ..Verdict::bare(self.level, CheckOutcome::Tampered { what }) });
         }
-        if let Some(cut) =
-            layer.refused.iter().find(|refused| matches!(refused.why, Why::TooMany | Why::OverTotal))
+        if let Some(cut) = layer
+            .refused
+            .iter()
+            .find(|refused| matches!(refused.why, ExclusionReason::TooMany | ExclusionReason::OverTotal))
         {
             let reason = format!("not everything inside `touches` could be taken over: {cut}");
             return Ok(Verdict { tree, ..Verdict::not_run(self.level, reason) });
@@ -63,13 +65,15 @@ impl Ground {
         let observed = self.on(approved, case, &base, &layer, Control::AsTheyAre)?;
         if !observed.verdict.held() {
             let mut unmet = observed.verdict.unmet;
-            if self.level == Isolation::Clean && matches!(observed.verdict.outcome, Outcome::Broke { .. }) {
+            if self.level == Isolation::Clean
+                && matches!(observed.verdict.outcome, CheckOutcome::Broke { .. })
+            {
                 unmet.extend(left_at_home(&case.shell.command, &self.workspace));
             }
             return Ok(Verdict { tree, unmet, ..observed.verdict });
         }
         let of_step = case.touches.and_then(|globs| Touches::new(globs).ok());
-        let bench = Bench {
+        let bench = ControlRequest {
             level: self.level,
             shell: case.shell,
             doubts: &case.doubts,
@@ -93,7 +97,7 @@ impl Ground {
         match error {
             tree::Error::Conflict { files } => {
                 let files = files.iter().map(|file| quote::one_line(file).into_owned()).collect();
-                Verdict::bare(self.level, Outcome::Conflict { files })
+                Verdict::bare(self.level, CheckOutcome::Conflict { files })
             }
             error => Verdict::not_run(self.level, told(&error)),
         }
@@ -103,7 +107,7 @@ impl Ground {
     fn on(
         &self,
         approved: &Approved,
-        case: &Case<'_>,
+        case: &CheckSpec<'_>,
         base: &Base,
         layer: &Layer,
         control: Control,
@@ -128,13 +132,13 @@ impl Ground {
 
     fn fenced(
         &self,
-        offer: &Offer,
-        case: &Case<'_>,
+        offer: &SandboxFeatures,
+        case: &CheckSpec<'_>,
         base: &Base,
         layer: &Layer,
         reporter: Option<Reporter>,
-    ) -> Result<(Verdict, Report), Interrupted> {
-        let not_run = |reason: &str| Ok((Verdict::not_run(self.level, reason), Report::default()));
+    ) -> Result<(Verdict, RunnerReport), Interrupted> {
+        let not_run = |reason: &str| Ok((Verdict::not_run(self.level, reason), RunnerReport::default()));
         let Some(approved) = &self.trees else {
             return not_run("there is no tree of the harness's own");
         };
@@ -145,7 +149,7 @@ impl Ground {
         });
         let fitted = match fitted {
             Ok(fitted) => fitted,
-            Err(Missing::Interrupted) => return Err(Interrupted),
+            Err(MissingSupply::Interrupted) => return Err(Interrupted),
             Err(missing) => return not_run(&missing.to_string()),
         };
         // Folder for what the check writes to its repository.
@@ -161,8 +165,8 @@ impl Ground {
         let declared = case.given.kept();
         keep.extend(&declared);
         if let Some(reporter) = &reporter {
-            keep.push(Kept { at: &places.tools, what: What::ReadOnly(reporter.tools()) });
-            keep.push(Kept { at: &places.pipe, what: What::ReadOnly(reporter.pipe_folder()) });
+            keep.push(CheckMount { at: &places.tools, what: What::ReadOnly(reporter.tools()) });
+            keep.push(CheckMount { at: &places.pipe, what: What::ReadOnly(reporter.pipe_folder()) });
         }
         let env = with_reporter(&fitted.env, reporter.as_ref(), &places, &self.workspace);
         let fence = CheckFence {
@@ -181,7 +185,7 @@ impl Ground {
             hidden: &[&self.state],
             scratch: &self.scratch,
         };
-        let ground = judge::Ground::Fenced { offer, fence };
+        let ground = judge::CheckRoot::Fenced { offer, fence };
         let (verdict, report) = self.in_court_with(case, ground, &env, reporter.as_ref())?;
         drop(keep);
         Ok((approved.outfit.after(fitted, layer, verdict), report))
@@ -189,21 +193,21 @@ impl Ground {
 
     fn unfenced(
         &self,
-        case: &Case<'_>,
+        case: &CheckSpec<'_>,
         approved: &Approved,
         base: &Base,
         layer: &Layer,
         reporter: Option<Reporter>,
-    ) -> Result<(Verdict, Report), Interrupted> {
+    ) -> Result<(Verdict, RunnerReport), Interrupted> {
         let deleted = gone(base, layer);
         let view = view(base, layer, &deleted);
         // Before the tree is assembled, because a command may need the tree.
         let given = self.with_means(approved, base, layer, case.stop, |means| {
             approved.outfit.given(&view, base, layer, means)
         });
-        let bare = |outcome| Ok((Verdict::bare(self.level, outcome), Report::default()));
-        let tampered = |what: String| bare(Outcome::Tampered { what });
-        let not_run = |reason: String| bare(Outcome::NotRun { reason });
+        let bare = |outcome| Ok((Verdict::bare(self.level, outcome), RunnerReport::default()));
+        let tampered = |what: String| bare(CheckOutcome::Tampered { what });
+        let not_run = |reason: String| bare(CheckOutcome::NotRun { reason });
         let assembled = match approved.trees.assemble(base, layer) {
             Ok(assembled) => assembled,
             Err(error @ tree::Error::Altered { .. }) => return tampered(error.to_string()),
@@ -218,7 +222,7 @@ impl Ground {
         let fitted = fitted.and_then(|mut fitted| {
             if let Some(repository) = &approved.repository {
                 let room = approved.outfit.room()?;
-                repository.lay(&assembled.path, room.path()).map_err(Missing::not_placed)?;
+                repository.lay(&assembled.path, room.path()).map_err(MissingSupply::not_placed)?;
                 fitted.add_place(room);
             }
             Ok(fitted)
@@ -228,7 +232,7 @@ impl Ground {
                 let (verdict, report) = self.in_folder(case, &assembled.path, &fitted, reporter.as_ref())?;
                 Ok((approved.outfit.after(fitted, layer, verdict), report))
             }
-            Err(Missing::Interrupted) => Err(Interrupted),
+            Err(MissingSupply::Interrupted) => Err(Interrupted),
             Err(missing) => not_run(missing.to_string()),
         }
     }
@@ -236,44 +240,44 @@ impl Ground {
     /// Runs the check in a folder, in the sandbox of the level if it has one.
     fn in_folder(
         &self,
-        case: &Case<'_>,
+        case: &CheckSpec<'_>,
         folder: &Path,
         fitted: &Fitted,
         reporter: Option<&Reporter>,
-    ) -> Result<(Verdict, Report), Interrupted> {
+    ) -> Result<(Verdict, RunnerReport), Interrupted> {
         let Some(offer) = self.confining() else {
             let places = reporter.map_or_else(Places::fenced, Reporter::places);
             let env = with_reporter(&fitted.env, reporter, &places, &self.workspace);
-            return self.in_court_with(case, judge::Ground::Folder(folder), &env, reporter);
+            return self.in_court_with(case, judge::CheckRoot::Folder(folder), &env, reporter);
         };
         match self.confined_check(offer, folder, fitted, case) {
             Ok(check) => {
                 let confines = &check.confines;
-                let ground = judge::Ground::Confined { folder, confines };
+                let ground = judge::CheckRoot::Confined { folder, confines };
                 let verdict = self.in_court_with(case, ground, &check.env, None);
                 let verdict = check.over(self.level, verdict.map(|(verdict, _)| verdict))?;
-                Ok((verdict, Report::default()))
+                Ok((verdict, RunnerReport::default()))
             }
-            Err(error) => Ok((Verdict::not_run(self.level, told(&error)), Report::default())),
+            Err(error) => Ok((Verdict::not_run(self.level, told(&error)), RunnerReport::default())),
         }
     }
 
     fn in_court_with(
         &self,
-        case: &Case<'_>,
-        ground: judge::Ground<'_>,
+        case: &CheckSpec<'_>,
+        ground: judge::CheckRoot<'_>,
         env: &[(OsString, OsString)],
         reporter: Option<&Reporter>,
-    ) -> Result<(Verdict, Report), Interrupted> {
+    ) -> Result<(Verdict, RunnerReport), Interrupted> {
         let secrets = case.given.secrets.iter().filter(|_| case.network);
         let env: Vec<_> = env.iter().chain(secrets).cloned().collect();
         let elsewhere = match ground {
-            judge::Ground::Folder(folder) | judge::Ground::Confined { folder, .. } => {
+            judge::CheckRoot::Folder(folder) | judge::CheckRoot::Confined { folder, .. } => {
                 moved(case.shell, &self.workspace, folder)
             }
-            judge::Ground::Workspace | judge::Ground::Fenced { .. } => None,
+            judge::CheckRoot::Workspace | judge::CheckRoot::Fenced { .. } => None,
         };
-        let court = Court {
+        let court = CheckRequest {
             workspace: &self.workspace,
             ground,
             timeout: case.timeout,
@@ -289,13 +293,13 @@ impl Ground {
 
 /// Returns whether a check ran to its end on this tree and at this level.
 fn is_the_same(known: &Verdict, level: Isolation, layer: &Layer) -> bool {
-    let ended = matches!(known.outcome, Outcome::Held | Outcome::Broke { .. });
+    let ended = matches!(known.outcome, CheckOutcome::Held | CheckOutcome::Broke { .. });
     ended && known.isolation == level && known.tree_id() == Some(layer.id.as_str())
 }
 
 impl Approved {
     /// Adds the tree that the work began with and the files that someone else had changed.
-    pub(super) fn told(&self, case: &Case<'_>, tree: Tree) -> Tree {
+    pub(super) fn told(&self, case: &CheckSpec<'_>, tree: Tree) -> Tree {
         let Some(start) = case.start.filter(|start| start.tree == tree.base) else { return tree };
         let base = case.tree.unwrap_or(&self.base.id);
         if base == start.tree {

@@ -11,11 +11,11 @@ use provost_core::model::verdict::Verdict;
 use crate::check::negative_control::Doubts;
 use crate::config::Folders;
 use crate::process::Bounds;
-use crate::sandbox::{Kept, Processes, What};
+use crate::sandbox::{CheckMount, Processes, What};
 use crate::tree::Apart;
 
 /// A check request: the contract, the tree that it runs on, and its limits.
-pub struct Case<'a> {
+pub struct CheckSpec<'a> {
     pub shell: &'a Shell,
     pub timeout: Duration,
     pub tag: &'a str,
@@ -35,7 +35,7 @@ pub struct Case<'a> {
     /// Permissions of the check's processes towards each other.
     pub processes: Processes,
     /// Folders and secrets for the check, besides its tree.
-    pub given: Given<'a>,
+    pub given: CheckExtras<'a>,
     /// Limits on memory, processes and disk.
     pub bounds: Option<Bounds>,
     /// Which negative controls to run on the check.
@@ -46,18 +46,18 @@ pub struct Case<'a> {
 
 /// Folders and secrets that the configuration gives to a check, besides its tree.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Given<'a> {
+pub struct CheckExtras<'a> {
     /// Paths outside of the workspace.
     pub folders: Option<&'a Folders>,
     /// Secrets for its environment.
     pub secrets: &'a [(OsString, OsString)],
 }
 
-impl Given<'_> {
-    pub(super) fn kept(&self) -> Vec<Kept<'_>> {
+impl CheckExtras<'_> {
+    pub(super) fn kept(&self) -> Vec<CheckMount<'_>> {
         let Some(folders) = self.folders else { return Vec::new() };
-        let read = folders.read.iter().map(|at| Kept { at, what: What::ReadOnly(at) });
-        read.chain(folders.write.iter().map(|at| Kept { at, what: What::Writable(at) })).collect()
+        let read = folders.read.iter().map(|at| CheckMount { at, what: What::ReadOnly(at) });
+        read.chain(folders.write.iter().map(|at| CheckMount { at, what: What::Writable(at) })).collect()
     }
 
     /// Returns a message if a declared path does not exist.

@@ -14,14 +14,14 @@ use std::sync::PoisonError;
 
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::AgentNetwork;
-use provost_core::model::run_policy::Home;
+use provost_core::model::run_policy::HomeAccess;
 use provost_core::model::verdict::{Isolation, Verdict};
 use tempfile::TempDir;
 
-use super::{Case, Estate, Fitted, Ground};
-use crate::agent::{Agent, Attempt, Behind, Outbox, Work, item};
+use super::{CheckSpec, ExecEnv, Fitted, RunPaths};
+use crate::agent::{AgentDriver, AttemptInput, AttemptReport, Behind, Outbox, item};
 use crate::exec::access::Grant;
-use crate::sandbox::{By, Confines, Network, Offer, Rules, Unavailable};
+use crate::sandbox::{Confinement, Confines, Network, Rules, SandboxFeatures, Unavailable};
 use crate::tree::chown::{self, Handover};
 use crate::{Interrupted, process, sandbox, tree};
 
@@ -29,12 +29,12 @@ use crate::{Interrupted, process, sandbox, tree};
 const LIBRARIES: [&str; 4] = ["lib", "lib64", "libexec", "include"];
 
 /// A home and a temporary folder for one agent or check; removed on drop.
-pub struct Own {
+pub struct PrivateFolders {
     _folder: TempDir,
     places: [PathBuf; 2],
 }
 
-impl Own {
+impl PrivateFolders {
     pub fn make() -> Result<Self, Unavailable> {
         let make = || -> io::Result<Self> {
             let folder = tempfile::Builder::new().prefix("provost-own-").tempdir()?;
@@ -68,7 +68,7 @@ impl Own {
 pub struct ConfinedCheck<'a> {
     pub confines: Confines<'a>,
     pub env: Vec<(OsString, OsString)>,
-    _own: Own,
+    _own: PrivateFolders,
 }
 
 impl ConfinedCheck<'_> {
@@ -78,7 +78,7 @@ impl ConfinedCheck<'_> {
         level: Isolation,
         verdict: Result<Verdict, Interrupted>,
     ) -> Result<Verdict, Interrupted> {
-        let By::Uid(user) = self.confines.by else { return verdict };
+        let Confinement::Uid(user) = self.confines.by else { return verdict };
         match process::end_user(user).first() {
             None => verdict,
             Some(left) => Ok(Verdict::not_run(level, format!("{left} could not be ended"))),
@@ -87,7 +87,7 @@ impl ConfinedCheck<'_> {
 }
 
 /// Takes back the files that a killed run left in another user's ownership.
-pub fn bring_back(estate: &Estate<'_>) {
+pub fn bring_back(estate: &RunPaths<'_>) {
     if let Ok(Some(left)) = Handover::left_over(&record(estate.state, estate.workspace)) {
         process::end_user(left.user());
         // An error shows when the next attempt cannot begin.
@@ -114,13 +114,13 @@ pub fn open_place(level: Isolation) -> Result<Option<TempDir>, tree::Error> {
     make().map(Some).map_err(|source| tree::Error::Io { attempt: "make a folder in", path, source })
 }
 
-impl Ground {
+impl ExecEnv {
     /// Returns the sandbox features, at the levels without namespaces.
-    pub(super) fn confining(&self) -> Option<&Offer> {
+    pub(super) fn confining(&self) -> Option<&SandboxFeatures> {
         self.offer.as_ref().filter(|_| matches!(self.level, Isolation::Landlock | Isolation::Uid))
     }
 
-    fn confines<'a>(&'a self, offer: &'a Offer, by: By, network: Network) -> Confines<'a> {
+    fn confines<'a>(&'a self, offer: &'a SandboxFeatures, by: Confinement, network: Network) -> Confines<'a> {
         Confines { launcher: &offer.launcher, by, network, scratch: &self.scratch }
     }
 
@@ -138,7 +138,7 @@ impl Ground {
     /// Returns a Landlock sandbox for a check that may write these paths.
     pub(super) fn around_check<'a, 'w>(
         &'a self,
-        offer: &'a Offer,
+        offer: &'a SandboxFeatures,
         written: impl IntoIterator<Item = &'w Path>,
         network: Network,
     ) -> Confines<'a> {
@@ -146,17 +146,17 @@ impl Ground {
         rules.write.extend(written.into_iter().map(Path::to_path_buf));
         let repository = self.trees.as_ref().and_then(|approved| approved.repository.as_ref());
         rules.read.extend(repository.map(|repository| repository.objects.clone()));
-        self.confines(offer, By::Landlock(rules), network)
+        self.confines(offer, Confinement::Landlock(rules), network)
     }
 
     pub(super) fn confined_check<'a>(
         &'a self,
-        offer: &'a Offer,
+        offer: &'a SandboxFeatures,
         folder: &Path,
         fitted: &Fitted,
-        case: &Case<'_>,
+        case: &CheckSpec<'_>,
     ) -> Result<ConfinedCheck<'a>, Unavailable> {
-        let own = Own::make()?;
+        let own = PrivateFolders::make()?;
         let network = if case.network { Network::On } else { Network::Off };
         let written = [folder, own.home(), own.tmp()].into_iter().chain(fitted.places());
         let confines = match self.level {
@@ -165,11 +165,12 @@ impl Ground {
                 for path in written {
                     chown::give(path, user).map_err(|source| scratch(path, source))?;
                 }
-                self.confines(offer, By::Uid(user), network)
+                self.confines(offer, Confinement::Uid(user), network)
             }
             _ => {
                 let mut confines = self.around_check(offer, written, network);
-                if let (By::Landlock(rules), Some(folders)) = (&mut confines.by, case.given.folders) {
+                if let (Confinement::Landlock(rules), Some(folders)) = (&mut confines.by, case.given.folders)
+                {
                     rules.read.extend(folders.read.iter().cloned());
                     rules.write.extend(folders.write.iter().cloned());
                 }
@@ -182,29 +183,29 @@ impl Ground {
 
     pub(super) fn confined_attempt(
         &self,
-        offer: &Offer,
-        agent: &dyn Agent,
-        work: &Work<'_>,
+        offer: &SandboxFeatures,
+        agent: &dyn AgentDriver,
+        work: &AttemptInput<'_>,
         grant: &Grant<'_>,
-    ) -> Result<Attempt, Interrupted> {
+    ) -> Result<AttemptReport, Interrupted> {
         let attempt = match self.level {
             Isolation::Uid => self.attempt_by_another(offer, agent, work, grant),
             _ => self.around_agent(offer, work, grant).map(|(own, by)| {
                 let confines = self.confines(offer, by, network_of(grant));
                 let env = [("TMPDIR".into(), own.tmp().into())];
-                agent.attempt(&Work { fence: Some(Behind::Confines(&confines, &env)), ..*work })
+                agent.attempt(&AttemptInput { fence: Some(Behind::Confines(&confines, &env)), ..*work })
             }),
         };
-        attempt.unwrap_or_else(|error| Ok(Attempt::not_started(&error)))
+        attempt.unwrap_or_else(|error| Ok(AttemptReport::not_started(&error)))
     }
 
     fn around_agent(
         &self,
-        offer: &Offer,
-        work: &Work<'_>,
+        offer: &SandboxFeatures,
+        work: &AttemptInput<'_>,
         grant: &Grant<'_>,
-    ) -> Result<(Own, By), Unavailable> {
-        let own = Own::make()?;
+    ) -> Result<(PrivateFolders, Confinement), Unavailable> {
+        let own = PrivateFolders::make()?;
         let hidden: Vec<&Path> =
             [&self.state].into_iter().chain(&self.secret).map(PathBuf::as_path).collect();
         let mut rules = Rules::of_agent(&hidden, work.workspace)?;
@@ -213,26 +214,26 @@ impl Ground {
         rules.write.extend(work.home.map(Path::to_path_buf));
         rules.write.extend(work.outbox.map(|outbox| outbox.folder.to_path_buf()));
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
-        if let (Home::Shared, Some(home)) = (grant.reach.home, home) {
+        if let (HomeAccess::Shared, Some(home)) = (grant.reach.home, home) {
             // Agents must not write the programs that checks use.
             rules.frozen.extend(self.programs());
             rules.frozen.extend(offer.launcher.first().map(PathBuf::from));
             rules.frozen.retain(|frozen| !frozen.starts_with(work.workspace));
             rules.write.push(home);
         }
-        Ok((own, By::Landlock(rules)))
+        Ok((own, Confinement::Landlock(rules)))
     }
 
     /// Runs an attempt as another user, who owns the workspace meanwhile.
     fn attempt_by_another(
         &self,
-        offer: &Offer,
-        agent: &dyn Agent,
-        work: &Work<'_>,
+        offer: &SandboxFeatures,
+        agent: &dyn AgentDriver,
+        work: &AttemptInput<'_>,
         grant: &Grant<'_>,
-    ) -> Result<Result<Attempt, Interrupted>, Unavailable> {
+    ) -> Result<Result<AttemptReport, Interrupted>, Unavailable> {
         let _alone = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = Own::make()?;
+        let own = PrivateFolders::make()?;
         let user = sandbox::unused_uid();
         for place in [own.home(), own.tmp()] {
             chown::give(place, user).map_err(|source| scratch(place, source))?;
@@ -240,7 +241,7 @@ impl Ground {
         let record = record(&self.state, &self.workspace);
         let handover = Handover::begin(&record, &self.workspace, user, &self.read_only)
             .map_err(|source| scratch(&self.workspace, source))?;
-        let confines = self.confines(offer, By::Uid(user), network_of(grant));
+        let confines = self.confines(offer, Confinement::Uid(user), network_of(grant));
         let env: Vec<_> = own.environment().into_iter().chain(trusting_git(work)).collect();
         // Other users cannot enter the state folder, so the client's folder is a temporary one here.
         let [client, topics] = ["client", "topics"].map(|name| own.home().join(name));
@@ -254,11 +255,11 @@ impl Ground {
         }
         let home = work.home.map(|_| client.as_path());
         let fence = Some(Behind::Confines(&confines, &env));
-        let attempt = agent.attempt(&Work { fence, home, resume: None, outbox, ..*work });
+        let attempt = agent.attempt(&AttemptInput { fence, home, resume: None, outbox, ..*work });
         let left = process::end_user(user);
         let back = handover.end();
         Ok(attempt.map(|attempt| {
-            let mut attempt = super::attempt::posted(outbox, Attempt { session: None, ..attempt });
+            let mut attempt = super::attempt::posted(outbox, AttemptReport { session: None, ..attempt });
             attempt.survivors.extend(left);
             if let Err(error) = back {
                 attempt.notes.push(format!("not all of the workspace could be given back: {error}"));
@@ -278,7 +279,7 @@ fn network_of(grant: &Grant<'_>) -> Network {
 
 /// Git refuses to work in a folder that another user owns, and the workspace's top folder is owned by
 /// another user.
-fn trusting_git(work: &Work<'_>) -> Vec<(OsString, OsString)> {
+fn trusting_git(work: &AttemptInput<'_>) -> Vec<(OsString, OsString)> {
     if work.environment.iter().any(|(name, _)| name == "GIT_CONFIG_COUNT") {
         return Vec::new();
     }

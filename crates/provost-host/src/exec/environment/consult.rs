@@ -6,31 +6,32 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use provost_core::model::plan::{AgentNetwork, GitPolicy};
-use provost_core::model::run_policy::Home;
+use provost_core::model::run_policy::HomeAccess;
 use provost_core::model::verdict::Isolation;
 
-use super::confined::Own;
-use super::{Estate, Ground};
-use crate::agent::{Agent, Attempt, Behind, Work};
+use super::confined::PrivateFolders;
+use super::{ExecEnv, RunPaths};
+use crate::agent::{AgentDriver, AttemptInput, AttemptReport, Behind};
 use crate::check::judge;
-use crate::exec::access::{Grant, Repository};
+use crate::exec::access::{Grant, WorkspaceRepository};
 use crate::sandbox::{
-    AgentFence, By, Confines, HomePolicy, NO_NEEDS, Network, Offer, Rules, Unavailable, unused_uid,
+    AgentFence, Confinement, Confines, HomePolicy, NO_NEEDS, Network, Rules, SandboxFeatures, Unavailable,
+    unused_uid,
 };
 use crate::tree::chown;
 use crate::{Interrupted, process};
 
 /// Paths that the agent may read and write. It works in `sees`.
 #[derive(Clone, Copy, Debug)]
-pub struct Desk<'a> {
+pub struct ConsultPaths<'a> {
     pub sees: &'a Path,
     /// Folder for the answer.
     pub answers: Option<&'a Path>,
 }
 
-impl Ground {
+impl ExecEnv {
     /// Creates an environment for reading only: it has no base, and nothing is judged in it.
-    pub fn to_read(offer: Option<Offer>, level: Isolation, estate: &Estate<'_>) -> Self {
+    pub fn to_read(offer: Option<SandboxFeatures>, level: Isolation, estate: &RunPaths<'_>) -> Self {
         let scratch = estate.state.join("scratch");
         let _ = std::fs::create_dir_all(&scratch);
         super::sweep(&scratch);
@@ -46,7 +47,7 @@ impl Ground {
             offer,
             trees: None,
             touches: crate::tree::Touches::default(),
-            repository: Repository::of(estate.workspace),
+            repository: WorkspaceRepository::of(estate.workspace),
             clone: Mutex::default(),
             _open: None,
             handed: Mutex::default(),
@@ -61,27 +62,27 @@ impl Ground {
     /// Gives a question to an agent. It has no repository, and no network except its model's.
     pub fn ask(
         &self,
-        agent: &dyn Agent,
-        work: &Work<'_>,
-        desk: Desk<'_>,
+        agent: &dyn AgentDriver,
+        work: &AttemptInput<'_>,
+        desk: ConsultPaths<'_>,
         grant: &Grant<'_>,
-    ) -> Result<Attempt, Interrupted> {
+    ) -> Result<AttemptReport, Interrupted> {
         let mut grant = *grant;
         grant.reach.git = GitPolicy::None;
         if grant.reach.network == AgentNetwork::On {
             grant.reach.network = AgentNetwork::Model;
         }
-        let work = Work { workspace: desk.sees, ..*work };
+        let work = AttemptInput { workspace: desk.sees, ..*work };
         if let Some(offer) = self.confining() {
             let asked = self.asked_confined(offer, agent, &work, desk, &grant);
-            return asked.unwrap_or_else(|error| Ok(Attempt::not_started(&error)));
+            return asked.unwrap_or_else(|error| Ok(AttemptReport::not_started(&error)));
         }
         let Some(offer) = self.offer.as_ref().filter(|_| self.level == Isolation::Clean) else {
             return agent.attempt(&work);
         };
         let ready = match self.ready(offer, &work, &grant, None) {
             Ok(ready) => ready,
-            Err(error) => return Ok(Attempt::not_started(&error)),
+            Err(error) => return Ok(AttemptReport::not_started(&error)),
         };
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
         let home = home.unwrap_or_else(|| self.scratch.clone());
@@ -111,7 +112,7 @@ impl Ground {
             needs: NO_NEEDS,
             scratch: &self.scratch,
         };
-        let attempt = agent.attempt(&Work { fence: Some(Behind::Bubblewrap(offer, fence)), ..work });
+        let attempt = agent.attempt(&AttemptInput { fence: Some(Behind::Bubblewrap(offer, fence)), ..work });
         let notes = ready.close();
         attempt.map(|mut attempt| {
             attempt.notes.extend(notes);
@@ -122,13 +123,13 @@ impl Ground {
     /// Asks the agent in a sandbox without namespaces: Landlock, or another user who owns nothing here.
     fn asked_confined(
         &self,
-        offer: &Offer,
-        agent: &dyn Agent,
-        work: &Work<'_>,
-        desk: Desk<'_>,
+        offer: &SandboxFeatures,
+        agent: &dyn AgentDriver,
+        work: &AttemptInput<'_>,
+        desk: ConsultPaths<'_>,
         grant: &Grant<'_>,
-    ) -> Result<Result<Attempt, Interrupted>, Unavailable> {
-        let own = Own::make()?;
+    ) -> Result<Result<AttemptReport, Interrupted>, Unavailable> {
+        let own = PrivateFolders::make()?;
         // Other users cannot enter the state folder.
         let of_client = own.home().join("client");
         let home = match (self.level, work.home) {
@@ -150,7 +151,7 @@ impl Ground {
                     chown::give(path, user)
                         .map_err(|source| Unavailable::Scratch { path: path.into(), source })?;
                 }
-                (By::Uid(user), own.environment().to_vec())
+                (Confinement::Uid(user), own.environment().to_vec())
             }
             _ => {
                 let hidden: Vec<&Path> = self.secret.iter().map(PathBuf::as_path).collect();
@@ -162,17 +163,18 @@ impl Ground {
                 rules.write.push(own.tmp().to_path_buf());
                 rules.write.extend(desk.answers.into_iter().chain(work.home).map(Path::to_path_buf));
                 let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
-                if let (Home::Shared, Some(home)) = (grant.reach.home, home) {
+                if let (HomeAccess::Shared, Some(home)) = (grant.reach.home, home) {
                     rules.frozen.push(self.workspace.clone());
                     rules.frozen.extend(self.tools.iter().cloned());
                     rules.write.push(home);
                 }
-                (By::Landlock(rules), vec![("TMPDIR".into(), own.tmp().into())])
+                (Confinement::Landlock(rules), vec![("TMPDIR".into(), own.tmp().into())])
             }
         };
-        let user = if let By::Uid(user) = &by { Some(*user) } else { None };
+        let user = if let Confinement::Uid(user) = &by { Some(*user) } else { None };
         let confines = Confines { launcher: &offer.launcher, by, network, scratch: &self.scratch };
-        let attempt = agent.attempt(&Work { fence: Some(Behind::Confines(&confines, &env)), home, ..*work });
+        let attempt =
+            agent.attempt(&AttemptInput { fence: Some(Behind::Confines(&confines, &env)), home, ..*work });
         let left = user.map(process::end_user).unwrap_or_default();
         Ok(attempt.map(|mut attempt| {
             attempt.survivors.extend(left);

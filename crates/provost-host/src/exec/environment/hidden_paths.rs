@@ -8,8 +8,8 @@ use std::path::Path;
 use provost_core::language::shell::{self, OuterPath};
 use provost_core::model::verdict::Isolation;
 
-use super::{Case, Ground, gone, view};
-use crate::check::visible_paths::Sight;
+use super::{CheckSpec, ExecEnv, gone, view};
+use crate::check::visible_paths::VisiblePaths;
 use crate::config::Folders;
 use crate::tree::{Base, Layer};
 
@@ -20,13 +20,13 @@ const MAKEFILES: [&str; 3] = ["GNUmakefile", "makefile", "Makefile"];
 /// File name endings of other languages.
 const CODE: [&str; 7] = [".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl"];
 
-impl Ground {
+impl ExecEnv {
     /// Returns the reason why the check cannot be believed, if it names a path that it cannot see.
-    pub(super) fn out_of_sight(&self, case: &Case<'_>, base: &Base, layer: &Layer) -> Option<String> {
+    pub(super) fn out_of_sight(&self, case: &CheckSpec<'_>, base: &Base, layer: &Layer) -> Option<String> {
         // At other levels it sees the whole machine, but from another folder and with another home.
         let sees_all = !matches!(self.level, Isolation::Clean | Isolation::Landlock);
         let nothing = Folders::default();
-        let sight = Sight::of_checks(&self.workspace, case.given.folders.unwrap_or(&nothing));
+        let sight = VisiblePaths::of_checks(&self.workspace, case.given.folders.unwrap_or(&nothing));
         // Landlock lets every check read this.
         let sight = if self.level == Isolation::Landlock { sight.also("/opt") } else { sight };
         let first = |paths: Vec<OuterPath>| {
@@ -54,7 +54,7 @@ impl Ground {
 
 /// Explains a broken contract that names a path in the user's home, since a check has its own home.
 pub(super) fn left_at_home(command: &str, workspace: &Path) -> Option<String> {
-    let sight = Sight::of_checks(workspace, &Folders::default());
+    let sight = VisiblePaths::of_checks(workspace, &Folders::default());
     let mut paths = shell::outer_paths(command).into_iter().filter(|path| path.path.starts_with("~/"));
     let (path, place) = paths.find_map(|path| {
         let place = sight.hides(&OuterPath { looked_at: true, ..path.clone() })?;

@@ -8,16 +8,19 @@ use std::time::Duration;
 
 use provost_core::model::verdict::Isolation;
 
-use super::{Error, Estate};
+use super::{Error, RunPaths};
 use crate::config::Demand;
 use crate::sandbox;
-use crate::sandbox::{Attestation, Offer, Probe, Vantage};
+use crate::sandbox::{Attestation, SandboxFeatures, SelfTestProbe, Vantage};
 
 /// Levels with a sandbox, strongest first.
 const FENCED: [Isolation; 3] = [Isolation::Clean, Isolation::Landlock, Isolation::Uid];
 
 /// Finds out which levels this machine supports, and attests the one for `demand`.
-pub fn attest(demand: Demand, estate: &Estate<'_>) -> Result<(Option<Offer>, Attestation), Error> {
+pub fn attest(
+    demand: Demand,
+    estate: &RunPaths<'_>,
+) -> Result<(Option<SandboxFeatures>, Attestation), Error> {
     // These levels need nothing from the kernel, so no probe runs.
     if let Demand::Exactly(level @ (Isolation::InPlace | Isolation::GuardClean)) = demand {
         return Ok((
@@ -50,14 +53,14 @@ pub fn attest(demand: Demand, estate: &Estate<'_>) -> Result<(Option<Offer>, Att
     }
 }
 
-fn offered(estate: &Estate<'_>) -> Offer {
+fn offered(estate: &RunPaths<'_>) -> SandboxFeatures {
     let mut offer = sandbox::survey(estate.workspace);
     offer.launcher = estate.launcher.to_vec();
     offer
 }
 
 /// Probes the levels with a sandbox, strongest first.
-pub fn levels(estate: &Estate<'_>) -> (Offer, Vec<(Isolation, Vec<Probe>)>) {
+pub fn levels(estate: &RunPaths<'_>) -> (SandboxFeatures, Vec<(Isolation, Vec<SelfTestProbe>)>) {
     let offer = offered(estate);
     let vantage = vantage(estate);
     let seen = FENCED.map(|level| (level, sandbox::probes(&offer, &vantage, level)));
@@ -65,7 +68,7 @@ pub fn levels(estate: &Estate<'_>) -> (Offer, Vec<(Isolation, Vec<Probe>)>) {
 }
 
 /// Attests the first level whose probes all hold, and reports the failed probes of the stronger ones.
-fn strongest(offer: &Offer, vantage: &Vantage<'_>) -> Attestation {
+fn strongest(offer: &SandboxFeatures, vantage: &Vantage<'_>) -> Attestation {
     let mut failed = Vec::new();
     for level in FENCED {
         let probes = sandbox::probes(offer, vantage, level);
@@ -77,7 +80,7 @@ fn strongest(offer: &Offer, vantage: &Vantage<'_>) -> Attestation {
     sandbox::attested(offer, Isolation::GuardClean, failed)
 }
 
-fn vantage<'a>(estate: &Estate<'a>) -> Vantage<'a> {
+fn vantage<'a>(estate: &RunPaths<'a>) -> Vantage<'a> {
     Vantage {
         state: estate.state,
         harness_pid: std::process::id(),

@@ -9,16 +9,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use provost_core::model::verdict::{Outcome, Verdict};
+use provost_core::model::verdict::{CheckOutcome, Verdict};
 use tempfile::TempDir;
 
-use crate::check::build_cache::{Builds, Loan, Origin};
-use crate::check::provision::{Given, Means, Missing, Prepared, Supplies, View};
+use crate::check::build_cache::{Builds, CodeOrigin, Loan};
+use crate::check::provision::{CheckSupplies, InstallEnvironment, MissingSupply, Prepared, Supplies, View};
 use crate::files::folder;
-use crate::sandbox::{Kept, Offer, What, Writes};
+use crate::sandbox::{CheckMount, MountWrites, SandboxFeatures, What};
 use crate::tree::{Base, Layer};
 
-use super::Estate;
+use super::RunPaths;
 
 pub struct Outfit {
     supplies: Supplies,
@@ -33,7 +33,7 @@ pub struct Outfit {
 
 /// The mounts of one check, and the variables that lead its tools to them.
 pub struct Fitted {
-    given: Given,
+    given: CheckSupplies,
     places: Vec<PathBuf>,
     // Each holds one folder of `given`.
     folders: Vec<TempDir>,
@@ -42,7 +42,7 @@ pub struct Fitted {
 }
 
 impl Outfit {
-    pub fn new(estate: &Estate<'_>, wanted: &super::Wanted<'_>, base: &Base) -> Self {
+    pub fn new(estate: &RunPaths<'_>, wanted: &super::CheckSettings<'_>, base: &Base) -> Self {
         let builds = wanted.build_caches.then(|| Builds::open(estate.state, estate.workspace).ok());
         Self {
             supplies: Supplies::new(estate.state, estate.workspace, wanted.provision),
@@ -60,7 +60,7 @@ impl Outfit {
     }
 
     /// Provisions the dependencies of the approved base.
-    pub fn prepare(&self, approved: &View<'_>, means: &Means<'_>) {
+    pub fn prepare(&self, approved: &View<'_>, means: &InstallEnvironment<'_>) {
         self.prepared.get_or_init(|| self.supplies.prepare(approved, means));
     }
 
@@ -70,9 +70,9 @@ impl Outfit {
         view: &View<'_>,
         base: &Base,
         layer: &Layer,
-        means: &Means<'_>,
-    ) -> Result<Given, Missing> {
-        let Some(prepared) = self.prepared.get() else { return Ok(Given::default()) };
+        means: &InstallEnvironment<'_>,
+    ) -> Result<CheckSupplies, MissingSupply> {
+        let Some(prepared) = self.prepared.get() else { return Ok(CheckSupplies::default()) };
         let has_lock = |path: &Path| self.supplies.locks().any(|lock| Path::new(lock) == path);
         let is_changed = layer.changed_paths().chain(layer.deleted_paths()).any(has_lock);
         // Once the step has passed, its tree is the base and has the same id.
@@ -83,13 +83,13 @@ impl Outfit {
     /// Prepares the mounts of a sandboxed check.
     pub fn fenced(
         &self,
-        offer: &Offer,
+        offer: &SandboxFeatures,
         scratch: &Path,
         (base, layer): (&Base, &Layer),
         view: &View<'_>,
-        means: &Means<'_>,
+        means: &InstallEnvironment<'_>,
         network: bool,
-    ) -> Result<Fitted, Missing> {
+    ) -> Result<Fitted, MissingSupply> {
         let given = self.given(view, base, layer, means)?;
         let mut env = Vec::new();
         let (mut places, mut folders) = (Vec::new(), Vec::new());
@@ -98,7 +98,7 @@ impl Outfit {
             env.extend(ready.environment(&self.supplies.workspace().join(ready.at()), network));
             places.push(ready.at());
         }
-        let origin = if base.id == self.approved { Origin::Approved } else { Origin::Passed };
+        let origin = if base.id == self.approved { CodeOrigin::Approved } else { CodeOrigin::Passed };
         let builds =
             self.builds.as_ref().filter(|builds| Builds::are_for(view) && builds.work(offer, scratch));
         let loan = builds.and_then(|builds| builds.lend(view, &base.id, origin).ok());
@@ -107,7 +107,12 @@ impl Outfit {
     }
 
     /// Prepares the files of a check in a folder. It gets copies, since nothing keeps it from writing.
-    pub fn in_folder(&self, tree: &Path, given: Given, network: bool) -> Result<Fitted, Missing> {
+    pub fn in_folder(
+        &self,
+        tree: &Path,
+        given: CheckSupplies,
+        network: bool,
+    ) -> Result<Fitted, MissingSupply> {
         let (mut env, mut folders) = (Vec::new(), Vec::new());
         for ready in &given.ready {
             let place = match ready.in_tree() {
@@ -123,17 +128,17 @@ impl Outfit {
                 fs::create_dir_all(place.parent().unwrap_or(tree))?;
                 folder::copy(&ready.folder, &place)
             };
-            put().map_err(Missing::not_placed)?;
+            put().map_err(MissingSupply::not_placed)?;
             env.extend(ready.environment(&place, network));
         }
         Ok(Fitted { given, places: Vec::new(), folders, loan: None, env })
     }
 
     /// Creates an empty folder for one check.
-    pub fn room(&self) -> Result<TempDir, Missing> {
+    pub fn room(&self) -> Result<TempDir, MissingSupply> {
         let ready = if self.open { Ok(()) } else { folder::make_private(&self.running) };
         let made = ready.and_then(|()| tempfile::tempdir_in(&self.running));
-        made.map_err(Missing::not_placed)
+        made.map_err(MissingSupply::not_placed)
     }
 
     /// Keeps the build caches of a check if that is allowed, and adds to the verdict what was provisioned
@@ -141,8 +146,8 @@ impl Outfit {
     pub fn after(&self, fitted: Fitted, layer: &Layer, verdict: Verdict) -> Verdict {
         let may_keep = match (layer.id == self.approved, &verdict.outcome) {
             // Only approved files took part, so the result does not matter.
-            (true, Outcome::Held | Outcome::Broke { .. }) => Some(Origin::Approved),
-            (false, Outcome::Held) => Some(Origin::Passed),
+            (true, CheckOutcome::Held | CheckOutcome::Broke { .. }) => Some(CodeOrigin::Approved),
+            (false, CheckOutcome::Held) => Some(CodeOrigin::Passed),
             _ => None,
         };
         if let (Some(builds), Some(loan), Some(origin)) = (&self.builds, &fitted.loan, may_keep) {
@@ -164,14 +169,14 @@ impl Fitted {
         self.folders.iter().map(TempDir::path)
     }
 
-    pub fn kept(&self) -> Vec<Kept<'_>> {
+    pub fn kept(&self) -> Vec<CheckMount<'_>> {
         let ready = self.given.ready.iter().zip(self.places.iter().zip(&self.folders));
-        let given = ready.map(|(ready, (at, folder))| Kept {
+        let given = ready.map(|(ready, (at, folder))| CheckMount {
             at,
             what: What::Layered {
                 lowers: std::slice::from_ref(&ready.folder),
                 folder: folder.path(),
-                writes: Writes::Forgotten,
+                writes: MountWrites::Forgotten,
             },
         });
         given.chain(self.loan.iter().flat_map(Loan::kept)).collect()

@@ -3,18 +3,18 @@
 //! No attempt changes the workspace of such a plan. The tree that the last attempt left takes its place:
 //! the next attempt begins with it, and checks import from it.
 
-use super::{Approved, Ground, step_worktree};
+use super::{Approved, ExecEnv, step_worktree};
 use crate::tree;
-use crate::tree::{Apart, Base, Limits, Refused, Remote, Touches, Why};
+use crate::tree::{Apart, Base, ExcludedPath, ExclusionReason, ImportLimits, Remote, Touches};
 
 /// The files that an agent left inside the plan's `touches`.
 pub struct Gathered {
     pub tree: Base,
     /// Files that could not be imported.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<ExcludedPath>,
 }
 
-impl Ground {
+impl ExecEnv {
     fn carrying(&self) -> Result<&Approved, tree::Error> {
         let none = || tree::Error::NotInside { path: "at this level a tree of the harness's own".to_owned() };
         self.trees.as_ref().ok_or_else(none)
@@ -60,11 +60,13 @@ impl Ground {
         let approved = self.carrying()?;
         let nothing: &[&str] = &[];
         let (base, none) = (approved.kept(&apart.base)?, Touches::new(nothing)?);
-        let limits = Limits { as_git: true, ..approved.limits };
+        let limits = ImportLimits { as_git: true, ..approved.limits };
         let mut layer =
             approved.trees.take_over_from(&apart.folder, &base, &approved.touches, &none, &limits)?;
         let refused = std::mem::take(&mut layer.refused);
-        if let Some(cut) = refused.iter().find(|refused| matches!(refused.why, Why::TooMany | Why::OverTotal))
+        if let Some(cut) = refused
+            .iter()
+            .find(|refused| matches!(refused.why, ExclusionReason::TooMany | ExclusionReason::OverTotal))
         {
             return Err(tree::Error::TooMuch { path: cut.path.clone() });
         }

@@ -1,8 +1,8 @@
 //! Determines the tree that an attempt begins with in the workspace, and keeps the one that it leaves.
 
-use super::{Approved, Ground};
+use super::{Approved, ExecEnv};
 use crate::tree;
-use crate::tree::{Start, Touches, Unsettled};
+use crate::tree::{AttemptStart, Touches, Unsettled};
 
 /// State of the plan when an attempt begins.
 #[derive(Clone, Copy, Debug)]
@@ -17,9 +17,9 @@ pub struct Outset<'a> {
     pub own: &'a [String],
 }
 
-impl Ground {
+impl ExecEnv {
     /// Returns the tree that an attempt begins with; `None` if checks run in the workspace itself.
-    pub fn start(&self, outset: &Outset<'_>) -> Result<Option<Start>, tree::Error> {
+    pub fn start(&self, outset: &Outset<'_>) -> Result<Option<AttemptStart>, tree::Error> {
         let Some(approved) = &self.trees else { return Ok(None) };
         let base = approved.standing(outset.tree)?;
         let layer = approved.workspace_over(&base, outset.touches)?;

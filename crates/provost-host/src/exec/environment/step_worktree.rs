@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use provost_core::model::hash::Hash;
 use provost_core::model::verdict::Isolation;
 
-use super::{Approved, Ground};
+use super::{Approved, ExecEnv};
 use crate::tree;
 use crate::tree::{Apart, Base, Touches, clear_apart};
 
 /// The start of an attempt in a step worktree.
 #[derive(Clone, Copy, Debug)]
-pub struct Beginning<'a> {
+pub struct StepWorktreeStart<'a> {
     pub plan: &'a str,
     /// Name of the tree. A step with a changed text counts as another step.
     pub step: &'a str,
@@ -36,7 +36,7 @@ pub(super) fn room(state: &Path, plan: &str) -> PathBuf {
     state.join("apart").join(&Hash::of(plan.as_bytes()).to_string()[..16])
 }
 
-impl Ground {
+impl ExecEnv {
     pub(super) fn place_apart(&self, plan: &str, step: &str) -> PathBuf {
         room(&self.state, plan).join(step)
     }
@@ -53,7 +53,7 @@ impl Ground {
 
     /// Creates a step worktree for one attempt, from the tree that the steps before left. It keeps the work
     /// of an earlier attempt at the step, unless others have changed the same files since.
-    pub fn set_apart(&self, beginning: &Beginning<'_>) -> Result<Apart, tree::Error> {
+    pub fn set_apart(&self, beginning: &StepWorktreeStart<'_>) -> Result<Apart, tree::Error> {
         let Some(approved) = &self.trees else {
             return Err(tree::Error::NotInside { path: "at this level a tree of its own".to_owned() });
         };

@@ -6,30 +6,30 @@ use std::path::{Path, PathBuf};
 use provost_core::model::plan::GitPolicy;
 use provost_core::model::verdict::Isolation;
 
-use super::Ground;
+use super::ExecEnv;
 use crate::Interrupted;
-use crate::agent::{Attempt, Work};
+use crate::agent::{AttemptInput, AttemptReport};
 use crate::exec::access::Grant;
-use crate::exec::outside_changes::{Before, Scope};
+use crate::exec::outside_changes::{ComparedFolders, WorkspaceState};
 use crate::plans::trust;
 use crate::tree::Apart;
 
-impl Ground {
+impl ExecEnv {
     /// Runs the attempt and records what it changed outside of `touches`.
     pub(super) fn watched_attempt(
         &self,
-        work: &Work<'_>,
+        work: &AttemptInput<'_>,
         grant: &Grant<'_>,
         apart: Option<&Apart>,
-        attempt: impl FnOnce() -> Result<Attempt, Interrupted>,
-    ) -> Result<Attempt, Interrupted> {
+        attempt: impl FnOnce() -> Result<AttemptReport, Interrupted>,
+    ) -> Result<AttemptReport, Interrupted> {
         // In bubblewrap the agent works on a copy and cannot reach the workspace.
         if apart.is_some() && self.level == Isolation::Clean {
             return attempt();
         }
         let known = |path: &Path| self.trees.as_ref().is_none_or(|approved| approved.base.has(path));
         let own = self.protected();
-        let scope = Scope {
+        let scope = ComparedFolders {
             workspace: &self.workspace,
             touches: &self.touches,
             own: &own,
@@ -37,13 +37,13 @@ impl Ground {
             repository: self.level != Isolation::Clean || grant.reach.git == GitPolicy::Shared,
             by_change_time: self.level != Isolation::Uid,
         };
-        let before = Before::look(&scope);
+        let before = WorkspaceState::look(&scope);
         let plan = work.tag.split('/').next().unwrap_or_default();
         let by = format!("step {} of plan {plan}, attempt {}", work.step, work.attempt);
         let deciding = before.deciding(&self.workspace);
         let watched = match trust::begin(&self.state, &self.workspace, &by, &deciding, &own) {
             Ok(watched) => watched,
-            Err(error) => return Ok(Attempt::not_started(&error)),
+            Err(error) => return Ok(AttemptReport::not_started(&error)),
         };
         let attempt = attempt();
         let changes = before.compare(&scope);

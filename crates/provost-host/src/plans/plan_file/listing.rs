@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use super::name::{UNNAMED, conflict_copy, named_slug};
-use super::{Error, PlanPlace, Reason, Search};
+use super::{Error, PlanChoice, PlanPlace, Search};
 
 /// Most entries of a folder that are read.
 const MOST: usize = 10_000;
 
 #[derive(Debug, Default)]
-pub struct Listing {
+pub struct PlanListing {
     /// `PLAN.md` first, then sorted by name. If two files have the same name, both are listed.
     pub plans: Vec<PlanPlace>,
     /// Files with names like a plan's that cannot be used as names: `PLAN-Fix.md`.
@@ -31,13 +31,13 @@ pub struct ConflictCopy {
 }
 
 /// Lists everything in the folders in which plans are searched.
-pub fn list_in(cwd: &Path, folder: &Path) -> Result<Listing, Error> {
+pub fn list_in(cwd: &Path, folder: &Path) -> Result<PlanListing, Error> {
     let search = Search::new(cwd, folder)?;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let mut listing = Listing {
+    let mut listing = PlanListing {
         folder: search.home().to_owned(),
         workspace: search.workspace.clone(),
-        ..Listing::default()
+        ..PlanListing::default()
     };
     let mut folders = search.folders();
     // Plans in the current folder are found only by name, unless it is the workspace.
@@ -62,9 +62,9 @@ pub fn list_in(cwd: &Path, folder: &Path) -> Result<Listing, Error> {
     Ok(listing)
 }
 
-impl Listing {
+impl PlanListing {
     fn add(&mut self, search: &Search, path: &Path, is_shared: bool) {
-        let Ok(place) = search.place(path, Reason::Name) else { return };
+        let Ok(place) = search.place(path, PlanChoice::Name) else { return };
         let is_known = self.plans.iter().any(|other| other.path == place.path);
         // In a worktree, its own plan hides the shared one of the same name.
         let is_hidden = is_shared && self.plans.iter().any(|other| other.name == place.name);

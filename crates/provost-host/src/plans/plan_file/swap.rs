@@ -15,14 +15,14 @@ use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
-use super::{Error, Stamp, read};
+use super::{Error, PlanFileStamp, read};
 
 /// Most exchanges while putting a file back; only a program saves more often in a row.
 const EXCHANGES: usize = 32;
 
 /// Replaces the text at `path` by `new`, if it still has the hash `expected`. The file keeps its
 /// permissions; a link stays a link.
-pub fn replace(path: &Path, expected: &Hash, new: &[u8]) -> Result<Stamp, Error> {
+pub fn replace(path: &Path, expected: &Hash, new: &[u8]) -> Result<PlanFileStamp, Error> {
     let path = &path.canonicalize().map_err(Error::io(path, "find"))?;
     let folder = path.parent().unwrap_or(Path::new("/"));
     // The lock excludes other provost processes; the exchange protects against all other programs.
@@ -92,19 +92,24 @@ fn settle(
     new: &[u8],
     fresh: NamedTempFile,
     held: &File,
-) -> Result<Stamp, Error> {
+) -> Result<PlanFileStamp, Error> {
     let out = read(fresh.path()).map(|text| text.hash);
     if out.as_ref().is_ok_and(|out| out == expected) {
         let _ = held.sync_all();
         // The stamp of our own file: another file may have the name already.
         let metadata = fresh.as_file().metadata().map_err(Error::io(path, "look at"))?;
-        return Ok(Stamp::of(&metadata));
+        return Ok(PlanFileStamp::of(&metadata));
     }
     put_back(path, Hash::of(new), out.ok(), fresh)
 }
 
 /// Exchanges until our own text comes out: then the newest edit is in place again.
-fn put_back(path: &Path, ours: Hash, out: Option<Hash>, fresh: NamedTempFile) -> Result<Stamp, Error> {
+fn put_back(
+    path: &Path,
+    ours: Hash,
+    out: Option<Hash>,
+    fresh: NamedTempFile,
+) -> Result<PlanFileStamp, Error> {
     let mut placed = Some(ours);
     let mut out = out;
     for _ in 0..EXCHANGES {
@@ -132,14 +137,14 @@ fn keep(path: &Path, left: Option<Hash>, fresh: NamedTempFile) -> Option<PathBuf
 }
 
 /// Fallback for file systems without exchange: compares again under the lock and renames.
-fn rename(path: &Path, expected: &Hash, fresh: NamedTempFile, held: &File) -> Result<Stamp, Error> {
+fn rename(path: &Path, expected: &Hash, fresh: NamedTempFile, held: &File) -> Result<PlanFileStamp, Error> {
     if read(path)?.hash != *expected {
         return Err(changed(path, None));
     }
     let file = fresh.persist(path).map_err(|error| Error::io(path, "replace")(error.error))?;
     let _ = held.sync_all();
     let metadata = file.metadata().map_err(Error::io(path, "look at"))?;
-    Ok(Stamp::of(&metadata))
+    Ok(PlanFileStamp::of(&metadata))
 }
 
 fn changed(path: &Path, kept: Option<PathBuf>) -> Error {
@@ -151,7 +156,7 @@ mod tests {
     use super::*;
 
     /// Like `replace` on a file system without exchange.
-    fn replace_by_rename(path: &Path, expected: &Hash, new: &[u8]) -> Result<Stamp, Error> {
+    fn replace_by_rename(path: &Path, expected: &Hash, new: &[u8]) -> Result<PlanFileStamp, Error> {
         let folder = path.parent().expect("a folder");
         let held = File::open(folder).expect("the folder");
         held.lock().expect("a lock");

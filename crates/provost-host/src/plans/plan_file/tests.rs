@@ -35,7 +35,7 @@ impl Repo {
     }
 
     #[track_caller]
-    fn finds(&self, argument: Option<&str>, path: &str, why: Reason) -> PlanPlace {
+    fn finds(&self, argument: Option<&str>, path: &str, why: PlanChoice) -> PlanPlace {
         let place = self.resolve(argument).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((place.path.clone(), place.why.clone()), (self.root().join(path), why));
         assert_eq!(place.workspace, self.root());
@@ -55,14 +55,14 @@ impl Repo {
 #[test]
 fn a_name_a_file_name_and_a_path_mean_the_same_plan() {
     let repo = Repo::new(&[".harness/PLAN-fix-auth.md", "notes.md", "other/My Plan.md"]);
-    let place = repo.finds(Some("fix-auth"), ".harness/PLAN-fix-auth.md", Reason::Name);
+    let place = repo.finds(Some("fix-auth"), ".harness/PLAN-fix-auth.md", PlanChoice::Name);
     assert_eq!((place.slug.as_str(), place.name.as_str()), ("fix-auth", "fix-auth"));
     assert_eq!(place.dir, repo.root().join(".harness"));
     assert_eq!(place.progress, repo.root().join(".harness/progress-fix-auth.md"));
-    repo.finds(Some("PLAN-fix-auth.md"), ".harness/PLAN-fix-auth.md", Reason::Path);
-    repo.finds(Some(".harness/PLAN-fix-auth.md"), ".harness/PLAN-fix-auth.md", Reason::Path);
-    repo.finds(Some("notes.md"), "notes.md", Reason::Path);
-    let other = repo.finds(Some("other/My Plan.md"), "other/My Plan.md", Reason::Path);
+    repo.finds(Some("PLAN-fix-auth.md"), ".harness/PLAN-fix-auth.md", PlanChoice::Path);
+    repo.finds(Some(".harness/PLAN-fix-auth.md"), ".harness/PLAN-fix-auth.md", PlanChoice::Path);
+    repo.finds(Some("notes.md"), "notes.md", PlanChoice::Path);
+    let other = repo.finds(Some("other/My Plan.md"), "other/My Plan.md", PlanChoice::Path);
     assert_eq!((other.slug.as_str(), other.name.as_str()), ("my-plan", "My Plan.md"));
     let id = id(&place).0;
     assert!(id.starts_with("fix-auth-") && id.len() == "fix-auth-".len() + 8, "{id}");
@@ -86,7 +86,7 @@ fn the_workspace_is_the_top_of_the_checkout_or_the_working_folder() {
 #[test]
 fn nothing_said_means_the_one_plan_without_a_name() {
     let repo = Repo::new(&[".harness/PLAN.md", ".harness/PLAN-a.md"]);
-    let place = repo.finds(None, ".harness/PLAN.md", Reason::Unnamed);
+    let place = repo.finds(None, ".harness/PLAN.md", PlanChoice::Unnamed);
     assert_eq!((place.slug.as_str(), place.name.as_str()), ("plan", "PLAN.md"));
     assert_eq!(place.progress, repo.root().join(".harness/progress.md"));
     repo.write("PLAN.md", "# another\n");
@@ -114,7 +114,7 @@ fn a_name_that_two_files_have_is_an_error_that_lists_them() {
     let repo = Repo::new(&[".harness/PLAN-a.md"]);
     symlink(repo.root().join(".harness/PLAN-a.md"), repo.root().join("PLAN-a.md")).expect("a link");
     std::fs::create_dir(repo.root().join("a")).expect("a folder");
-    repo.finds(Some("a"), ".harness/PLAN-a.md", Reason::Name);
+    repo.finds(Some("a"), ".harness/PLAN-a.md", PlanChoice::Name);
 }
 
 #[test]
@@ -131,14 +131,14 @@ fn what_is_no_name_is_not_looked_for() {
 #[test]
 fn the_marker_of_the_worktree_comes_before_the_plan_without_a_name() {
     let repo = Repo::new(&[".harness/PLAN.md", ".harness/PLAN-a.md"]);
-    let marker = || Reason::Marker(repo.root().join(".harness/active-plan"));
+    let marker = || PlanChoice::Marker(repo.root().join(".harness/active-plan"));
     for text in ["a", "a\n", "  PLAN-a.md \n\n"] {
         repo.write(".harness/active-plan", text);
         repo.finds(None, ".harness/PLAN-a.md", marker());
     }
     repo.write(".harness/active-plan", "PLAN.md\n");
     repo.finds(None, ".harness/PLAN.md", marker());
-    repo.finds(Some("a"), ".harness/PLAN-a.md", Reason::Name);
+    repo.finds(Some("a"), ".harness/PLAN-a.md", PlanChoice::Name);
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn plans_may_live_in_a_folder_others_share() {
 fn a_plan_beside_another_is_that_file_and_no_link_to_a_third() {
     let repo =
         Repo::new(&[".harness/PLAN.md", ".harness/PLAN-easy.md", ".harness/PLAN-login.md", "PLAN-far.md"]);
-    let place = repo.finds(None, ".harness/PLAN.md", Reason::Unnamed);
+    let place = repo.finds(None, ".harness/PLAN.md", PlanChoice::Unnamed);
     let beside = beside(&place, "login").expect("a plan");
     assert_eq!(beside.path, repo.root().join(".harness/PLAN-login.md"));
     assert_eq!(

@@ -7,16 +7,16 @@ use super::super::cluster::{Cluster, PASSWORD, address};
 use super::super::*;
 use crate::suite;
 
-pub fn refused(address: &Address) -> Error {
+pub fn refused(address: &DatabaseAddress) -> Error {
     match Postgres::open(address) {
         Ok(_) => panic!("{address} let us in"),
         Err(error) => error,
     }
 }
 
-pub fn with_password(url: &str, password: &str) -> Address {
+pub fn with_password(url: &str, password: &str) -> DatabaseAddress {
     let environment = [(OsString::from("PGPASSWORD"), OsString::from(password))];
-    Address::new(url, &environment).expect("an address")
+    DatabaseAddress::new(url, &environment).expect("an address")
 }
 
 #[test]
@@ -49,11 +49,11 @@ fn the_password_comes_from_the_environment_and_is_in_no_message() {
 fn a_password_in_an_address_is_refused() {
     for url in ["postgres://u:hunter2@h/d", "postgres://u@h/d?password=hunter2", "postgresql://:hunter2@h/d"]
     {
-        let error = Address::new(url, &[]).expect_err(url);
+        let error = DatabaseAddress::new(url, &[]).expect_err(url);
         assert!(matches!(error, Error::PasswordInAddress) && !error.to_string().contains("hunter2"));
     }
     for url in ["mysql://h/d", "postgres://u@h", "postgres://u@h/d?sslmode=sometimes"] {
-        assert!(matches!(Address::new(url, &[]), Err(Error::BadAddress { .. })), "{url}");
+        assert!(matches!(DatabaseAddress::new(url, &[]), Err(Error::BadAddress { .. })), "{url}");
     }
 }
 

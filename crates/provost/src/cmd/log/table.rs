@@ -1,9 +1,9 @@
 //! The summary as one JSON document. What nobody counted is `null`, with what is known beside it.
 
-use provost_core::text::summary::{Agent, AgentRow, PlanRow, StepRow, Sum, Summary, Taken};
+use provost_core::text::summary::{AgentName, AgentRow, PartialSum, PlanRow, PlansSummary, StepRow, Taken};
 use serde_json::{Value, json};
 
-pub fn json(summary: &Summary) -> Value {
+pub fn json(summary: &PlansSummary) -> Value {
     json!({
         "plans": summary.plans.iter().map(plan).collect::<Vec<_>>(),
         "total": taken(&summary.total),
@@ -45,7 +45,7 @@ fn taken(taken: &Taken) -> Value {
     })
 }
 
-fn agent((agent, row): (&Agent, &AgentRow)) -> Value {
+fn agent((agent, row): (&AgentName, &AgentRow)) -> Value {
     json!({
         "role": agent.role,
         "model": agent.model,
@@ -59,7 +59,7 @@ fn agent((agent, row): (&Agent, &AgentRow)) -> Value {
     })
 }
 
-fn sum(sum: Sum, value: fn(u64) -> Value) -> Value {
+fn sum(sum: PartialSum, value: fn(u64) -> Value) -> Value {
     let nobody_counted = sum.counted == 0 && sum.uncounted > 0;
     json!({
         "total": sum.total().map(value),

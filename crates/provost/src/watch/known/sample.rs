@@ -4,7 +4,7 @@ use provost_core::model::chain::PlanId;
 use provost_core::model::event::Choice;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
-use provost_core::rules::inbox::{ItemId, Kind};
+use provost_core::rules::inbox::{DecisionKind, ItemId};
 use provost_core::state::run::Stage;
 
 use super::{Answer, Gate, Known, LogLine, Part, PlanRow, Said, Sheet, Tone, Waits};
@@ -52,7 +52,7 @@ pub fn known() -> Known {
     let escalation = Waits {
         id: ItemId { plan: auth.id.clone(), seq: 12 },
         plan: auth.id.clone(),
-        kind: Kind::Escalation,
+        kind: DecisionKind::Escalation,
         name: "auth".to_owned(),
         step: Some(StepNumber(2)),
         since: Timestamp(NOW - 60_000),
@@ -67,7 +67,7 @@ pub fn known() -> Known {
     let approval = Waits {
         id: ItemId { plan: gate.id.clone(), seq: 2 },
         plan: gate.id.clone(),
-        kind: Kind::Approval,
+        kind: DecisionKind::Approval,
         name: "gate".to_owned(),
         step: None,
         since: Timestamp(NOW - 5_000),

@@ -5,14 +5,14 @@ use provost_core::text::render;
 use provost_engine::harness::Access;
 use provost_engine::harness::base_look::OnBase;
 use provost_engine::human_check::Who;
-use provost_engine::overview::{Overview, Seen};
+use provost_engine::overview::{Overview, PlanSnapshot};
 
 use crate::diagnose;
 use crate::failure::Failure;
 use crate::watch::known::{Gate, Said, Tone};
 use crate::watch::text;
 
-pub fn of(overview: &Overview, seen: &Seen) -> Result<Gate, Failure> {
+pub fn of(overview: &Overview, seen: &PlanSnapshot) -> Result<Gate, Failure> {
     let harness = overview.harness(seen, Access::Read, Who::Here)?;
     let (run, changed) = harness.preview()?;
     let reading = harness.check()?;

@@ -1,7 +1,7 @@
 //! Reads an item that waits for a person, with details for the decision.
 
 use provost_core::model::event::Choice;
-use provost_core::rules::inbox::{Item, Tried};
+use provost_core::rules::inbox::{InboxItem, Tried};
 use provost_core::state::run::Run;
 
 use crate::watch::known::{Answer, Said, Tone, Waits};
@@ -9,8 +9,8 @@ use crate::watch::text;
 
 const CHOICES: [Choice; 5] = [Choice::Retry, Choice::Skip, Choice::Abort, Choice::Revise, Choice::Confirm];
 
-pub fn waits(item: &Item, run: &Run) -> Waits {
-    let answer = |offer: &provost_core::rules::inbox::Offer| {
+pub fn waits(item: &InboxItem, run: &Run) -> Waits {
+    let answer = |offer: &provost_core::rules::inbox::ChoiceOffer| {
         let choice = CHOICES.into_iter().find(|choice| choice.word() == offer.choice)?;
         Some(Answer { choice, does: offer.does })
     };
@@ -31,7 +31,7 @@ pub fn waits(item: &Item, run: &Run) -> Waits {
     waits
 }
 
-fn page(item: &Item, waits: &Waits) -> Vec<Said> {
+fn page(item: &InboxItem, waits: &Waits) -> Vec<Said> {
     let mut page = vec![Said::strong(format!("{} · {}", item.kind.word(), item.title))];
     if let (Some(step), Some(title)) = (item.step, &item.step_title) {
         page.push(Said::plain(format!("step {step}. {title}")));

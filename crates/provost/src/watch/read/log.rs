@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use provost_core::model::chain::{PlanId, Sealed};
 use provost_core::model::pass::Pass;
 use provost_core::state::run::Run;
-use provost_core::text::render::{self, Line, Symbol};
-use provost_engine::overview::{Overview, Seen};
+use provost_core::text::render::{self, EventLine, Symbol};
+use provost_engine::overview::{Overview, PlanSnapshot};
 use provost_engine::{Cursor, Query};
 
 use crate::failure::Failure;
@@ -30,7 +30,7 @@ impl Tail {
         &mut self,
         overview: &Overview,
         of: Option<&PlanId>,
-        all: &[Seen],
+        all: &[PlanSnapshot],
         only_these: bool,
         lines: &mut VecDeque<LogLine>,
     ) -> Result<(), Failure> {
@@ -65,13 +65,13 @@ impl Tail {
     }
 }
 
-fn line(sealed: &Sealed, all: &[Seen]) -> LogLine {
+fn line(sealed: &Sealed, all: &[PlanSnapshot]) -> LogLine {
     let seen = all.iter().find(|seen| seen.id == sealed.plan);
     let none = Run::default();
     let run = seen.map_or(&none, |seen| &*seen.run);
     let (tone, words) = match sealed.event() {
         Ok(event) => {
-            let Line { symbol, words, .. } = render::event(run, &event);
+            let EventLine { symbol, words, .. } = render::event(run, &event);
             let step = sealed.step.map(|step| format!("step {step}: ")).unwrap_or_default();
             (tone(symbol), format!("{} {step}{words}", symbol.text()))
         }

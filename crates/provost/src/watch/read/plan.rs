@@ -1,11 +1,11 @@
 //! Reads a plan's steps and postconditions, each with its attempts and verdicts.
 
-use provost_core::model::event::Subject;
+use provost_core::model::event::CheckSubject;
 use provost_core::model::pass::Pass;
 use provost_core::model::plan::{Check, Contract, Needs, Step, StepNumber};
 use provost_core::model::verdict::Verdict;
 use provost_core::state::run::{PostState, Run, StepRun, StepState};
-use provost_engine::overview::{Attempt, Judged};
+use provost_engine::overview::{AttemptRecord, Judged};
 
 use crate::watch::known::{Part, PlanRow, Said, Sheet, Tone};
 use crate::watch::text;
@@ -16,9 +16,10 @@ const OUTPUT: usize = 12;
 /// Returns the live output of a step's attempt.
 type Output<'o> = &'o dyn Fn(StepNumber) -> Option<String>;
 
-pub fn sheet(row: PlanRow, run: &Run, attempts: &[Attempt], output: Output<'_>) -> Sheet {
+pub fn sheet(row: PlanRow, run: &Run, attempts: &[AttemptRecord], output: Output<'_>) -> Sheet {
     let steps = run.steps().map(|(step, state)| {
-        let own: Vec<&Attempt> = attempts.iter().filter(|attempt| attempt.step == step.number).collect();
+        let own: Vec<&AttemptRecord> =
+            attempts.iter().filter(|attempt| attempt.step == step.number).collect();
         of_step(run, step, state, &own, output)
     });
     let posts = run.postconditions().map(|(post, state)| of_post(run, post, state));
@@ -30,7 +31,7 @@ pub fn sheet(row: PlanRow, run: &Run, attempts: &[Attempt], output: Output<'_>) 
     }
 }
 
-fn of_step(run: &Run, step: &Step, state: &StepRun, attempts: &[&Attempt], output: Output<'_>) -> Part {
+fn of_step(run: &Run, step: &Step, state: &StepRun, attempts: &[&AttemptRecord], output: Output<'_>) -> Part {
     let is_running = matches!(state.state, StepState::Running { .. });
     let output = output(step.number).filter(|_| is_running);
     Part {
@@ -53,7 +54,13 @@ fn of_step(run: &Run, step: &Step, state: &StepRun, attempts: &[&Attempt], outpu
     }
 }
 
-fn page(run: &Run, step: &Step, state: &StepRun, attempts: &[&Attempt], output: Option<&str>) -> Vec<Said> {
+fn page(
+    run: &Run,
+    step: &Step,
+    state: &StepRun,
+    attempts: &[&AttemptRecord],
+    output: Option<&str>,
+) -> Vec<Said> {
     let mut page = vec![Said::strong(format!("{}. {}", step.number, step.title))];
     let who = match step.carried_by() {
         Some(plan) => format!("the plan {plan}"),
@@ -109,7 +116,7 @@ fn page(run: &Run, step: &Step, state: &StepRun, attempts: &[&Attempt], output: 
     page
 }
 
-fn of_attempt(page: &mut Vec<Said>, attempt: &Attempt) {
+fn of_attempt(page: &mut Vec<Said>, attempt: &AttemptRecord) {
     let taken = attempt.ended.map(|ended| ended.0.saturating_sub(attempt.begun.0));
     let how = match (&attempt.end, attempt.lost, taken) {
         (Some(end), _, taken) => format!("{}{}", took(taken), end.words()),
@@ -145,16 +152,16 @@ fn took(ms: Option<u64>) -> String {
 
 /// Returns whether this is a negative control before any work, which is expected to fail.
 fn is_control(judged: &Judged) -> bool {
-    matches!(judged.subject, Subject::Control(_))
+    matches!(judged.subject, CheckSubject::Control(_))
 }
 
 fn verdict(page: &mut Vec<Said>, judged: &Judged) {
     let what = match judged.subject {
-        Subject::Precondition(_) => "precondition",
-        Subject::Control(_) => "before the work, contract",
-        Subject::Contract(_) => "contract",
-        Subject::Final(_) => "at the end, contract",
-        Subject::Postcondition(_) => "postcondition",
+        CheckSubject::Precondition(_) => "precondition",
+        CheckSubject::Control(_) => "before the work, contract",
+        CheckSubject::Contract(_) => "contract",
+        CheckSubject::Final(_) => "at the end, contract",
+        CheckSubject::Postcondition(_) => "postcondition",
     };
     let tone = match (is_control(judged), judged.verdict.held()) {
         (true, _) => Tone::Quiet,

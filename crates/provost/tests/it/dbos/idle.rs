@@ -7,7 +7,7 @@ use provost_core::model::chain::PlanId;
 use provost_core::model::event::Event;
 use provost_core::model::timestamp::Timestamp;
 use provost_store::postgres::cluster::{self, Cluster};
-use provost_store::{Append, Entry, Log as _, Postgres, Query};
+use provost_store::{Append, Log as _, LogEntry, Postgres, Query};
 
 use super::{Fleet, PATIENCE};
 use crate::env::{HONEST, plan};
@@ -25,7 +25,8 @@ impl Fleet {
         };
         log.read(&Query::plan(&first), each).expect("its events");
         assert!(!events.is_empty());
-        let entries: Vec<Entry<'_>> = events.iter().map(|event| Entry { event, task_name: None }).collect();
+        let entries: Vec<LogEntry<'_>> =
+            events.iter().map(|event| LogEntry { event, task_name: None }).collect();
         for number in 0..many {
             let plan = &PlanId(format!("other-{number}"));
             let (events, at) = (&entries[..], Timestamp(1_700_000_000_000));

@@ -8,12 +8,12 @@ use crate::model::suggest;
 
 /// The field that bold text at the start of a line names.
 pub enum Name {
-    Field(Found),
+    Field(FieldMatch),
     Near { span: Span, name: String, known: &'static str },
     Form { span: Span, field: Field, fix: Option<(Span, String)> },
 }
 
-pub struct Found {
+pub struct FieldMatch {
     pub field: Field,
     pub name: Span,
     pub value: Span,
@@ -69,7 +69,7 @@ pub fn name(text: &str, strong: &Strong, line: Span) -> Option<Name> {
         }
         Some(field) => {
             let value = Span::new(bold.value.min(line.end), line.end);
-            Some(Name::Field(Found { field, name: bold.span, value }))
+            Some(Name::Field(FieldMatch { field, name: bold.span, value }))
         }
         None => {
             let normal = shown.replace([' ', '-'], "_");

@@ -1,19 +1,19 @@
 //! Reads the postconditions: numbered sentences about the whole plan, each with its check.
 
-use super::super::blocks::Part;
+use super::super::blocks::ItemPart;
 use super::super::{check, visible_text};
 use super::Reader;
 use crate::language::diagnostic::say;
 use crate::model::plan::{Check, Contract, Postcondition, Span};
 
 impl Reader<'_, '_> {
-    pub fn postcondition(&mut self, span: Span, parts: Vec<Part>, hidden: &[Span]) {
+    pub fn postcondition(&mut self, span: Span, parts: Vec<ItemPart>, hidden: &[Span]) {
         let mut description = String::new();
         let mut contract: Option<Contract> = None;
         let mut tried = false;
         for part in parts {
             match part {
-                Part::Text(lines) => {
+                ItemPart::Text(lines) => {
                     for line in lines {
                         if let Some(strong) = &line.strong {
                             self.misplaced_strong(strong);
@@ -31,8 +31,8 @@ impl Reader<'_, '_> {
                         }
                     }
                 }
-                Part::Fence(fence) if tried => self.sink.push(say::contract_doubled(fence.span)),
-                Part::Fence(fence) => {
+                ItemPart::Fence(fence) if tried => self.sink.push(say::contract_doubled(fence.span)),
+                ItemPart::Fence(fence) => {
                     tried = true;
                     contract = check::shell(self.text, fence, self.sink)
                         .map(|shell| Contract { check: Check::Shell(shell), span });

@@ -186,31 +186,31 @@ fn what_held_beside_others_has_to_hold_with_what_they_left() {
     say(HarnessCommand::ApproveByPolicy { revision: now.revision, by });
     let (one, two) = (StepNumber(1), StepNumber(2));
     let ended = |step, attempt| {
-        HarnessCommand::AttemptEnded(Ended {
+        HarnessCommand::AttemptEnded(EndedAttempt {
             duration_ms: 1,
-            ..Ended::new(step, attempt, AttemptEnd::Exited { exit_code: 0 })
+            ..EndedAttempt::new(step, attempt, AttemptEnd::Exited { exit_code: 0 })
         })
     };
     for step in [one, two] {
         say(HarnessCommand::Start { step });
         say(ended(step, 1));
     }
-    let judged = |step, verdict| HarnessCommand::Judged { subject: Subject::Contract(step), verdict };
-    let held = say(judged(one, verdict("base", "one", Outcome::Held)));
+    let judged = |step, verdict| HarnessCommand::Judged { subject: CheckSubject::Contract(step), verdict };
+    let held = say(judged(one, verdict("base", "one", CheckOutcome::Held)));
     assert_eq!(held.0, "CONTRACT_JUDGED, TASK_COMPLETED");
     // The second began where the first did: what it made is looked at again on what the first left.
-    let (events, now) = say(judged(two, verdict("base", "two", Outcome::Held)));
+    let (events, now) = say(judged(two, verdict("base", "two", CheckOutcome::Held)));
     assert_eq!((events.as_str(), now.is_held_apart(two)), ("CONTRACT_JUDGED", true));
     let next = schedule::next(&now, &InHand::default(), 4, Timestamp(0));
-    assert_eq!(next, [Action::Judge { subject: Subject::Contract(two) }]);
+    assert_eq!(next, [Action::Judge { subject: CheckSubject::Contract(two) }]);
     let files = vec!["shared.rs".to_owned()];
-    let conflict = Verdict::bare(Isolation::Clean, Outcome::Conflict { files });
+    let conflict = Verdict::bare(Isolation::Clean, CheckOutcome::Conflict { files });
     let (events, now) = say(judged(two, conflict));
     assert!(events.starts_with("CONTRACT_JUDGED, FAILURE_DETECTED, FAILURE_CLASSIFIED, RECOVERY_APPLIED"));
     assert!(now.step(two).unwrap().verdict.as_ref().unwrap().outcome.to_string().contains("shared.rs"));
     say(HarnessCommand::Start { step: two });
     say(ended(two, 2));
-    let held = say(judged(two, verdict("one", "both", Outcome::Held)));
+    let held = say(judged(two, verdict("one", "both", CheckOutcome::Held)));
     assert_eq!(held.0, "CONTRACT_JUDGED, TASK_COMPLETED");
     assert_eq!(held.1.tree.as_deref(), Some("both"));
 }

@@ -29,8 +29,8 @@ fn a_session_is_sent_back_and_passes_by_a_verdict_alone() {
         verdict: Some(Verdict::bare(crate::model::verdict::Isolation::InPlace, outcome)),
         client: "claude".to_owned(),
     };
-    let (one, post) = (Subject::Contract(StepNumber(1)), Subject::Postcondition(1));
-    let broke = || Outcome::Broke { exit_code: 1 };
+    let (one, post) = (CheckSubject::Contract(StepNumber(1)), CheckSubject::Postcondition(1));
+    let broke = || CheckOutcome::Broke { exit_code: 1 };
     let sent_back =
         "TASK_STARTED ATTEMPT_ENDED CONTRACT_JUDGED FAILURE_DETECTED FAILURE_CLASSIFIED RECOVERY_APPLIED";
     for _ in 0..4 {
@@ -39,15 +39,18 @@ fn a_session_is_sent_back_and_passes_by_a_verdict_alone() {
     }
     assert!(say(&mut run, look(post, broke())).starts_with("refused"));
     assert_eq!(
-        say(&mut run, look(one, Outcome::Held)),
+        say(&mut run, look(one, CheckOutcome::Held)),
         "TASK_STARTED ATTEMPT_ENDED CONTRACT_JUDGED TASK_COMPLETED"
     );
-    assert_eq!(say(&mut run, look(Subject::Final(StepNumber(1)), Outcome::Held)), "CONTRACT_JUDGED");
+    assert_eq!(
+        say(&mut run, look(CheckSubject::Final(StepNumber(1)), CheckOutcome::Held)),
+        "CONTRACT_JUDGED"
+    );
     assert_eq!(say(&mut run, look(post, broke())), "CONTRACT_JUDGED");
     assert_eq!(run.stage, Stage::InProgress);
     // Whatever mends it, everything is looked at once more before the end.
     assert!(say(&mut run, HarnessCommand::End).starts_with("refused"));
-    assert!(say(&mut run, look(post, Outcome::Held)).starts_with("refused"));
+    assert!(say(&mut run, look(post, CheckOutcome::Held)).starts_with("refused"));
     let again = HarnessCommand::Attested {
         level: crate::model::verdict::Isolation::InPlace,
         require_red: false,
@@ -58,10 +61,13 @@ fn a_session_is_sent_back_and_passes_by_a_verdict_alone() {
         took_over: None,
     };
     assert_eq!(say(&mut run, again), "ISOLATION_ATTESTED");
-    assert!(say(&mut run, look(post, Outcome::Held)).starts_with("refused"));
-    assert_eq!(say(&mut run, look(Subject::Final(StepNumber(1)), Outcome::Held)), "CONTRACT_JUDGED");
+    assert!(say(&mut run, look(post, CheckOutcome::Held)).starts_with("refused"));
+    assert_eq!(
+        say(&mut run, look(CheckSubject::Final(StepNumber(1)), CheckOutcome::Held)),
+        "CONTRACT_JUDGED"
+    );
     let mut mended = run.clone();
-    assert_eq!(say(&mut mended, look(post, Outcome::Held)), "CONTRACT_JUDGED");
+    assert_eq!(say(&mut mended, look(post, CheckOutcome::Held)), "CONTRACT_JUDGED");
     assert_eq!(say(&mut mended, HarnessCommand::End), "EXECUTION_COMPLETE");
     assert_eq!(mended.stage, Stage::Done);
     assert_eq!(say(&mut run, look(post, broke())), "CONTRACT_JUDGED");

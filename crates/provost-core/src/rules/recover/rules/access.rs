@@ -1,10 +1,10 @@
 //! Rules for missing access: credentials, rights, and quotas that only a person can raise.
 
-use super::{INPUT, PERMISSION, Rule};
+use super::{FailureRule, INPUT, PERMISSION};
 
 /// Messages of provost itself: of its meter, in a response like a provider's, and of a driver.
-pub(super) const OURS: &[Rule] = &[
-    Rule {
+pub(super) const OURS: &[FailureRule] = &[
+    FailureRule {
         name: "budget-used-up",
         reason: "what may be spent on models is spent, by the meter's count",
         any: &[r"provost: the budget is (?:used up|in dollars)"],
@@ -14,7 +14,7 @@ pub(super) const OURS: &[Rule] = &[
         misses: &["402 Payment Required", "the budget is used up"],
         ..PERMISSION
     },
-    Rule {
+    FailureRule {
         name: "agent-asks",
         reason: "the agent asks for a permission that its role leaves to a person",
         any: &[r"the agent asks for permission, and nobody is there to give it"],
@@ -23,7 +23,7 @@ pub(super) const OURS: &[Rule] = &[
         misses: &["ask for permission before you write"],
         ..PERMISSION
     },
-    Rule {
+    FailureRule {
         name: "agent-cannot-start",
         reason: "the agent's program could not be started behind the sandbox",
         any: &[r"cannot start the agent's program\b"],
@@ -35,7 +35,7 @@ pub(super) const OURS: &[Rule] = &[
 ];
 
 /// Reads like a rate limit, but waiting does not help.
-pub(super) const QUOTA: &[Rule] = &[Rule {
+pub(super) const QUOTA: &[FailureRule] = &[FailureRule {
     name: "quota-exhausted",
     reason: "the account has nothing left to spend",
     any: &[
@@ -63,8 +63,8 @@ pub(super) const QUOTA: &[Rule] = &[Rule {
 }];
 
 /// A service rejected the credentials.
-pub(super) const CREDENTIALS: &[Rule] = &[
-    Rule {
+pub(super) const CREDENTIALS: &[FailureRule] = &[
+    FailureRule {
         name: "ssh-key",
         reason: "the other side does not know our SSH key",
         any: &[
@@ -84,7 +84,7 @@ pub(super) const CREDENTIALS: &[Rule] = &[
         misses: &["ssh: connect to host h port 22: Connection refused"],
         ..PERMISSION
     },
-    Rule {
+    FailureRule {
         name: "git-credentials",
         reason: "git has no credentials for the remote",
         any: &[
@@ -109,7 +109,7 @@ pub(super) const CREDENTIALS: &[Rule] = &[
         misses: &["fatal: unable to access 'https://h/x.git/': Could not resolve host: h"],
         ..PERMISSION
     },
-    Rule {
+    FailureRule {
         name: "cloud-credentials",
         reason: "the cloud does not know us, or not for this",
         any: &[
@@ -143,7 +143,7 @@ pub(super) const CREDENTIALS: &[Rule] = &[
         misses: &["ok: the user is authorized to perform the action", "logged in as dev"],
         ..PERMISSION
     },
-    Rule {
+    FailureRule {
         name: "registry-login",
         reason: "the registry wants to know who we are",
         any: &[
@@ -166,7 +166,7 @@ pub(super) const CREDENTIALS: &[Rule] = &[
         misses: &["the request was authorized: proceeding"],
         ..PERMISSION
     },
-    Rule {
+    FailureRule {
         name: "api-key",
         reason: "the API does not take our key",
         any: &[
@@ -195,7 +195,7 @@ pub(super) const CREDENTIALS: &[Rule] = &[
         misses: &["the API key of the map is a string", "primary key missing"],
         ..PERMISSION
     },
-    Rule {
+    FailureRule {
         name: "http-unauthorized",
         reason: "the server refused us (401, 403)",
         any: &[r"\b401 \(?unauthorized", r"\b403 \(?forbidden", r"\b407 proxy authentication required"],
@@ -208,8 +208,8 @@ pub(super) const CREDENTIALS: &[Rule] = &[
 ];
 
 /// Rights on this machine. An agent that made the file can often fix it.
-pub(super) const LOCAL: &[Rule] = &[
-    Rule {
+pub(super) const LOCAL: &[FailureRule] = &[
+    FailureRule {
         name: "root-needed",
         reason: "it wants rights that we do not have",
         any: &[
@@ -235,7 +235,7 @@ pub(super) const LOCAL: &[Rule] = &[
         misses: &["the root of the tree is empty"],
         ..PERMISSION
     },
-    Rule {
+    FailureRule {
         name: "docker-socket",
         reason: "the docker daemon does not let us in",
         any: &[
@@ -247,7 +247,7 @@ pub(super) const LOCAL: &[Rule] = &[
         misses: &["Cannot connect to the Docker daemon at unix:///var/run/docker.sock."],
         ..PERMISSION
     },
-    Rule {
+    FailureRule {
         name: "file-permission",
         reason: "a file or a folder may not be used",
         any: &[

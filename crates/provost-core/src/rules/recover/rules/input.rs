@@ -2,10 +2,10 @@
 //!
 //! In the output of a contract this is about the work, and the agent can fix it.
 
-use super::{INPUT, Rule};
+use super::{FailureRule, INPUT};
 
 /// Parsers that name themselves; before the rules for code, because they also end in a stack trace.
-pub(super) const PARSERS: &[Rule] = &[Rule {
+pub(super) const PARSERS: &[FailureRule] = &[FailureRule {
     name: "malformed-data",
     reason: "a parser refused the data it was given",
     any: &[
@@ -38,8 +38,8 @@ pub(super) const PARSERS: &[Rule] = &[Rule {
 
 /// Messages of a model's API or of the agent's client: the agent could do nothing, and a person has to change
 /// the configuration or the plan.
-pub(super) const AGENTS: &[Rule] = &[
-    Rule {
+pub(super) const AGENTS: &[FailureRule] = &[
+    FailureRule {
         name: "model-not-found",
         reason: "the model that is configured is not known there; correct `model` in provost.toml",
         any: &[
@@ -58,7 +58,7 @@ pub(super) const AGENTS: &[Rule] = &[
         misses: &["class Model was not found in models.py", "the data model is well-formed"],
         ..INPUT
     },
-    Rule {
+    FailureRule {
         name: "prompt-too-long",
         reason: "the prompt is longer than the model takes; shorten the step or what it subscribes to",
         any: &[
@@ -73,7 +73,7 @@ pub(super) const AGENTS: &[Rule] = &[
         misses: &["the line is too long (120 > 79 characters)"],
         ..INPUT
     },
-    Rule {
+    FailureRule {
         name: "not-an-api",
         reason: "the model's address answers with a web page, not as an API; correct the address in provost.toml",
         any: &[r"unexpected token '?<'?.{0,80}(?:is not valid json|in json)"],
@@ -84,8 +84,8 @@ pub(super) const AGENTS: &[Rule] = &[
     },
 ];
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
+pub(super) const RULES: &[FailureRule] = &[
+    FailureRule {
         name: "does-not-parse",
         reason: "a text does not parse",
         any: &[
@@ -121,7 +121,7 @@ pub(super) const RULES: &[Rule] = &[
         misses: &["parsed 3 files"],
         ..INPUT
     },
-    Rule {
+    FailureRule {
         name: "not-that-format",
         reason: "a file is not of the format that was expected",
         any: &[
@@ -143,7 +143,7 @@ pub(super) const RULES: &[Rule] = &[
         misses: &["the archive is fine"],
         ..INPUT
     },
-    Rule {
+    FailureRule {
         name: "wrong-usage",
         reason: "a command was called in a way it does not know",
         any: &[
@@ -191,7 +191,7 @@ pub(super) const RULES: &[Rule] = &[
         misses: &["every argument of the essay was expected"],
         ..INPUT
     },
-    Rule {
+    FailureRule {
         name: "no-such-file",
         reason: "a file or a name that was given is not there",
         any: &[
@@ -227,7 +227,7 @@ pub(super) const RULES: &[Rule] = &[
         misses: &["such a file is a directory of names"],
         ..INPUT
     },
-    Rule {
+    FailureRule {
         name: "already-there",
         reason: "a name that was to be made is taken",
         any: &[

@@ -1,10 +1,10 @@
 //! Rules for faults of the machine, which no agent can fix.
 
-use super::{Rule, UNRECOVERABLE};
+use super::{FailureRule, UNRECOVERABLE};
 
 /// Explicit messages; they come before all other rules, because a full disk also looks like a compile error.
-pub(super) const EXHAUSTED: &[Rule] = &[
-    Rule {
+pub(super) const EXHAUSTED: &[FailureRule] = &[
+    FailureRule {
         name: "disk-full",
         reason: "the disk is full",
         any: &[
@@ -25,7 +25,7 @@ pub(super) const EXHAUSTED: &[Rule] = &[
         misses: &["there is space left on the device", "the disk is fast"],
         ..UNRECOVERABLE
     },
-    Rule {
+    FailureRule {
         name: "out-of-memory",
         reason: "there is not enough memory",
         any: &[
@@ -53,7 +53,7 @@ pub(super) const EXHAUSTED: &[Rule] = &[
         misses: &["memory: 4 GiB, 3 GiB free", "assert MemoryErrorHandler is not None"],
         ..UNRECOVERABLE
     },
-    Rule {
+    FailureRule {
         name: "wrong-system",
         reason: "the program was made for another system",
         any: &[
@@ -76,7 +76,7 @@ pub(super) const EXHAUSTED: &[Rule] = &[
         misses: &["loading shared state", "the format of the executive summary"],
         ..UNRECOVERABLE
     },
-    Rule {
+    FailureRule {
         name: "read-only",
         reason: "the file system is read-only",
         any: &[r"read-only file system", r"\bEROFS\b"],
@@ -84,7 +84,7 @@ pub(super) const EXHAUSTED: &[Rule] = &[
         misses: &["the file is opened read-only"],
         ..UNRECOVERABLE
     },
-    Rule {
+    FailureRule {
         name: "too-many-open",
         reason: "a limit of the machine is reached",
         any: &[
@@ -103,8 +103,8 @@ pub(super) const EXHAUSTED: &[Rule] = &[
 ];
 
 /// Weaker than the output of a test runner or a compiler, which may mention a missing program.
-pub(super) const MISSING: &[Rule] = &[
-    Rule {
+pub(super) const MISSING: &[FailureRule] = &[
+    FailureRule {
         name: "command-not-found",
         reason: "a program that is needed is not on this machine",
         any: &[
@@ -139,7 +139,7 @@ pub(super) const MISSING: &[Rule] = &[
         misses: &["404 page not found in the index of pages", "the key was not found in the map: defaulting"],
         ..UNRECOVERABLE
     },
-    Rule {
+    FailureRule {
         name: "module-not-found",
         reason: "a library that is needed is not installed",
         any: &[
@@ -158,7 +158,7 @@ pub(super) const MISSING: &[Rule] = &[
         mendable: true,
         ..UNRECOVERABLE
     },
-    Rule {
+    FailureRule {
         name: "gone",
         reason: "what the step is about is no longer there",
         any: &[

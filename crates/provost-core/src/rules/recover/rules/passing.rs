@@ -1,9 +1,9 @@
 //! Rules for transient failures: limits that reset, networks, locks of other processes.
 
-use super::{Rule, TRANSIENT};
+use super::{FailureRule, TRANSIENT};
 
 /// Before credentials: "authenticate to raise the limit" is still a limit.
-pub(super) const RATE: &[Rule] = &[Rule {
+pub(super) const RATE: &[FailureRule] = &[FailureRule {
     name: "rate-limit",
     reason: "too much was asked in too short a time",
     any: &[
@@ -36,8 +36,8 @@ pub(super) const RATE: &[Rule] = &[Rule {
     ..TRANSIENT
 }];
 
-pub(super) const NETWORK: &[Rule] = &[
-    Rule {
+pub(super) const NETWORK: &[FailureRule] = &[
+    FailureRule {
         name: "name-lookup",
         reason: "a name could not be looked up",
         any: &[
@@ -72,7 +72,7 @@ pub(super) const NETWORK: &[Rule] = &[
         network: true,
         ..TRANSIENT
     },
-    Rule {
+    FailureRule {
         name: "connection",
         reason: "a connection could not be made or broke off",
         any: &[
@@ -129,7 +129,7 @@ pub(super) const NETWORK: &[Rule] = &[
         network: true,
         ..TRANSIENT
     },
-    Rule {
+    FailureRule {
         name: "timeout",
         reason: "an answer did not come in time",
         any: &[
@@ -155,7 +155,7 @@ pub(super) const NETWORK: &[Rule] = &[
         misses: &["timeout: 30s", "the timeout is configured"],
         ..TRANSIENT
     },
-    Rule {
+    FailureRule {
         name: "server-error",
         reason: "the other side is in trouble",
         any: &[
@@ -182,7 +182,7 @@ pub(super) const NETWORK: &[Rule] = &[
         network: true,
         ..TRANSIENT
     },
-    Rule {
+    FailureRule {
         name: "locked",
         reason: "somebody else holds a lock",
         any: &[

@@ -1,10 +1,10 @@
 //! Rules for faulty work, as reported by tests, compilers, linters and interpreters.
 
-use super::{LOGIC, Rule};
+use super::{FailureRule, LOGIC};
 
 /// A test runner's summary is the strongest evidence; messages of a failing test about networks and
 /// permissions are part of the work.
-pub(super) const RUNNERS: &[Rule] = &[Rule {
+pub(super) const RUNNERS: &[FailureRule] = &[FailureRule {
     name: "tests-failed",
     reason: "tests ran, and some failed",
     any: &[
@@ -35,8 +35,8 @@ pub(super) const RUNNERS: &[Rule] = &[Rule {
     ..LOGIC
 }];
 
-pub(super) const CODE: &[Rule] = &[
-    Rule {
+pub(super) const CODE: &[FailureRule] = &[
+    FailureRule {
         name: "does-not-compile",
         reason: "the compiler refused it",
         any: &[
@@ -67,7 +67,7 @@ pub(super) const CODE: &[Rule] = &[
         misses: &["compiled with no errors"],
         ..LOGIC
     },
-    Rule {
+    FailureRule {
         name: "lint",
         reason: "a linter or a formatter found something",
         any: &[
@@ -88,7 +88,7 @@ pub(super) const CODE: &[Rule] = &[
         misses: &["0 problems"],
         ..LOGIC
     },
-    Rule {
+    FailureRule {
         name: "assertion",
         reason: "something was asserted and is not so",
         any: &[
@@ -108,7 +108,7 @@ pub(super) const CODE: &[Rule] = &[
         misses: &["all assertions hold"],
         ..LOGIC
     },
-    Rule {
+    FailureRule {
         name: "crash",
         reason: "the code broke while it ran",
         any: &[
@@ -144,7 +144,7 @@ pub(super) const CODE: &[Rule] = &[
         misses: &["no panic: all is well"],
         ..LOGIC
     },
-    Rule {
+    FailureRule {
         name: "merge-conflict",
         reason: "changes do not go together",
         any: &[
@@ -165,7 +165,7 @@ pub(super) const CODE: &[Rule] = &[
 ];
 
 /// The last rule: an uncaught exception without a known cause.
-pub(super) const TRACES: &[Rule] = &[Rule {
+pub(super) const TRACES: &[FailureRule] = &[FailureRule {
     name: "uncaught",
     reason: "the code threw something that nobody caught",
     any: &[
