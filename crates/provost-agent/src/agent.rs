@@ -1,7 +1,7 @@
 //! The agent loop: asks the model, runs its tool calls, and accepts its final answer only if the plan is
 //! complete.
 //!
-//! **Invariant:** [`Outcome::Finished`] is never returned while a step is open or a postcondition is not
+//! **Invariant:** [`RunEnd::Finished`] is never returned while a step is open or a postcondition is not
 //! verified. A premature answer is added to the transcript with a message that shows the plan, and the loop
 //! continues within its limits; reaching a limit is an outcome.
 
@@ -13,20 +13,20 @@ use tokio::sync::watch;
 
 use crate::call_log::CallLog;
 use crate::context::Context;
-use crate::event::Event;
-use crate::plan::{Plan, Readiness};
+use crate::event::AgentEvent;
+use crate::plan::{AgentPlan, Readiness};
 use crate::plan_state::PlanHolder;
 use crate::provider::api::Key;
 use crate::provider::{Ask, Failure, Patience, Piece, Provider, Reply};
 use crate::tally::Tally;
 use crate::tool::{Catalogue, Spec};
-use crate::transcript::{Answered, Call, Message, Transcript};
+use crate::transcript::{Call, Message, ToolResult, Transcript};
 use crate::{context, tool, truncate};
 
 /// Number of turns before the last that are announced to the model.
 const WARNING: u32 = 3;
 
-pub type Observer<'a> = &'a mut (dyn FnMut(Event) + Send);
+pub type Observer<'a> = &'a mut (dyn FnMut(AgentEvent) + Send);
 
 /// Limits and settings of a run.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub struct Settings {
     pub context_tokens: usize,
     pub max_output_tokens: u32,
     pub patience: Patience,
-    pub planning: Planning,
+    pub planning: PlanRequirement,
     /// The API key, which is removed from the answers of tools.
     pub key: Key,
 }
@@ -54,7 +54,7 @@ impl Default for Settings {
             context_tokens: 128_000,
             max_output_tokens: 16_000,
             patience: Patience::default(),
-            planning: Planning::AsNeeded,
+            planning: PlanRequirement::AsNeeded,
             key: Key::none(),
         }
     }
@@ -62,7 +62,7 @@ impl Default for Settings {
 
 /// Rule that says if a plan is required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Planning {
+pub enum PlanRequirement {
     /// A run without a plan ends with the model's answer.
     AsNeeded,
     Required,
@@ -70,7 +70,7 @@ pub enum Planning {
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RunEnd {
     /// Every step is over, and every postcondition is answered, none of them negatively.
     Finished { answer: String },
     /// The model says what it could not do.
@@ -100,15 +100,15 @@ impl std::fmt::Display for Bound {
 
 /// The result of a run.
 #[derive(Clone, Debug)]
-pub struct Run {
-    pub outcome: Outcome,
+pub struct AgentRun {
+    pub outcome: RunEnd,
     pub usage: Usage,
     pub turns: u32,
     /// Number of refused final answers.
     pub refusals: u32,
     /// The changes of each rewrite of the plan.
     pub rewrites: Vec<Vec<String>>,
-    pub plan: Option<Plan>,
+    pub plan: Option<AgentPlan>,
     pub transcript: Transcript,
 }
 
@@ -157,15 +157,15 @@ struct State {
 
 impl Agent<'_> {
     /// Works on the task until the run ends.
-    pub async fn run(&self, task: &str, stop: &Stop, tell: Observer<'_>) -> Run {
+    pub async fn run(&self, task: &str, stop: &Stop, tell: Observer<'_>) -> AgentRun {
         let mut transcript = Transcript::default();
         transcript.push(Message::User(task.to_owned()));
         self.go_on(transcript, stop, tell).await
     }
 
-    /// Continues a conversation: the transcript of an earlier [`Run`] with another question at its end. Its
+    /// Continues a conversation: the transcript of an earlier [`AgentRun`] with another question at its end. Its
     /// first message is the task.
-    pub async fn go_on(&self, transcript: Transcript, stop: &Stop, tell: Observer<'_>) -> Run {
+    pub async fn go_on(&self, transcript: Transcript, stop: &Stop, tell: Observer<'_>) -> AgentRun {
         let task = match transcript.messages().first() {
             Some(Message::User(task)) => task.clone(),
             _ => String::new(),
@@ -189,10 +189,10 @@ impl Agent<'_> {
         };
         let outcome = tokio::select! {
             biased;
-            () = stop.stopped() => Outcome::Stopped,
+            () = stop.stopped() => RunEnd::Stopped,
             outcome = self.go(&specs, &mut state, tell) => outcome,
         };
-        Run {
+        AgentRun {
             outcome,
             usage: state.tally.usage(),
             turns: state.turns,
@@ -203,15 +203,15 @@ impl Agent<'_> {
         }
     }
 
-    async fn go(&self, specs: &[Spec], state: &mut State, tell: Observer<'_>) -> Outcome {
+    async fn go(&self, specs: &[Spec], state: &mut State, tell: Observer<'_>) -> RunEnd {
         let mut last = String::new();
         while state.turns < self.settings.max_turns {
             state.turns += 1;
-            tell(Event::TurnStarted { turn: state.turns });
+            tell(AgentEvent::TurnStarted { turn: state.turns });
             self.make_room(state, tell);
             let reply = match self.ask(specs, state, tell).await {
                 Ok(reply) => reply,
-                Err(failure) => return Outcome::Failed(failure),
+                Err(failure) => return RunEnd::Failed(failure),
             };
             let Reply { text, calls, cut, replay, .. } = reply;
             state.transcript.push(Message::Assistant { text: text.clone(), calls: calls.clone(), replay });
@@ -237,7 +237,7 @@ impl Agent<'_> {
             state.transcript.push(Message::Results(results));
         }
         let missing = self.holder.plan().map(|plan| plan.missing()).unwrap_or_default();
-        Outcome::Unfinished { bound: Bound::Turns(self.settings.max_turns), missing, answer: last }
+        RunEnd::Unfinished { bound: Bound::Turns(self.settings.max_turns), missing, answer: last }
     }
 
     fn make_room(&self, state: &mut State, tell: Observer<'_>) {
@@ -248,7 +248,7 @@ impl Agent<'_> {
         state.context.compact(&mut state.transcript, self.holder.plan().as_ref(), state.fixed);
         let after = state.transcript.size() + state.fixed;
         let (before, after) = (state.context.tokens(before), state.context.tokens(after));
-        tell(Event::Compacted { before, after });
+        tell(AgentEvent::Compacted { before, after });
     }
 
     /// Asks the model, with retries, until it answers or retrying is hopeless.
@@ -262,8 +262,8 @@ impl Agent<'_> {
                 max_output_tokens: self.settings.max_output_tokens,
             };
             let mut hear = |piece: Piece<'_>| match piece {
-                Piece::Text(text) => tell(Event::Text(text.to_owned())),
-                Piece::Thought(text) => tell(Event::Thought(text.to_owned())),
+                Piece::Text(text) => tell(AgentEvent::Text(text.to_owned())),
+                Piece::Thought(text) => tell(AgentEvent::Thought(text.to_owned())),
             };
             state.tally.ask();
             let failure = match self.provider.answer(ask, &mut hear).await {
@@ -282,12 +282,12 @@ impl Agent<'_> {
                 let before = state.context.tokens(state.transcript.size() + state.fixed);
                 state.context.compact_hard(&mut state.transcript, self.holder.plan().as_ref());
                 let after = state.context.tokens(state.transcript.size() + state.fixed);
-                tell(Event::Compacted { before, after });
+                tell(AgentEvent::Compacted { before, after });
                 continue;
             }
             let Some(pause) = self.settings.patience.pause(failures, &failure) else { return Err(failure) };
             failures += 1;
-            tell(Event::Retrying { after: pause, why: failure.to_string() });
+            tell(AgentEvent::Retrying { after: pause, why: failure.to_string() });
             tokio::time::sleep(pause).await;
         }
     }
@@ -302,40 +302,40 @@ impl Agent<'_> {
             Some(plan) => match plan.readiness() {
                 Readiness::Open => (unfinished(plan), plan.missing()),
                 Readiness::Blocked => {
-                    return Verdict::Taken(Outcome::Blocked { answer: text.to_owned() });
+                    return Verdict::Taken(RunEnd::Blocked { answer: text.to_owned() });
                 }
                 Readiness::Ready if !text.trim().is_empty() => {
-                    return Verdict::Taken(Outcome::Finished { answer: text.to_owned() });
+                    return Verdict::Taken(RunEnd::Finished { answer: text.to_owned() });
                 }
                 Readiness::Ready => {
                     (include_str!("prompt/empty.md").to_owned(), vec!["no answer".to_owned()])
                 }
             },
-            None if self.settings.planning == Planning::Required => {
+            None if self.settings.planning == PlanRequirement::Required => {
                 (include_str!("prompt/no_plan.md").to_owned(), vec!["no plan".to_owned()])
             }
             None if text.trim().is_empty() => {
                 (include_str!("prompt/empty.md").to_owned(), vec!["no answer".to_owned()])
             }
-            None => return Verdict::Taken(Outcome::Finished { answer: text.to_owned() }),
+            None => return Verdict::Taken(RunEnd::Finished { answer: text.to_owned() }),
         };
         state.refusals += 1;
         state.refusals_in_row += 1;
-        tell(Event::FinalizationRefused { missing: missing.clone() });
+        tell(AgentEvent::FinalizationRefused { missing: missing.clone() });
         if state.refusals_in_row >= self.settings.max_refusals {
             let bound = Bound::Refusals(self.settings.max_refusals);
-            return Verdict::Taken(Outcome::Unfinished { bound, missing, answer: text.to_owned() });
+            return Verdict::Taken(RunEnd::Unfinished { bound, missing, answer: text.to_owned() });
         }
         Verdict::GoOn(message)
     }
 
     /// Runs the calls of a turn; in parallel if none of them changes anything.
-    async fn perform(&self, calls: &[Call], state: &mut State, tell: Observer<'_>) -> Vec<Answered> {
+    async fn perform(&self, calls: &[Call], state: &mut State, tell: Observer<'_>) -> Vec<ToolResult> {
         let room = state.context.room_for_answer(calls.len());
         let numbered: Vec<(u64, &Call)> = calls.iter().map(|call| (self.ledger.begin(), call)).collect();
         for (number, call) in &numbered {
             let (tool, arguments) = (call.tool.clone(), context::shown(call));
-            tell(Event::Called { call: *number, tool, arguments });
+            tell(AgentEvent::Called { call: *number, tool, arguments });
         }
         let only_reads =
             calls.iter().all(|call| self.catalogue.get(&call.tool).is_some_and(|t| t.reads_only));
@@ -350,10 +350,10 @@ impl Agent<'_> {
         }
         for result in &results {
             let (tool, characters) = (result.tool.clone(), result.text.chars().count());
-            tell(Event::Answered { call: result.call, tool, failed: result.failed, characters });
+            tell(AgentEvent::Answered { call: result.call, tool, failed: result.failed, characters });
         }
         for event in self.holder.take_events() {
-            if let Event::PlanRewritten { diff } = &event {
+            if let AgentEvent::PlanRewritten { diff } = &event {
                 state.rewrites.push(diff.clone());
             }
             tell(event);
@@ -361,8 +361,8 @@ impl Agent<'_> {
         results
     }
 
-    async fn perform_one(&self, number: u64, call: &Call, room: usize) -> Answered {
-        let answer: tool::Answer = match self.catalogue.get(&call.tool) {
+    async fn perform_one(&self, number: u64, call: &Call, room: usize) -> ToolResult {
+        let answer: tool::ToolAnswer = match self.catalogue.get(&call.tool) {
             Some(tool) => tool.call(call.arguments.clone()).await,
             None => Err(self.catalogue.unknown(&call.tool)),
         };
@@ -377,16 +377,16 @@ impl Agent<'_> {
         }
         let read_on = format!("read_output with call = {number} shows them");
         let text = format!("call:{number} {word}\n{}", truncate::middle(&text, room, &read_on));
-        Answered { id: call.id.clone(), call: number, tool: call.tool.clone(), text, failed }
+        ToolResult { id: call.id.clone(), call: number, tool: call.tool.clone(), text, failed }
     }
 }
 
 enum Verdict {
-    Taken(Outcome),
+    Taken(RunEnd),
     GoOn(String),
 }
 
-fn unfinished(plan: &Plan) -> String {
+fn unfinished(plan: &AgentPlan) -> String {
     include_str!("prompt/unfinished.md")
         .trim_end()
         .replace("{missing}", &plan.missing().join("; "))

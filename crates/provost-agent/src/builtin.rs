@@ -13,9 +13,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::agent::{Agent, Outcome, Run, Settings, Stop};
+use crate::agent::{Agent, AgentRun, RunEnd, Settings, Stop};
 use crate::call_log::CallLog;
-use crate::event::Event;
+use crate::event::AgentEvent;
 use crate::plan_state::PlanHolder;
 use crate::provider::api::{Api, Dialect, Key, NotBuilt};
 use crate::tool::files::Workspace;
@@ -211,26 +211,26 @@ async fn stop_on_signal(stop: Stop) {
     stop.stop();
 }
 
-fn exit_code(outcome: &Outcome) -> i32 {
+fn exit_code(outcome: &RunEnd) -> i32 {
     match outcome {
-        Outcome::Finished { .. } => FINISHED,
-        Outcome::Blocked { .. } => BLOCKED,
-        Outcome::Unfinished { .. } => UNFINISHED,
-        Outcome::Failed(_) => FAILED,
-        Outcome::Stopped => STOPPED,
+        RunEnd::Finished { .. } => FINISHED,
+        RunEnd::Blocked { .. } => BLOCKED,
+        RunEnd::Unfinished { .. } => UNFINISHED,
+        RunEnd::Failed(_) => FAILED,
+        RunEnd::Stopped => STOPPED,
     }
 }
 
 /// Returns the answer, the plan, and how often a final answer was refused.
-pub fn report(run: &Run) -> String {
+pub fn report(run: &AgentRun) -> String {
     let mut out = match &run.outcome {
-        Outcome::Finished { answer } => answer.trim().to_owned(),
-        Outcome::Blocked { answer } => format!("blocked: {}", answer.trim()),
-        Outcome::Unfinished { bound, missing, answer } => {
+        RunEnd::Finished { answer } => answer.trim().to_owned(),
+        RunEnd::Blocked { answer } => format!("blocked: {}", answer.trim()),
+        RunEnd::Unfinished { bound, missing, answer } => {
             format!("unfinished: {bound}; {}\n{}", missing.join("; "), answer.trim()).trim_end().to_owned()
         }
-        Outcome::Failed(failure) => failure.to_string(),
-        Outcome::Stopped => "stopped before the end".to_owned(),
+        RunEnd::Failed(failure) => failure.to_string(),
+        RunEnd::Stopped => "stopped before the end".to_owned(),
     };
     if let Some(plan) = &run.plan {
         let _ = write!(out, "\n\n{}", plan.render());
@@ -244,27 +244,29 @@ pub fn report(run: &Run) -> String {
 }
 
 /// Prints progress for people; the model's text is printed as it arrives.
-fn tell(event: &Event) {
+fn tell(event: &AgentEvent) {
     let mut to = io::stderr().lock();
     // Errors are ignored, because stderr may be closed.
     let _ = match event {
-        Event::Text(text) => to.write_all(text.as_bytes()),
-        Event::Thought(_) | Event::StepUpdated { .. } | Event::PostconditionAnswered { .. } => Ok(()),
-        Event::TurnStarted { turn } => writeln!(to, "\n[turn {turn}]"),
-        Event::Called { call, tool, arguments } => writeln!(to, "\n[call:{call} {tool}] {arguments}"),
-        Event::Answered { call, failed, characters, .. } => match failed {
+        AgentEvent::Text(text) => to.write_all(text.as_bytes()),
+        AgentEvent::Thought(_)
+        | AgentEvent::StepUpdated { .. }
+        | AgentEvent::PostconditionAnswered { .. } => Ok(()),
+        AgentEvent::TurnStarted { turn } => writeln!(to, "\n[turn {turn}]"),
+        AgentEvent::Called { call, tool, arguments } => writeln!(to, "\n[call:{call} {tool}] {arguments}"),
+        AgentEvent::Answered { call, failed, characters, .. } => match failed {
             true => writeln!(to, "[call:{call}] failed"),
             false => writeln!(to, "[call:{call}] {characters} characters"),
         },
-        Event::PlanCreated { steps, postconditions } => {
+        AgentEvent::PlanCreated { steps, postconditions } => {
             writeln!(to, "[plan: {steps} steps, {postconditions} postconditions]")
         }
-        Event::PlanRewritten { diff } => writeln!(to, "[plan rewritten]\n{}", diff.join("\n")),
-        Event::FinalizationRefused { missing } => {
+        AgentEvent::PlanRewritten { diff } => writeln!(to, "[plan rewritten]\n{}", diff.join("\n")),
+        AgentEvent::FinalizationRefused { missing } => {
             writeln!(to, "\n[final answer refused: {}]", missing.join("; "))
         }
-        Event::Compacted { before, after } => writeln!(to, "[context: {before} → {after} tokens]"),
-        Event::Retrying { after, why } => writeln!(to, "\n[again in {} s: {why}]", after.as_secs()),
+        AgentEvent::Compacted { before, after } => writeln!(to, "[context: {before} → {after} tokens]"),
+        AgentEvent::Retrying { after, why } => writeln!(to, "\n[again in {} s: {why}]", after.as_secs()),
     };
     let _ = to.flush();
 }

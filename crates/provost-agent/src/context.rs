@@ -9,8 +9,8 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-use crate::plan::Plan;
-use crate::transcript::{Answered, Call, Message, Transcript};
+use crate::plan::AgentPlan;
+use crate::transcript::{Call, Message, ToolResult, Transcript};
 use crate::truncate;
 
 /// Most failures that are kept, and most bytes of each.
@@ -75,7 +75,7 @@ impl Context {
     }
 
     /// Remembers a failure; the last few are kept when messages are left out.
-    pub fn saw(&mut self, result: &Answered) {
+    pub fn saw(&mut self, result: &ToolResult) {
         let text = result.text.split_once('\n').map_or("", |(_, text)| text);
         let is_bad_end = text.starts_with("ended by signal")
             || text.strip_prefix("exit code ").is_some_and(|code| !code.starts_with('0'));
@@ -86,18 +86,18 @@ impl Context {
     }
 
     /// Shortens the transcript to about half the window. `fixed` are the bytes that are sent besides.
-    pub fn compact(&mut self, transcript: &mut Transcript, plan: Option<&Plan>, fixed: usize) {
+    pub fn compact(&mut self, transcript: &mut Transcript, plan: Option<&AgentPlan>, fixed: usize) {
         let target = self.bytes(self.window / 2).saturating_sub(fixed);
         self.shorten(transcript, plan, target);
     }
 
     /// Halves the transcript, after the provider has rejected it as too long.
-    pub fn compact_hard(&mut self, transcript: &mut Transcript, plan: Option<&Plan>) {
+    pub fn compact_hard(&mut self, transcript: &mut Transcript, plan: Option<&AgentPlan>) {
         let target = transcript.size() / 2;
         self.shorten(transcript, plan, target);
     }
 
-    fn shorten(&mut self, transcript: &mut Transcript, plan: Option<&Plan>, target: usize) {
+    fn shorten(&mut self, transcript: &mut Transcript, plan: Option<&AgentPlan>, target: usize) {
         let mut messages = transcript.messages().to_vec();
         let recent = messages.len().saturating_sub(RECENT).max(1);
         let mut size = transcript.size();
@@ -116,7 +116,7 @@ impl Context {
     }
 
     /// Replaces the oldest turns by lines in the first message.
-    fn leave_out_turns(&mut self, messages: &mut Vec<Message>, plan: Option<&Plan>, target: usize) {
+    fn leave_out_turns(&mut self, messages: &mut Vec<Message>, plan: Option<&AgentPlan>, target: usize) {
         let first = self.first(plan).len() + LINES * LINE / 2;
         let sizes: Vec<usize> = messages.iter().map(Message::size).collect();
         let mut left = first + sizes[1..].iter().sum::<usize>();
@@ -159,7 +159,7 @@ impl Context {
     }
 
     /// Returns the first message: the task, and a summary of what was left out.
-    fn first(&self, plan: Option<&Plan>) -> String {
+    fn first(&self, plan: Option<&AgentPlan>) -> String {
         let mut out = format!("{}\n\n{}", self.task, include_str!("prompt/left_out.md"));
         if let Some(plan) = plan {
             let _ = write!(out, "\n{}\n", plan.render());
@@ -219,7 +219,7 @@ mod tests {
             Call { id: format!("c{call}"), tool: "shell".to_owned(), arguments: serde_json::json!({}) };
         transcript.push(Message::Assistant { text: String::new(), calls: vec![asked], replay: None });
         let text = format!("call:{call} ok\n{output}");
-        transcript.push(Message::Results(vec![Answered {
+        transcript.push(Message::Results(vec![ToolResult {
             id: format!("c{call}"),
             call,
             tool: "shell".to_owned(),
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn what_matters_outlives_the_turns() {
-        let plan = Plan::new("o").step("weigh a").step("weigh b");
+        let plan = AgentPlan::new("o").step("weigh a").step("weigh b");
         let mut context = Context::new(4000, "the task");
         let mut transcript = Transcript::default();
         transcript.push(Message::User("the task".to_owned()));

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::plan::{Answer, Status};
+use crate::plan::{PlanAnswer, StepStatus};
 
 /// An event of a run. Events are reported in order, by a synchronous callback.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum AgentEvent {
     TurnStarted {
         turn: u32,
     },
@@ -35,11 +35,11 @@ pub enum Event {
     },
     StepUpdated {
         number: u64,
-        status: Status,
+        status: StepStatus,
     },
     PostconditionAnswered {
         number: u64,
-        answer: Answer,
+        answer: PlanAnswer,
     },
     /// A final answer was refused; each text names an open item.
     FinalizationRefused {

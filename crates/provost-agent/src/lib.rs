@@ -7,7 +7,7 @@
 //! and the model goes on.
 //!
 //! ```
-//! use provost_agent::agent::{Agent, Outcome, Settings, Stop};
+//! use provost_agent::agent::{Agent, RunEnd, Settings, Stop};
 //! use provost_agent::plan_state::PlanHolder;
 //! use provost_agent::call_log::Ledger;
 //! use provost_agent::provider::scripted::Scripted;
@@ -42,7 +42,7 @@
 //! };
 //! let run = agent.run("Say hello in a file.", &Stop::default(), &mut |event| println!("{event:?}")).await;
 //!
-//! assert_eq!(run.outcome, Outcome::Finished { answer: "hello.txt says hello.".to_owned() });
+//! assert_eq!(run.outcome, RunEnd::Finished { answer: "hello.txt says hello.".to_owned() });
 //! assert_eq!(run.refusals, 1);
 //! # std::fs::remove_dir_all(&folder)
 //! # }

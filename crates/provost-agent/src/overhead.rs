@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Future;
-use crate::agent::{Agent, Outcome, Settings, Stop};
+use crate::agent::{Agent, RunEnd, Settings, Stop};
 use crate::call_log::CallLog;
 use crate::plan_state::PlanHolder;
 use crate::provider::{Ask, Failure, Listener, Provider, Reply};
@@ -55,14 +55,14 @@ pub struct Sum {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Measured {
+pub struct OverheadResult {
     pub order: OverheadSettings,
     pub without_plan: Sum,
     pub with_plan: Sum,
 }
 
 /// Runs every task twice, each in an empty folder below `folder`.
-pub fn measure(order: OverheadSettings, folder: &Path) -> io::Result<Measured> {
+pub fn measure(order: OverheadSettings, folder: &Path) -> io::Result<OverheadResult> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut sums = [Sum::default(); 2];
     for task in 0..order.tasks {
@@ -73,7 +73,7 @@ pub fn measure(order: OverheadSettings, folder: &Path) -> io::Result<Measured> {
         }
     }
     let [without_plan, with_plan] = sums;
-    Ok(Measured { order, without_plan, with_plan })
+    Ok(OverheadResult { order, without_plan, with_plan })
 }
 
 async fn exercise(
@@ -108,8 +108,8 @@ async fn exercise(
     sum.output_tokens += written;
     sum.usd += (read as f64 * order.usd_in + written as f64 * order.usd_out) / 1e6;
     match run.outcome {
-        Outcome::Finished { .. } if all => sum.completed += 1,
-        Outcome::Finished { .. } => sum.false_completions += 1,
+        RunEnd::Finished { .. } if all => sum.completed += 1,
+        RunEnd::Finished { .. } => sum.false_completions += 1,
         _ => sum.unfinished += 1,
     }
     Ok(())

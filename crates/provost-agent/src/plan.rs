@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 /// Progress of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum StepStatus {
     Pending,
     InProgress,
     /// The model claims that it is done; provost judges it after the run.
@@ -19,40 +19,40 @@ pub enum Status {
     Blocked,
 }
 
-impl Status {
+impl StepStatus {
     pub fn word(self) -> &'static str {
         match self {
-            Status::Pending => "pending",
-            Status::InProgress => "in_progress",
-            Status::Claimed => "claimed",
-            Status::Done => "done",
-            Status::Blocked => "blocked",
+            StepStatus::Pending => "pending",
+            StepStatus::InProgress => "in_progress",
+            StepStatus::Claimed => "claimed",
+            StepStatus::Done => "done",
+            StepStatus::Blocked => "blocked",
         }
     }
 
     fn mark(self) -> &'static str {
         match self {
-            Status::Pending => "[ ]",
+            StepStatus::Pending => "[ ]",
             // Not done until it is judged.
-            Status::InProgress | Status::Claimed => "[.]",
-            Status::Done => "[x]",
-            Status::Blocked => "[!]",
+            StepStatus::InProgress | StepStatus::Claimed => "[.]",
+            StepStatus::Done => "[x]",
+            StepStatus::Blocked => "[!]",
         }
     }
 
     /// Returns whether the model has nothing more to do for the step.
     pub fn is_over(self) -> bool {
         match self {
-            Status::Claimed | Status::Done | Status::Blocked => true,
-            Status::Pending | Status::InProgress => false,
+            StepStatus::Claimed | StepStatus::Done | StepStatus::Blocked => true,
+            StepStatus::Pending | StepStatus::InProgress => false,
         }
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct PlanStep {
     pub description: String,
-    pub status: Status,
+    pub status: StepStatus,
     /// The evidence that the step is done, or the reason why it is blocked.
     pub evidence: String,
     pub notes: String,
@@ -60,11 +60,11 @@ pub struct Step {
     pub contract: Option<String>,
 }
 
-impl Step {
+impl PlanStep {
     pub fn new(description: impl Into<String>) -> Self {
         Self {
             description: description.into(),
-            status: Status::Pending,
+            status: StepStatus::Pending,
             evidence: String::new(),
             notes: String::new(),
             contract: None,
@@ -73,16 +73,16 @@ impl Step {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Postcondition {
+pub struct StepPostcondition {
     pub description: String,
-    pub answer: Answer,
+    pub answer: PlanAnswer,
     pub evidence: String,
     pub contract: Option<String>,
 }
 
 /// The model's answer to a postcondition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum PlanAnswer {
     Open,
     /// The model claims that it holds; it is judged after the run.
     Claimed,
@@ -91,11 +91,11 @@ pub enum Answer {
     Unmet,
 }
 
-impl Postcondition {
+impl StepPostcondition {
     pub fn new(description: impl Into<String>) -> Self {
         Self {
             description: description.into(),
-            answer: Answer::Open,
+            answer: PlanAnswer::Open,
             evidence: String::new(),
             contract: None,
         }
@@ -103,10 +103,10 @@ impl Postcondition {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct AgentPlan {
     pub objective: String,
-    pub steps: Vec<Step>,
-    pub postconditions: Vec<Postcondition>,
+    pub steps: Vec<PlanStep>,
+    pub postconditions: Vec<StepPostcondition>,
 }
 
 /// State of a plan, as the gate sees it.
@@ -119,27 +119,27 @@ pub enum Readiness {
     Ready,
 }
 
-impl Plan {
+impl AgentPlan {
     pub fn new(objective: impl Into<String>) -> Self {
         Self { objective: objective.into(), ..Self::default() }
     }
 
     #[must_use]
     pub fn step(mut self, description: impl Into<String>) -> Self {
-        self.steps.push(Step::new(description));
+        self.steps.push(PlanStep::new(description));
         self
     }
 
     /// Adds a step that the model cannot mark as done by itself.
     #[must_use]
     pub fn step_with_contract(mut self, description: impl Into<String>, contract: impl Into<String>) -> Self {
-        self.steps.push(Step { contract: Some(contract.into()), ..Step::new(description) });
+        self.steps.push(PlanStep { contract: Some(contract.into()), ..PlanStep::new(description) });
         self
     }
 
     #[must_use]
     pub fn postcondition(mut self, description: impl Into<String>) -> Self {
-        self.postconditions.push(Postcondition::new(description));
+        self.postconditions.push(StepPostcondition::new(description));
         self
     }
 
@@ -151,7 +151,7 @@ impl Plan {
         contract: impl Into<String>,
     ) -> Self {
         let contract = Some(contract.into());
-        self.postconditions.push(Postcondition { contract, ..Postcondition::new(description) });
+        self.postconditions.push(StepPostcondition { contract, ..StepPostcondition::new(description) });
         self
     }
 
@@ -163,9 +163,9 @@ impl Plan {
 
     pub fn readiness(&self) -> Readiness {
         let is_open = self.steps.iter().any(|step| !step.status.is_over())
-            || self.postconditions.iter().any(|post| post.answer == Answer::Open);
-        let is_blocked = self.steps.iter().any(|step| step.status == Status::Blocked)
-            || self.postconditions.iter().any(|post| post.answer == Answer::Unmet);
+            || self.postconditions.iter().any(|post| post.answer == PlanAnswer::Open);
+        let is_blocked = self.steps.iter().any(|step| step.status == StepStatus::Blocked)
+            || self.postconditions.iter().any(|post| post.answer == PlanAnswer::Unmet);
         match (is_open, is_blocked) {
             (true, _) => Readiness::Open,
             (false, true) => Readiness::Blocked,
@@ -176,7 +176,7 @@ impl Plan {
     /// Returns what keeps a final answer from being accepted, one phrase each.
     pub fn missing(&self) -> Vec<String> {
         let steps = self.steps.iter().zip(1..).filter(|(step, _)| !step.status.is_over());
-        let posts = self.postconditions.iter().zip(1..).filter(|(post, _)| post.answer == Answer::Open);
+        let posts = self.postconditions.iter().zip(1..).filter(|(post, _)| post.answer == PlanAnswer::Open);
         let steps = steps.map(|(step, number)| format!("step {number} is {}", step.status.word()));
         steps.chain(posts.map(|(_, number)| format!("postcondition {number} is not verified"))).collect()
     }
@@ -188,7 +188,7 @@ impl Plan {
             let _ = write!(out, "\n{number}. {} {}", step.status.mark(), step.description);
             match step.status {
                 _ if step.evidence.is_empty() => {}
-                Status::Claimed => _ = write!(out, "\n   claimed: {}", step.evidence),
+                StepStatus::Claimed => _ = write!(out, "\n   claimed: {}", step.evidence),
                 _ => _ = write!(out, "\n   evidence: {}", step.evidence),
             }
             if !step.notes.is_empty() {
@@ -198,15 +198,15 @@ impl Plan {
         out.push_str("\n\n## Postconditions");
         for (post, number) in self.postconditions.iter().zip(1..) {
             let mark = match post.answer {
-                Answer::Open => "[ ]",
-                Answer::Claimed => "[.]",
-                Answer::Verified => "[x]",
-                Answer::Unmet => "[!]",
+                PlanAnswer::Open => "[ ]",
+                PlanAnswer::Claimed => "[.]",
+                PlanAnswer::Verified => "[x]",
+                PlanAnswer::Unmet => "[!]",
             };
             let _ = write!(out, "\n{number}. {mark} {}", post.description);
             match post.answer {
                 _ if post.evidence.is_empty() => {}
-                Answer::Claimed => _ = write!(out, "\n   claimed: {}", post.evidence),
+                PlanAnswer::Claimed => _ = write!(out, "\n   claimed: {}", post.evidence),
                 _ => _ = write!(out, "\n   evidence: {}", post.evidence),
             }
         }
@@ -214,7 +214,7 @@ impl Plan {
     }
 
     /// Returns the lines that another plan removes and adds.
-    pub fn diff(&self, new: &Plan) -> Vec<String> {
+    pub fn diff(&self, new: &AgentPlan) -> Vec<String> {
         let mut out = Vec::new();
         if self.objective != new.objective {
             out.push(format!("- objective: {}", self.objective));
@@ -224,7 +224,7 @@ impl Plan {
         let new_steps = new.steps.iter().map(|step| step.description.as_str());
         difference("step", old_steps, new_steps, &mut out);
         let old_posts = self.postconditions.iter().map(|post| {
-            (post.description.as_str(), if post.answer == Answer::Open { "open" } else { "answered" })
+            (post.description.as_str(), if post.answer == PlanAnswer::Open { "open" } else { "answered" })
         });
         let new_posts = new.postconditions.iter().map(|post| post.description.as_str());
         difference("postcondition", old_posts, new_posts, &mut out);
@@ -258,21 +258,21 @@ mod tests {
 
     #[test]
     fn a_plan_reads_as_the_model_is_told() {
-        let mut plan = Plan::new("weigh three files")
+        let mut plan = AgentPlan::new("weigh three files")
             .step("weigh a")
             .step("weigh b")
             .step("weigh c")
             .step_with_contract("write the summary", "test -s summary.md")
             .postcondition("the largest is named")
             .postcondition("nothing was changed");
-        plan.steps[0].status = Status::Done;
+        plan.steps[0].status = StepStatus::Done;
         plan.steps[0].evidence = "12 bytes, call:1".to_owned();
-        plan.steps[1].status = Status::Blocked;
+        plan.steps[1].status = StepStatus::Blocked;
         plan.steps[1].notes = "no such file".to_owned();
-        plan.steps[2].status = Status::InProgress;
-        plan.steps[3].status = Status::Claimed;
+        plan.steps[2].status = StepStatus::InProgress;
+        plan.steps[3].status = StepStatus::Claimed;
         plan.steps[3].evidence = "written".to_owned();
-        plan.postconditions[0].answer = Answer::Verified;
+        plan.postconditions[0].answer = PlanAnswer::Verified;
         plan.postconditions[0].evidence = "a".to_owned();
         expect![[r#"
             # Plan: weigh three files
@@ -296,21 +296,21 @@ mod tests {
 
     #[test]
     fn ready_is_when_nothing_is_open_and_blocked_is_said_so() {
-        let mut plan = Plan::new("x").step("a").postcondition("p");
+        let mut plan = AgentPlan::new("x").step("a").postcondition("p");
         assert_eq!(plan.readiness(), Readiness::Open);
-        plan.steps[0].status = Status::Done;
+        plan.steps[0].status = StepStatus::Done;
         assert_eq!(plan.readiness(), Readiness::Open);
-        plan.postconditions[0].answer = Answer::Verified;
+        plan.postconditions[0].answer = PlanAnswer::Verified;
         assert_eq!(plan.readiness(), Readiness::Ready);
-        plan.steps[0].status = Status::Blocked;
+        plan.steps[0].status = StepStatus::Blocked;
         assert_eq!(plan.readiness(), Readiness::Blocked);
     }
 
     #[test]
     fn a_rewrite_shows_what_went_and_how_far_it_was() {
-        let mut old = Plan::new("x").step("a").step("b").postcondition("p");
-        old.steps[1].status = Status::InProgress;
-        let new = Plan::new("x").step("a").step("c").step("a");
+        let mut old = AgentPlan::new("x").step("a").step("b").postcondition("p");
+        old.steps[1].status = StepStatus::InProgress;
+        let new = AgentPlan::new("x").step("a").step("c").step("a");
         expect![[r#"
             - step (in_progress): b
             + step: c

@@ -9,8 +9,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::call_log::{CallLog, Doubt};
-use crate::event::Event;
-use crate::plan::{Answer, Plan, Postcondition, Status, Step};
+use crate::event::AgentEvent;
+use crate::plan::{AgentPlan, PlanAnswer, PlanStep, StepPostcondition, StepStatus};
 use crate::{Future, truncate};
 
 /// Most steps or postconditions, and most bytes of a text: the plan is sent again and again, so it has to
@@ -33,7 +33,7 @@ pub enum Judgement {
 
 /// Why a statement of the model was refused, and what to do instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum PlanRefusal {
     #[error("no active plan; call plan_create first")]
     NoPlan,
     #[error("a plan has an objective and at least one step; say what you will do, one step each")]
@@ -76,12 +76,12 @@ pub enum Refusal {
     Broke(String),
 }
 
-impl From<Doubt> for Refusal {
+impl From<Doubt> for PlanRefusal {
     fn from(doubt: Doubt) -> Self {
         match doubt {
-            Doubt::NoSuchCall(call) => Refusal::NoSuchCall(call),
-            Doubt::Failed { call, answer } => Refusal::CallFailed { call, answer },
-            Doubt::NotSaid { call, words, answer } => Refusal::NotSaid { call, words, answer },
+            Doubt::NoSuchCall(call) => PlanRefusal::NoSuchCall(call),
+            Doubt::Failed { call, answer } => PlanRefusal::CallFailed { call, answer },
+            Doubt::NotSaid { call, words, answer } => PlanRefusal::NotSaid { call, words, answer },
         }
     }
 }
@@ -89,14 +89,14 @@ impl From<Doubt> for Refusal {
 /// The plan of one run, shared between its tools and its loop.
 #[derive(Clone, Default)]
 pub struct PlanHolder {
-    plan: Arc<Mutex<Option<Plan>>>,
+    plan: Arc<Mutex<Option<AgentPlan>>>,
     judge: Option<Arc<dyn Judge>>,
-    events: Arc<Mutex<Vec<Event>>>,
+    events: Arc<Mutex<Vec<AgentEvent>>>,
 }
 
 impl PlanHolder {
     /// Creates a holder with a plan that exists before the first turn and is not the model's own.
-    pub fn given(plan: Plan) -> Self {
+    pub fn given(plan: AgentPlan) -> Self {
         Self { plan: Arc::new(Mutex::new(Some(plan))), ..Self::default() }
     }
 
@@ -106,16 +106,16 @@ impl PlanHolder {
         self
     }
 
-    pub fn plan(&self) -> Option<Plan> {
+    pub fn plan(&self) -> Option<AgentPlan> {
         self.lock().clone()
     }
 
-    pub fn render(&self) -> Result<String, Refusal> {
-        self.lock().as_ref().map(Plan::render).ok_or(Refusal::NoPlan)
+    pub fn render(&self) -> Result<String, PlanRefusal> {
+        self.lock().as_ref().map(AgentPlan::render).ok_or(PlanRefusal::NoPlan)
     }
 
     /// Returns the events of the plan since the last call.
-    pub(crate) fn take_events(&self) -> Vec<Event> {
+    pub(crate) fn take_events(&self) -> Vec<AgentEvent> {
         std::mem::take(&mut *self.events.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -125,31 +125,31 @@ impl PlanHolder {
         objective: String,
         steps: Vec<String>,
         postconditions: Vec<String>,
-    ) -> Result<String, Refusal> {
+    ) -> Result<String, PlanRefusal> {
         if objective.trim().is_empty() || steps.is_empty() {
-            return Err(Refusal::EmptyPlan);
+            return Err(PlanRefusal::EmptyPlan);
         }
         if steps.len() > PARTS || postconditions.len() > PARTS {
-            return Err(Refusal::TooManyParts);
+            return Err(PlanRefusal::TooManyParts);
         }
         let is_empty = |text: &String| text.trim().is_empty();
         if let Some(at) = steps.iter().position(is_empty) {
-            return Err(Refusal::EmptyPart(format!("step {}", at + 1)));
+            return Err(PlanRefusal::EmptyPart(format!("step {}", at + 1)));
         }
         if let Some(at) = postconditions.iter().position(is_empty) {
-            return Err(Refusal::EmptyPart(format!("postcondition {}", at + 1)));
+            return Err(PlanRefusal::EmptyPart(format!("postcondition {}", at + 1)));
         }
-        let new = Plan {
+        let new = AgentPlan {
             objective: short(&objective),
-            steps: steps.iter().map(|step| Step::new(short(step))).collect(),
-            postconditions: postconditions.iter().map(|post| Postcondition::new(short(post))).collect(),
+            steps: steps.iter().map(|step| PlanStep::new(short(step))).collect(),
+            postconditions: postconditions.iter().map(|post| StepPostcondition::new(short(post))).collect(),
         };
         let mut plan = self.lock();
         let (steps, posts) = (new.steps.len(), new.postconditions.len());
         let event = match &*plan {
-            Some(old) if old.has_contracts() => return Err(Refusal::Given),
-            Some(old) => Event::PlanRewritten { diff: old.diff(&new) },
-            None => Event::PlanCreated { steps, postconditions: posts },
+            Some(old) if old.has_contracts() => return Err(PlanRefusal::Given),
+            Some(old) => AgentEvent::PlanRewritten { diff: old.diff(&new) },
+            None => AgentEvent::PlanCreated { steps, postconditions: posts },
         };
         let verb = if plan.is_some() { "replaced, and the change recorded:" } else { "created with" };
         *plan = Some(new);
@@ -164,45 +164,47 @@ impl PlanHolder {
         status: &str,
         evidence: String,
         notes: String,
-    ) -> Result<String, Refusal> {
+    ) -> Result<String, PlanRefusal> {
         let contract = self.part(|plan| {
             let count = plan.steps.len();
-            let step = find(&mut plan.steps, number).ok_or(Refusal::NoSuchStep { number, count })?;
+            let step = find(&mut plan.steps, number).ok_or(PlanRefusal::NoSuchStep { number, count })?;
             Ok(step.contract.clone())
         })?;
         let status = match status {
-            "pending" => Status::Pending,
-            "in_progress" => Status::InProgress,
-            "done" if evidence.trim().is_empty() => return Err(Refusal::NoEvidence),
-            "done" => Status::Done,
+            "pending" => StepStatus::Pending,
+            "in_progress" => StepStatus::InProgress,
+            "done" if evidence.trim().is_empty() => return Err(PlanRefusal::NoEvidence),
+            "done" => StepStatus::Done,
             "blocked" if evidence.trim().is_empty() && notes.trim().is_empty() => {
-                return Err(Refusal::NoReason);
+                return Err(PlanRefusal::NoReason);
             }
-            "blocked" => Status::Blocked,
-            other => return Err(Refusal::NoSuchStatus(other.to_owned())),
+            "blocked" => StepStatus::Blocked,
+            other => return Err(PlanRefusal::NoSuchStatus(other.to_owned())),
         };
         match status {
             // A failed call may well be evidence that something is not done.
-            Status::Done => ledger.check_proof(&evidence)?,
-            _ => ledger.check_citations(&evidence).map_err(Refusal::NoSuchCall)?,
+            StepStatus::Done => ledger.check_proof(&evidence)?,
+            _ => ledger.check_citations(&evidence).map_err(PlanRefusal::NoSuchCall)?,
         }
         let status = match (status, contract) {
-            (Status::Done, Some(contract)) => match self.judged(&contract, &evidence).await {
-                None => Status::Claimed,
-                Some(Judgement::Held) => Status::Done,
-                Some(Judgement::Broke(saw)) => return Err(Refusal::Broke(saw)),
+            (StepStatus::Done, Some(contract)) => match self.judged(&contract, &evidence).await {
+                None => StepStatus::Claimed,
+                Some(Judgement::Held) => StepStatus::Done,
+                Some(Judgement::Broke(saw)) => return Err(PlanRefusal::Broke(saw)),
             },
             (status, _) => status,
         };
         self.part(|plan| {
             let count = plan.steps.len();
-            let step = find(&mut plan.steps, number).ok_or(Refusal::NoSuchStep { number, count })?;
+            let step = find(&mut plan.steps, number).ok_or(PlanRefusal::NoSuchStep { number, count })?;
             (step.status, step.evidence, step.notes) = (status, short(&evidence), short(&notes));
             Ok(())
         })?;
-        self.tell(Event::StepUpdated { number, status });
+        self.tell(AgentEvent::StepUpdated { number, status });
         Ok(match status {
-            Status::Claimed => format!("step {number}: your claim is noted; it is judged after you finish"),
+            StepStatus::Claimed => {
+                format!("step {number}: your claim is noted; it is judged after you finish")
+            }
             _ => format!("step {number} → {}", status.word()),
         })
     }
@@ -213,43 +215,43 @@ impl PlanHolder {
         number: u64,
         evidence: String,
         unmet: bool,
-    ) -> Result<String, Refusal> {
+    ) -> Result<String, PlanRefusal> {
         let contract = self.part(|plan| {
             let count = plan.postconditions.len();
             let post = find(&mut plan.postconditions, number)
-                .ok_or(Refusal::NoSuchPostcondition { number, count })?;
+                .ok_or(PlanRefusal::NoSuchPostcondition { number, count })?;
             Ok(post.contract.clone())
         })?;
         if evidence.trim().is_empty() {
-            return Err(Refusal::NoProof);
+            return Err(PlanRefusal::NoProof);
         }
         match unmet {
-            true => ledger.check_citations(&evidence).map_err(Refusal::NoSuchCall)?,
+            true => ledger.check_citations(&evidence).map_err(PlanRefusal::NoSuchCall)?,
             false => ledger.check_proof(&evidence)?,
         }
         let answer = match (unmet, contract) {
-            (true, _) => Answer::Unmet,
-            (false, None) => Answer::Verified,
+            (true, _) => PlanAnswer::Unmet,
+            (false, None) => PlanAnswer::Verified,
             (false, Some(contract)) => match self.judged(&contract, &evidence).await {
-                None => Answer::Claimed,
-                Some(Judgement::Held) => Answer::Verified,
-                Some(Judgement::Broke(saw)) => return Err(Refusal::Broke(saw)),
+                None => PlanAnswer::Claimed,
+                Some(Judgement::Held) => PlanAnswer::Verified,
+                Some(Judgement::Broke(saw)) => return Err(PlanRefusal::Broke(saw)),
             },
         };
         self.part(|plan| {
             let count = plan.postconditions.len();
             let post = find(&mut plan.postconditions, number)
-                .ok_or(Refusal::NoSuchPostcondition { number, count })?;
+                .ok_or(PlanRefusal::NoSuchPostcondition { number, count })?;
             (post.answer, post.evidence) = (answer, short(&evidence));
             Ok(())
         })?;
-        self.tell(Event::PostconditionAnswered { number, answer });
+        self.tell(AgentEvent::PostconditionAnswered { number, answer });
         Ok(match answer {
-            Answer::Unmet => format!("postcondition {number} is recorded as not met"),
-            Answer::Claimed => {
+            PlanAnswer::Unmet => format!("postcondition {number} is recorded as not met"),
+            PlanAnswer::Claimed => {
                 format!("postcondition {number}: your claim is noted; it is judged after you finish")
             }
-            Answer::Verified | Answer::Open => format!("postcondition {number} verified"),
+            PlanAnswer::Verified | PlanAnswer::Open => format!("postcondition {number} verified"),
         })
     }
 
@@ -260,15 +262,15 @@ impl PlanHolder {
         }
     }
 
-    fn part<T>(&self, look: impl FnOnce(&mut Plan) -> Result<T, Refusal>) -> Result<T, Refusal> {
-        look(self.lock().as_mut().ok_or(Refusal::NoPlan)?)
+    fn part<T>(&self, look: impl FnOnce(&mut AgentPlan) -> Result<T, PlanRefusal>) -> Result<T, PlanRefusal> {
+        look(self.lock().as_mut().ok_or(PlanRefusal::NoPlan)?)
     }
 
-    fn tell(&self, event: Event) {
+    fn tell(&self, event: AgentEvent) {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Plan>> {
+    fn lock(&self) -> MutexGuard<'_, Option<AgentPlan>> {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -312,9 +314,9 @@ mod tests {
         assert_eq!(says(&holder, 2, "blocked", "no key").await, "step 2 → blocked");
         let ledger = CallLog::default();
         let empty = holder.verify_postcondition(&ledger, 1, String::new(), false).await;
-        assert_eq!(empty, Err(Refusal::NoProof));
+        assert_eq!(empty, Err(PlanRefusal::NoProof));
         let away = holder.verify_postcondition(&ledger, 2, "x".to_owned(), false).await;
-        assert_eq!(away, Err(Refusal::NoSuchPostcondition { number: 2, count: 1 }));
+        assert_eq!(away, Err(PlanRefusal::NoSuchPostcondition { number: 2, count: 1 }));
     }
 
     struct Says(Judgement);
@@ -327,29 +329,32 @@ mod tests {
 
     #[tokio::test]
     async fn with_a_contract_done_is_the_judges_word() {
-        let plan = || Plan::new("o").step_with_contract("a", "make test");
+        let plan = || AgentPlan::new("o").step_with_contract("a", "make test");
         let broke = PlanHolder::given(plan()).with_judge(Says(Judgement::Broke("1 failed".to_owned())));
         assert!(says(&broke, 1, "done", "all green").await.contains("1 failed"));
-        assert_eq!(broke.plan().expect("a plan").steps[0].status, Status::Pending);
+        assert_eq!(broke.plan().expect("a plan").steps[0].status, StepStatus::Pending);
         let held = PlanHolder::given(plan()).with_judge(Says(Judgement::Held));
         assert_eq!(says(&held, 1, "done", "all green").await, "step 1 → done");
         let nobody = PlanHolder::given(plan());
         assert!(says(&nobody, 1, "done", "all green").await.contains("judged after you finish"));
-        assert_eq!(nobody.plan().expect("a plan").steps[0].status, Status::Claimed);
+        assert_eq!(nobody.plan().expect("a plan").steps[0].status, StepStatus::Claimed);
     }
 
     #[test]
     fn a_given_plan_cannot_be_replaced_and_an_own_one_leaves_a_trace() {
-        let given = PlanHolder::given(Plan::new("o").step_with_contract("a", "true"));
-        assert_eq!(given.create("o".to_owned(), words(&["b"]), vec![]), Err(Refusal::Given));
+        let given = PlanHolder::given(AgentPlan::new("o").step_with_contract("a", "true"));
+        assert_eq!(given.create("o".to_owned(), words(&["b"]), vec![]), Err(PlanRefusal::Given));
         let own = PlanHolder::default();
-        assert_eq!(own.create("o".to_owned(), vec![], vec![]), Err(Refusal::EmptyPlan));
+        assert_eq!(own.create("o".to_owned(), vec![], vec![]), Err(PlanRefusal::EmptyPlan));
         let many = vec!["a".to_owned(); PARTS + 1];
-        assert_eq!(own.create("o".to_owned(), many, vec![]), Err(Refusal::TooManyParts));
+        assert_eq!(own.create("o".to_owned(), many, vec![]), Err(PlanRefusal::TooManyParts));
         own.create("o".to_owned(), words(&["a"]), vec![]).expect("a plan");
         own.create("o".to_owned(), words(&["b"]), vec![]).expect("a plan");
         let diff = vec!["- step (pending): a".to_owned(), "+ step: b".to_owned()];
         let told = own.take_events();
-        assert_eq!(told, [Event::PlanCreated { steps: 1, postconditions: 0 }, Event::PlanRewritten { diff }]);
+        assert_eq!(
+            told,
+            [AgentEvent::PlanCreated { steps: 1, postconditions: 0 }, AgentEvent::PlanRewritten { diff }]
+        );
     }
 }

@@ -33,9 +33,9 @@ pub struct Spec {
 }
 
 /// What a tool answered: text either way.
-pub type Answer = Result<String, String>;
+pub type ToolAnswer = Result<String, String>;
 
-type Run = dyn Fn(Value) -> Future<'static, Answer> + Send + Sync;
+type Run = dyn Fn(Value) -> Future<'static, ToolAnswer> + Send + Sync;
 
 #[derive(Clone)]
 pub struct Tool {
@@ -50,11 +50,11 @@ impl Tool {
     where
         A: DeserializeOwned + JsonSchema,
         F: Fn(A) -> R + Send + Sync + 'static,
-        R: std::future::Future<Output = Answer> + Send + 'static,
+        R: std::future::Future<Output = ToolAnswer> + Send + 'static,
     {
         let schema = schema::<A>();
         let hint = parameters(&schema);
-        let run = move |arguments: Value| -> Future<'static, Answer> {
+        let run = move |arguments: Value| -> Future<'static, ToolAnswer> {
             match read::<A>(arguments, &hint) {
                 Ok(arguments) => Box::pin(run(arguments)),
                 Err(wrong) => Box::pin(async { Err(wrong) }),
@@ -70,7 +70,7 @@ impl Tool {
         self
     }
 
-    pub fn call(&self, arguments: Value) -> Future<'static, Answer> {
+    pub fn call(&self, arguments: Value) -> Future<'static, ToolAnswer> {
         (self.run)(arguments)
     }
 }

@@ -19,7 +19,7 @@ pub struct Call {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answered {
+pub struct ToolResult {
     /// The provider's id of the call.
     pub id: String,
     /// The call's number in the run, for citations.
@@ -33,7 +33,7 @@ pub struct Answered {
 pub enum Message {
     User(String),
     Assistant { text: String, calls: Vec<Call>, replay: Option<Replay> },
-    Results(Vec<Answered>),
+    Results(Vec<ToolResult>),
 }
 
 /// A turn of the model in the form that its provider needs back, including signatures of reasoning. Only

@@ -25,7 +25,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
-use known::Known;
+use known::KnownSecrets;
 pub use names::looks_secret;
 
 const MARK: &str = "[redacted:";
@@ -43,7 +43,7 @@ static HINTS: LazyLock<AhoCorasick> =
     LazyLock::new(|| folded(shapes::hints().chain(assignments::HINTS.iter().copied())));
 
 pub struct Redactor {
-    known: Known,
+    known: KnownSecrets,
     /// Every kind that a mark of this redactor can name.
     kinds: HashSet<String>,
 }
@@ -64,7 +64,7 @@ impl Redactor {
         N: AsRef<str>,
         V: AsRef<str>,
     {
-        let known = Known::new(known);
+        let known = KnownSecrets::new(known);
         let fixed = shapes::kinds().chain(assignments::KINDS.iter().copied()).chain([RESTLESS]);
         let kinds = fixed.map(str::to_owned).chain(known.kinds().map(str::to_owned)).collect();
         Self { known, kinds }

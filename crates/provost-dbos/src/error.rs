@@ -34,17 +34,17 @@ impl From<provost_store::Error> for Error {
 }
 
 /// Adds what was attempted to an error.
-pub(crate) trait Attempted<T> {
+pub(crate) trait ErrorContext<T> {
     fn attempted(self, what: &'static str) -> Result<T, Error>;
 }
 
-impl<T> Attempted<T> for Result<T, sqlx::Error> {
+impl<T> ErrorContext<T> for Result<T, sqlx::Error> {
     fn attempted(self, attempted: &'static str) -> Result<T, Error> {
         self.map_err(|source| Error::Database { attempted, source })
     }
 }
 
-impl<T> Attempted<T> for Result<T, dbos::Error> {
+impl<T> ErrorContext<T> for Result<T, dbos::Error> {
     fn attempted(self, attempted: &'static str) -> Result<T, Error> {
         self.map_err(|error| Error::Queues { attempted, why: error.to_string() })
     }

@@ -11,7 +11,7 @@ use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::time::Instant;
 
-use crate::error::Attempted as _;
+use crate::error::ErrorContext as _;
 use crate::reaper::Badge;
 use crate::worker_context::Crew;
 use crate::{Error, reaper};

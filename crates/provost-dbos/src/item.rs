@@ -18,7 +18,7 @@ use provost_store::{Effect, Error as StoreError};
 use sqlx::Row as _;
 
 use crate::continuation::{InHand, Stint};
-use crate::error::Attempted as _;
+use crate::error::ErrorContext as _;
 use crate::tick::said;
 use crate::wire::Piece;
 use crate::worker_context::{Busy, Crew};

@@ -18,7 +18,7 @@ use sqlx::postgres::PgConnectOptions;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
-use crate::error::Attempted as _;
+use crate::error::ErrorContext as _;
 use crate::wire::{APPLICATION, Args, JUDGE, Look, Piece, TICKS};
 use crate::worker_context::Crew;
 use crate::{Error, item, tick, wire};
@@ -35,7 +35,7 @@ const AT_FIRST: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Queue options of a worker.
-pub(crate) struct Wanted {
+pub(crate) struct WorkerQueue {
     /// Roles it works for; `None` for all.
     pub pools: Option<Vec<String>>,
     pub jobs: usize,
@@ -44,7 +44,7 @@ pub(crate) struct Wanted {
 
 /// Joins the queues, on a thread that ends when the worker leaves.
 pub(crate) async fn join(
-    wanted: Wanted,
+    wanted: WorkerQueue,
     database: PgConnectOptions,
     crew: Arc<Crew>,
 ) -> Result<JoinHandle<()>, Error> {
@@ -145,7 +145,7 @@ fn config(database: &PgConnectOptions, id: &str) -> Config {
     }
 }
 
-async fn launch(wanted: &Wanted, database: &PgConnectOptions, crew: &Arc<Crew>) -> Result<DBOS, Error> {
+async fn launch(wanted: &WorkerQueue, database: &PgConnectOptions, crew: &Arc<Crew>) -> Result<DBOS, Error> {
     let dbos = DBOS::new(Config { listen_queues: crew.listens.clone(), ..config(database, &crew.id) });
     // Every program registers every kind of work: rows of other queues can still be handed to it.
     let looker = crew.clone();

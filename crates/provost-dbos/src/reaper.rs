@@ -7,7 +7,7 @@
 use sqlx::PgPool;
 
 use crate::Error;
-use crate::error::Attempted as _;
+use crate::error::ErrorContext as _;
 use crate::worker_context::Crew;
 
 /// Registration data of a worker.

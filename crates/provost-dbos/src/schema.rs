@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sqlx::{Connection as _, PgConnection};
 
-use crate::error::Attempted as _;
+use crate::error::ErrorContext as _;
 use crate::{Error, wire};
 
 const LOOK: Duration = Duration::from_millis(50);

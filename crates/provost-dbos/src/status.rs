@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
-use crate::error::Attempted as _;
+use crate::error::ErrorContext as _;
 use crate::{Error, schema, wire};
 
 /// Time after which a silent database counts as unreachable.

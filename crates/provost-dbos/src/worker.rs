@@ -19,9 +19,9 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use crate::dispatch::Queues;
-use crate::error::Attempted as _;
+use crate::error::ErrorContext as _;
 use crate::heartbeat::Pulse;
-use crate::queues::Wanted;
+use crate::queues::WorkerQueue;
 use crate::reaper::Badge;
 use crate::wakeup::Bell;
 use crate::wire::{END, JUDGE, TICKS};
@@ -124,7 +124,7 @@ async fn work(
     // Register before taking anything.
     let mut pulse = Pulse::new(database, options.ttl);
     pulse.beat(&crew, &badge, false).await?;
-    let wanted = Wanted { pools, jobs: options.jobs, poll: options.poll };
+    let wanted = WorkerQueue { pools, jobs: options.jobs, poll: options.poll };
     let queues = queues::join(wanted, database.clone(), crew.clone()).await?;
     let listener = crew.clone();
     let ear = tokio::spawn(async move {

@@ -10,7 +10,7 @@ use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
 use provost_engine::harness::{EngineSettings, Harness};
 use provost_engine::reaper::Keeper;
-use provost_engine::remote_tree::Carrying;
+use provost_engine::remote_tree::TreeTransport;
 use provost_engine::{drive, plan_registry, reaper, remote_tree};
 use provost_store::Postgres;
 use sqlx::PgPool;
@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::Error;
-use crate::error::Attempted as _;
+use crate::error::ErrorContext as _;
 use crate::wakeup::Bell;
 
 pub(crate) struct Crew {
@@ -85,7 +85,7 @@ impl Crew {
         let remote = remote_tree::remote(address)?;
         let settings = EngineSettings { stop: stop.clone(), ..self.settings.clone() };
         let open = || {
-            let carrying = Carrying::new(remote.clone(), machine.clone(), self.teller(plan, runtime));
+            let carrying = TreeTransport::new(remote.clone(), machine.clone(), self.teller(plan, runtime));
             remote_tree::open(settings.clone(), self.log.clone(), plan, carrying)
         };
         match open() {

@@ -23,7 +23,7 @@ pub use provost_host::plans::plan_file::{ConflictCopy, PlanListing};
 
 /// One plan of the list.
 #[derive(Clone, Debug)]
-pub struct Listed {
+pub struct PlanEntry {
     pub id: PlanId,
     pub name: String,
     pub path: PathBuf,
@@ -44,7 +44,7 @@ pub struct Listed {
     /// Process on this machine that holds its lease.
     pub holder: Option<Holder>,
     /// Running work, as of the last event.
-    pub at_work: Vec<Working>,
+    pub at_work: Vec<RunningStep>,
     pub last: Option<Last>,
     /// Why it cannot be read or trusted.
     pub trouble: Option<String>,
@@ -62,7 +62,7 @@ pub struct Listed {
     pub worktrees: Vec<PathBuf>,
 }
 
-impl Listed {
+impl PlanEntry {
     /// Returns whether a process holds it, here or on another machine.
     pub fn is_running(&self) -> bool {
         self.holder.is_some() || self.lease.as_ref().is_some_and(|lease| !lease.is_stale)
@@ -82,7 +82,7 @@ pub struct SharedFolderClaim {
 }
 
 #[derive(Clone, Debug)]
-pub struct Working {
+pub struct RunningStep {
     pub step: StepNumber,
     pub title: String,
     pub role: String,
@@ -97,7 +97,7 @@ pub struct Last {
 
 /// All plans here, and their dependencies on each other.
 pub struct RepositoryPlans {
-    pub listed: Vec<Listed>,
+    pub listed: Vec<PlanEntry>,
     pub agenda: Agenda,
     /// Content of this worktree's marker, if it names no plan.
     pub dangling: Option<String>,
@@ -116,7 +116,7 @@ pub fn read(settings: &EngineSettings) -> Result<RepositoryPlans, Error> {
         Err(_) => (None, None),
     };
     let worktrees = crate::worktrees::list(settings);
-    let mut listed: Vec<Listed> = Vec::new();
+    let mut listed: Vec<PlanEntry> = Vec::new();
     for place in &listing.plans {
         let mut plan = one(&*log, place);
         plan.is_active = active.as_ref() == Some(&place.path);
@@ -144,7 +144,7 @@ impl RepositoryPlans {
     }
 }
 
-fn entry(plan: &Listed) -> AgendaEntry {
+fn entry(plan: &PlanEntry) -> AgendaEntry {
     AgendaEntry {
         name: plan.name.clone(),
         stage: plan.stage,
@@ -157,7 +157,7 @@ fn entry(plan: &Listed) -> AgendaEntry {
     }
 }
 
-fn one(log: &dyn Log, place: &PlanPlace) -> Listed {
+fn one(log: &dyn Log, place: &PlanPlace) -> PlanEntry {
     let (id, lease_file) = (plan_file::id(place), plan_lease::file(place));
     let (plan, has_errors, mut trouble) = match plan_file::read(&place.path) {
         Ok(text) => {
@@ -178,7 +178,7 @@ fn one(log: &dyn Log, place: &PlanPlace) -> Listed {
     let spelled = |globs: Vec<provost_core::model::plan::Spanned<String>>| {
         globs.into_iter().map(|each| each.value).collect::<Vec<String>>()
     };
-    Listed {
+    PlanEntry {
         name: place.name.clone(),
         path: place.path.clone(),
         progress: place.progress.clone(),
@@ -226,11 +226,15 @@ fn lease(path: &Path) -> Option<SharedFolderClaim> {
     })
 }
 
-fn working(run: &Run, step: StepNumber) -> Working {
+fn working(run: &Run, step: StepNumber) -> RunningStep {
     let written =
         run.plan.step(step).and_then(|step| step.target.as_ref()).map(|target| target.value.clone());
     let role = run.step(step).and_then(|step| step.role.clone()).or(written);
-    Working { step, title: run.title(step).unwrap_or_default().to_owned(), role: role.unwrap_or_default() }
+    RunningStep {
+        step,
+        title: run.title(step).unwrap_or_default().to_owned(),
+        role: role.unwrap_or_default(),
+    }
 }
 
 fn last(log: &dyn Log, id: &PlanId) -> Option<Last> {

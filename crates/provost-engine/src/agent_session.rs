@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use provost_core::model::chain::{Head, PlanId, Sealed};
+use provost_core::model::chain::{Head, PlanId, SealedEvent};
 use provost_core::model::event::{AttemptEnd, EndedAttempt, Event, TopicPost};
 use provost_core::model::plan::StepNumber;
 use provost_core::rules::command::{AgentCommand, HarnessCommand, Refusal};
@@ -31,12 +31,12 @@ use crate::worker::{Words, Worker};
 use crate::world::TaskOutcome;
 use crate::{Error, drive, plan_context, plan_registry};
 
-pub use create::{Created, SessionDecision};
+pub use create::{CreateResult, SessionDecision};
 pub use refused::SessionRefusal;
 
 type Answer<T> = Result<T, SessionRefusal>;
 /// Called with every event of a check as it becomes durable.
-pub type EventListener<'a> = &'a mut dyn FnMut(&Run, &Sealed, &Event);
+pub type EventListener<'a> = &'a mut dyn FnMut(&Run, &SealedEvent, &Event);
 
 pub struct AgentSessions {
     settings: EngineSettings,
@@ -60,7 +60,7 @@ struct Kept {
 
 /// A plan and its state.
 #[derive(Clone)]
-pub struct Shown {
+pub struct SessionPlan {
     pub run: Arc<Run>,
     /// Name of the plan for people.
     pub name: String,
@@ -114,7 +114,7 @@ impl AgentSessions {
     }
 
     /// Returns the plan of the session with its current state.
-    pub fn show(&self, session: &ClientSession) -> Answer<Shown> {
+    pub fn show(&self, session: &ClientSession) -> Answer<SessionPlan> {
         let path = self.path(session)?;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let harness = match kept.as_ref().filter(|kept| kept.path == path) {
@@ -132,11 +132,11 @@ impl AgentSessions {
         if !run.exists() {
             return Err(SessionRefusal::NotRecorded { name });
         }
-        Ok(Shown { run, name, path })
+        Ok(SessionPlan { run, name, path })
     }
 
     /// Binds the session to a plan whose own session is over.
-    pub fn take_up(&self, session: &ClientSession, name: &str) -> Answer<Shown> {
+    pub fn take_up(&self, session: &ClientSession, name: &str) -> Answer<SessionPlan> {
         // Only by name: a path could lead anywhere.
         if self.attempt.is_some() || self.named.is_some() || name.contains('/') {
             return Err(SessionRefusal::NotToTakeUp { name: name.to_owned() });
@@ -249,7 +249,7 @@ impl AgentSessions {
     }
 
     /// Returns the last `most` events of the plan from the log, oldest first.
-    pub fn log(&self, session: &ClientSession, most: usize) -> Answer<Vec<Sealed>> {
+    pub fn log(&self, session: &ClientSession, most: usize) -> Answer<Vec<SealedEvent>> {
         let harness = self.at(&self.path(session)?, Access::Read)?;
         let query = provost_store::Query {
             newest_first: true,

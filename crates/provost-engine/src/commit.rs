@@ -9,7 +9,7 @@ use provost_core::state::run::{Run, Stage, StepState};
 use provost_host::exec::environment::{self, ApprovedFiles, CheckSettings as Means, RunPaths};
 use provost_host::git;
 pub use provost_host::tree::ExcludedPath;
-use provost_host::tree::{Authored, Base, Committed, Error as TreeError, ImportLimits, Trees, With};
+use provost_host::tree::{Base, CommitText, Error as TreeError, ImportLimits, NewCommit, Trees, With};
 use serde_json::json;
 
 use crate::harness::Harness;
@@ -58,7 +58,7 @@ pub struct CommitResult {
 }
 
 /// provost's trees of a done plan.
-pub(crate) struct Kept {
+pub(crate) struct PlanTrees {
     pub trees: Trees,
     pub approved: Base,
     /// The tree that all contracts held on.
@@ -67,11 +67,11 @@ pub(crate) struct Kept {
     pub base: String,
 }
 
-pub(crate) fn kept(harness: &Harness, run: &Run) -> Result<Kept, Error> {
+pub(crate) fn kept(harness: &Harness, run: &Run) -> Result<PlanTrees, Error> {
     let (tree, base) = committable(harness, run)?;
     let (trees, approved) = trees(harness, run, &base)?;
     let judged = kept_tree(harness, run, &trees, &tree)?;
-    Ok(Kept { trees, approved, judged, base })
+    Ok(PlanTrees { trees, approved, judged, base })
 }
 
 /// Returns provost's trees of a plan, and the approved base of this commit.
@@ -119,13 +119,13 @@ pub fn make(harness: &Harness, wanted: &CommitOptions) -> Result<CommitResult, E
     if !wanted.with_others && !others.is_empty() {
         return Err(Refusal::OthersWork { count: others.len(), files: named(others) }.into());
     }
-    let Kept { trees, approved, judged, .. } = kept;
+    let PlanTrees { trees, approved, judged, .. } = kept;
     let (user, email) = wanted.home.as_deref().map(git::identity).unwrap_or_default();
     let mut message = wanted.message.clone().unwrap_or_else(|| usual_message(harness, &run, &tree));
     for path in others {
         message.push_str(&format!("Not-by-this-plan: {path}\n"));
     }
-    let by = Authored {
+    let by = CommitText {
         name: user.as_deref().unwrap_or(&wanted.by),
         email: email.as_deref().unwrap_or_default(),
         message: &message,
@@ -137,7 +137,7 @@ pub fn make(harness: &Harness, wanted: &CommitOptions) -> Result<CommitResult, E
     let plan = [&place.path, &place.progress].map(|path| path.strip_prefix(&place.workspace).ok());
     let plan = plan.into_iter().flatten().filter_map(|path| Some(path.to_str()?.to_owned()));
     let with = With { ignored: wanted.with_ignored, plan: wanted.with_plan.then(|| plan.collect()) };
-    let Committed { commit, tree: git_tree, left_out } =
+    let NewCommit { commit, tree: git_tree, left_out } =
         trees.commit(on, &approved, &judged, &with, &by).map_err(failed)?;
     // A branch may be created or moved forward from the base, so that no work on it is lost.
     let workspace = &harness.place().workspace;
@@ -210,7 +210,7 @@ fn named(mut files: Vec<String>) -> Vec<String> {
 
 /// Returns the files that differ between the judged and the approved tree and that no attempt of the plan
 /// changed.
-fn others(harness: &Harness, run: &Run, kept: &Kept) -> Result<Vec<String>, Error> {
+fn others(harness: &Harness, run: &Run, kept: &PlanTrees) -> Result<Vec<String>, Error> {
     let failed = environment::Error::from;
     let mut own: BTreeSet<PathBuf> = BTreeSet::new();
     for (step, state) in run.steps().filter(|(_, state)| state.state == StepState::Passed) {
@@ -227,7 +227,7 @@ fn others(harness: &Harness, run: &Run, kept: &Kept) -> Result<Vec<String>, Erro
     Ok(others.map(|path| path.to_string_lossy().into_owned()).collect())
 }
 
-fn tree(harness: &Harness, run: &Run, kept: &Kept, id: &str) -> Result<Option<Base>, Error> {
+fn tree(harness: &Harness, run: &Run, kept: &PlanTrees, id: &str) -> Result<Option<Base>, Error> {
     match id == kept.approved.id {
         true => Ok(Some(kept.approved.clone())),
         false => Ok(remote_tree::kept(harness, run, &kept.trees, id).ok().flatten()),
@@ -240,7 +240,7 @@ fn commit_included(
     run: &Run,
     trees: &Trees,
     approved: &Base,
-    by: &Authored<'_>,
+    by: &CommitText<'_>,
 ) -> Result<Option<String>, Error> {
     let (false, Some(commit)) = (run.binding.included.is_empty(), run.binding.base.as_deref()) else {
         return Ok(None);
@@ -253,7 +253,7 @@ fn commit_included(
         run.plan.title,
         harness.id()
     );
-    let by = Authored { message: &message, ..by.clone() };
+    let by = CommitText { message: &message, ..by.clone() };
     let with = With { ignored: true, plan: None };
     Ok(Some(trees.commit(commit, &plain, approved, &with, &by).map_err(failed)?.commit))
 }

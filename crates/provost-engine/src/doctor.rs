@@ -17,16 +17,16 @@ pub struct Findings {
     pub level: Isolation,
     pub offers: Vec<MachineFeature>,
     /// The levels with a sandbox, strongest first.
-    pub levels: Vec<Attested>,
+    pub levels: Vec<LevelProbes>,
 }
 
 /// A level, and the results of the attempts to escape its sandbox.
-pub struct Attested {
+pub struct LevelProbes {
     pub level: Isolation,
     pub probes: Vec<SelfTestProbe>,
 }
 
-impl From<(Isolation, Vec<SelfTestProbe>)> for Attested {
+impl From<(Isolation, Vec<SelfTestProbe>)> for LevelProbes {
     fn from((level, probes): (Isolation, Vec<SelfTestProbe>)) -> Self {
         Self { level, probes }
     }
@@ -90,6 +90,6 @@ pub fn examine(settings: &EngineSettings) -> Result<Findings, Error> {
             .map(MachineFeature::from)
             .chain([desktop(&settings.environment)])
             .collect(),
-        levels: seen.into_iter().map(Attested::from).collect(),
+        levels: seen.into_iter().map(LevelProbes::from).collect(),
     })
 }

@@ -10,7 +10,7 @@ use provost_core::model::event::AttemptEnd;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::usage::{Amount, Usage};
 use provost_core::rules::command::HarnessCommand;
-use provost_core::text::planner::{self, PlannerRequest, Returned};
+use provost_core::text::planner::{self, PlannerRequest, RejectedDraft};
 use provost_core::text::prompt::PromptContext;
 use provost_host::agent::AttemptReport;
 use provost_host::exec::environment::{self, ExecEnv, RunPaths};
@@ -21,7 +21,7 @@ use provost_store::Holder;
 use crate::consult::ConsultRequest;
 use crate::harness::Harness;
 use crate::metering::RunMetering;
-use crate::reading::Reading;
+use crate::reading::BoundPlan;
 use crate::{Error, confined, consult, plan_context};
 
 /// Maximum size of a context file for the planner.
@@ -47,18 +47,18 @@ pub struct Round {
     pub reasons: Vec<String>,
 }
 
-pub enum Drafted {
+pub enum Draft {
     /// The planner returned no plan.
     Nothing {
         why: String,
     },
     /// The last draft with its remaining diagnostics.
-    Plan(Box<Reading>),
+    Plan(Box<BoundPlan>),
     Interrupted,
 }
 
-pub struct Drafting {
-    pub drafted: Drafted,
+pub struct DraftRounds {
+    pub drafted: Draft,
     pub rounds: u32,
     /// Usage of each round, as far as it was counted.
     pub usage: Vec<Usage>,
@@ -66,7 +66,7 @@ pub struct Drafting {
 
 impl Harness {
     /// Has the planner draft a new plan. Writes nothing.
-    pub fn draft(&self, goal: &Goal, watch: &mut dyn FnMut(&Round)) -> Result<Drafting, Error> {
+    pub fn draft(&self, goal: &Goal, watch: &mut dyn FnMut(&Round)) -> Result<DraftRounds, Error> {
         let failed = |what, path: &Path| {
             let path = path.to_owned();
             move |source| Error::Io { what, path, source }
@@ -95,7 +95,7 @@ impl Harness {
         ground: &ExecEnv,
         desk: &Path,
         watch: &mut dyn FnMut(&Round),
-    ) -> Result<Drafting, Error> {
+    ) -> Result<DraftRounds, Error> {
         let planning = &self.config().plan;
         let of = goal.rounds.unwrap_or(planning.rounds).max(1);
         let context: Vec<PromptContext> =
@@ -111,11 +111,11 @@ impl Harness {
             PlannerRequest { goal: &goal.goal, context: &context, roles: &roles, file: Some(&file) };
         let metering = RunMetering::default();
         let mut usage = Vec::new();
-        let mut last: Option<Reading> = None;
+        let mut last: Option<BoundPlan> = None;
         let mut reasons: Vec<String> = Vec::new();
         for number in 1..=of {
             let text = last.as_ref().map(|reading| reading.text.as_str());
-            let returned = (number > 1).then(|| Returned { text, reasons: reasons.clone() });
+            let returned = (number > 1).then(|| RejectedDraft { text, reasons: reasons.clone() });
             let question = ConsultRequest {
                 role: &planning.role,
                 prompt: &planner::ask(&request, returned.as_ref()),
@@ -129,10 +129,10 @@ impl Harness {
             };
             let said = match consult::ask(self.site(), ground, &metering, &question) {
                 Err(provost_host::Interrupted) => {
-                    return Ok(Drafting { drafted: Drafted::Interrupted, rounds: number, usage });
+                    return Ok(DraftRounds { drafted: Draft::Interrupted, rounds: number, usage });
                 }
                 Ok(Err(why)) => {
-                    return Ok(Drafting { drafted: Drafted::Nothing { why }, rounds: number, usage });
+                    return Ok(DraftRounds { drafted: Draft::Nothing { why }, rounds: number, usage });
                 }
                 Ok(Ok(said)) => said,
             };
@@ -157,21 +157,20 @@ impl Harness {
             let is_hopeless = matches!(said.end, AttemptEnd::NotStarted { .. });
             if reasons.is_empty() || is_hopeless || number == of {
                 let why = reasons.pop().unwrap_or_default();
-                let drafted =
-                    last.map_or(Drafted::Nothing { why }, |reading| Drafted::Plan(Box::new(reading)));
-                return Ok(Drafting { drafted, rounds: number, usage });
+                let drafted = last.map_or(Draft::Nothing { why }, |reading| Draft::Plan(Box::new(reading)));
+                return Ok(DraftRounds { drafted, rounds: number, usage });
             }
         }
-        Ok(Drafting { drafted: Drafted::Nothing { why: "no round was run".to_owned() }, rounds: 0, usage })
+        Ok(DraftRounds { drafted: Draft::Nothing { why: "no round was run".to_owned() }, rounds: 0, usage })
     }
 
     /// Records a plan without errors that a model drafted, with the usage of the draft.
-    pub fn record_draft(&self, drafting: &Drafting) -> Result<Option<Reading>, Error> {
+    pub fn record_draft(&self, drafting: &DraftRounds) -> Result<Option<BoundPlan>, Error> {
         let reading = self.check()?;
         if reading.errors() {
             return Ok(None);
         }
-        let Reading { text, binding, .. } = reading.clone();
+        let BoundPlan { text, binding, .. } = reading.clone();
         let usage = drafting.usage.clone();
         self.harness(|_| HarnessCommand::RecordDraft {
             text: text.clone(),

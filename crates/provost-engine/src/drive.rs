@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc;
 use std::thread::Scope;
 
-use provost_core::model::chain::{Auditor, Head, PlanId, Sealed};
+use provost_core::model::chain::{Auditor, Head, PlanId, SealedEvent};
 use provost_core::model::event::{AttemptEnd, CheckSubject, EndedAttempt, Event};
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::StepNumber;
@@ -50,7 +50,7 @@ pub struct Drive<'a, W: World> {
     pub world: &'a W,
     pub jobs: usize,
     /// Called with every event once it is durable, and with the run as it is after that event.
-    pub watch: &'a mut dyn FnMut(&Run, &Sealed, &Event),
+    pub watch: &'a mut dyn FnMut(&Run, &SealedEvent, &Event),
 }
 
 /// Reason why the loop stopped.
@@ -112,7 +112,7 @@ pub fn read(log: &dyn Log, plan: &PlanId) -> Result<Run, Error> {
 pub fn retell(
     log: &dyn Log,
     plan: &PlanId,
-    watch: &mut dyn FnMut(&Run, &Sealed, &Event),
+    watch: &mut dyn FnMut(&Run, &SealedEvent, &Event),
 ) -> Result<(Run, Head), Error> {
     let mut run = Run::default();
     let head = verified(log, plan, &mut |sealed, event| {
@@ -137,7 +137,7 @@ fn disbelieved(log: &dyn Log, plan: &PlanId, from: u64) -> Result<(Run, Head), E
 }
 
 /// Calls `each` for every event of a plan and stops at the first one that does not verify.
-fn verified(log: &dyn Log, plan: &PlanId, each: &mut dyn FnMut(&Sealed, Event)) -> Result<Head, Error> {
+fn verified(log: &dyn Log, plan: &PlanId, each: &mut dyn FnMut(&SealedEvent, Event)) -> Result<Head, Error> {
     let mut auditor = Auditor::default();
     let mut bad = Ok(());
     log.read(&Query::plan(plan), &mut |sealed| {
@@ -396,7 +396,7 @@ impl<'a, W: World> Loop<'a, W> {
         let known = self.head;
         let mut run = Run::default();
         let mut there = known.seq == 0;
-        let mut news: Vec<(Sealed, Event)> = Vec::new();
+        let mut news: Vec<(SealedEvent, Event)> = Vec::new();
         verified(self.drive.log, self.drive.plan, &mut |sealed, event| {
             if sealed.seq <= known.seq {
                 there |= (sealed.seq, sealed.hash) == (known.seq, known.hash);

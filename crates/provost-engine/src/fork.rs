@@ -12,7 +12,7 @@ use provost_core::model::plan::StepNumber;
 use provost_core::rules::command::Refusal;
 use provost_host::exec::environment;
 use provost_host::plans::plan_file;
-use provost_host::tree::{Authored, Error as TreeError, Trees, With};
+use provost_host::tree::{CommitText, Error as TreeError, Trees, With};
 use provost_host::{git, worktree};
 
 use crate::harness::Harness;
@@ -34,14 +34,14 @@ pub struct ForkOptions {
 
 /// Result of a fork.
 #[derive(Clone, Debug)]
-pub struct Forked {
+pub struct ForkResult {
     pub branch: String,
     pub folder: PathBuf,
     pub plan: PathBuf,
     pub commit: String,
 }
 
-pub fn make(harness: &Harness, wanted: &ForkOptions) -> Result<Forked, Error> {
+pub fn make(harness: &Harness, wanted: &ForkOptions) -> Result<ForkResult, Error> {
     let (run, tree) = beginning(harness, wanted.from)?;
     let place = harness.place();
     if let Some(target) =
@@ -77,7 +77,7 @@ pub fn make(harness: &Harness, wanted: &ForkOptions) -> Result<Forked, Error> {
     {
         write(&folder.join(within), &bytes)?;
     }
-    Ok(Forked { branch, folder, plan, commit })
+    Ok(ForkResult { branch, folder, plan, commit })
 }
 
 /// Returns the run and the tree that the step first started with; `None` if that was the base.
@@ -127,7 +127,7 @@ fn branch_of(
                 wanted.from,
                 harness.id()
             );
-            let by = Authored {
+            let by = CommitText {
                 name: user.as_deref().unwrap_or(&wanted.by),
                 email: email.as_deref().unwrap_or_default(),
                 message: &message,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use provost_core::model::approved_spec;
-use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::chain::{PlanId, SealedEvent};
 use provost_core::model::event::{Event, Revision};
 use provost_core::model::hash::Hash;
 use provost_core::model::proof::ProofStatement;
@@ -29,8 +29,8 @@ use provost_store::{Append, Effect, Fence, Log, LogEntry};
 use crate::human_check::Who;
 use crate::plan_context::PlanContext;
 use crate::prove::Prover;
-use crate::reading::Reading;
-use crate::remote_tree::Carrying;
+use crate::reading::BoundPlan;
+use crate::remote_tree::TreeTransport;
 use crate::subplan::ParentContext;
 use crate::{
     Error, drive, human_check, log_locator, plan_context, plan_registry, projections, reading, uncommitted,
@@ -84,7 +84,7 @@ pub struct Harness {
     /// Context of the parent plan, if this plan is a sub-plan.
     pub(crate) within: Option<ParentContext>,
     /// Transport of trees, if they travel between machines.
-    pub(crate) carrying: Option<Carrying>,
+    pub(crate) carrying: Option<TreeTransport>,
     /// Callback for the events of sub-plans.
     told: Mutex<Option<Arc<Below>>>,
     /// Uncommitted files inside `touches` become part of the base.
@@ -92,7 +92,7 @@ pub struct Harness {
 }
 
 /// Called with every event of a sub-plan and with that plan's name.
-pub type Below = dyn Fn(&str, &Run, &Sealed, &Event) + Send + Sync;
+pub type Below = dyn Fn(&str, &Run, &SealedEvent, &Event) + Send + Sync;
 
 /// Returns the user's state folder, which is outside every workspace.
 pub fn state_folder(environment: &[(OsString, OsString)]) -> Result<PathBuf, Error> {
@@ -160,7 +160,7 @@ impl Harness {
         state: PathBuf,
         settings: EngineSettings,
         log: Arc<dyn Log>,
-        (id, carrying): (PlanId, Carrying),
+        (id, carrying): (PlanId, TreeTransport),
     ) -> Self {
         let mut harness = Self::with(place, config, state, settings, log, true);
         harness.site.id = id;
@@ -299,9 +299,9 @@ impl Harness {
     }
 
     /// Reads and parses the plan file and binds it to its surroundings; does not verify it.
-    pub fn read(&self) -> Result<Reading, Error> {
+    pub fn read(&self) -> Result<BoundPlan, Error> {
         let found = plan_file::read(&self.place().path)?;
-        let reading = Reading::of(&self.site, &found.bytes);
+        let reading = BoundPlan::of(&self.site, &found.bytes);
         // Without a trustworthy log no files count as included.
         let run = self.run().unwrap_or_default();
         let mut included = uncommitted::still_included(&self.place().workspace, &run);
@@ -312,17 +312,17 @@ impl Harness {
     }
 
     /// Parses and verifies the plan file.
-    pub fn check(&self) -> Result<Reading, Error> {
+    pub fn check(&self) -> Result<BoundPlan, Error> {
         Ok(self.read()?.verified(&self.site))
     }
 
     /// Parses and verifies a text that is not in the plan file yet.
-    pub fn check_text(&self, text: Vec<u8>) -> Result<Reading, Error> {
-        Ok(Reading::of(&self.site, &text).verified(&self.site))
+    pub fn check_text(&self, text: Vec<u8>) -> Result<BoundPlan, Error> {
+        Ok(BoundPlan::of(&self.site, &text).verified(&self.site))
     }
 
     /// Records a plan without errors in the log as recorded and verified.
-    pub fn record(&self, reading: &Reading) -> Result<Run, Error> {
+    pub fn record(&self, reading: &BoundPlan) -> Result<Run, Error> {
         let run = self.harness(|_| HarnessCommand::Record {
             text: reading.text.clone(),
             binding: reading.binding.clone(),
@@ -350,7 +350,7 @@ impl Harness {
 
     /// Reads, verifies and records the plan file, or returns its diagnostics. Returns the reading too if it
     /// was new to the log.
-    pub fn bring_up(&self) -> Result<(Run, Option<Reading>), Error> {
+    pub fn bring_up(&self) -> Result<(Run, Option<BoundPlan>), Error> {
         let run = self.genuine()?;
         if run.stage != Stage::Draft && !self.is_to_include(&run) && self.stands(&run)? {
             return Ok((run, None));
@@ -372,7 +372,7 @@ impl Harness {
 
     /// Brings up the plan for a person who approves the revision they typed, which may be a prefix. An
     /// approval that would be refused is refused before anything is recorded.
-    pub fn bring_up_to_approve_revision(&self, typed: &str) -> Result<(Run, Option<Reading>), Error> {
+    pub fn bring_up_to_approve_revision(&self, typed: &str) -> Result<(Run, Option<BoundPlan>), Error> {
         self.genuine()?;
         let (mut run, _) = self.preview()?;
         if !run.revision.is_named_by(typed) {
@@ -391,7 +391,7 @@ impl Harness {
 
     /// Brings up the plan for a person who reads it before approving. If authors may not approve their own
     /// plans, the log must already name the author.
-    pub fn bring_up_to_approve(&self) -> Result<(Run, Option<Reading>), Error> {
+    pub fn bring_up_to_approve(&self) -> Result<(Run, Option<BoundPlan>), Error> {
         let before = self.run()?;
         if !self.config().gate.quorum.self_approval || !before.quorum().self_approval {
             let (now, _) = self.preview()?;
@@ -430,7 +430,7 @@ impl Harness {
     }
 
     /// Returns whether the log already holds this text.
-    fn unchanged(&self, run: &Run, reading: &Reading) -> bool {
+    fn unchanged(&self, run: &Run, reading: &BoundPlan) -> bool {
         if run.started() {
             run.law == Some(approved_spec::digest(&reading.text, &reading.plan))
                 && run.binding.terms == reading.binding.terms
@@ -465,7 +465,7 @@ impl Harness {
         &self,
         run: &mut Run,
         events: &[Event],
-    ) -> Result<Vec<Sealed>, provost_store::Error> {
+    ) -> Result<Vec<SealedEvent>, provost_store::Error> {
         self.append_with(run, events, None, &self.wakes())
     }
 
@@ -476,7 +476,7 @@ impl Harness {
         events: &[Event],
         fence: Option<&Fence>,
         effects: &[Effect],
-    ) -> Result<Vec<Sealed>, provost_store::Error> {
+    ) -> Result<Vec<SealedEvent>, provost_store::Error> {
         let expected_seq = run.seq;
         // Every event that no drive makes passes here; redacting twice changes nothing.
         let events = &self.redacted(events.to_vec());
@@ -515,7 +515,7 @@ impl Harness {
     }
 
     /// Replaces the plan file's text, if it is still the text that was read.
-    pub fn rewrite(&self, read: &Reading, text: &str) -> Result<(), Error> {
+    pub fn rewrite(&self, read: &BoundPlan, text: &str) -> Result<(), Error> {
         let expected = Hash::of(read.text.as_bytes());
         plan_file::replace(&self.place().path, &expected, text.as_bytes())?;
         Ok(())

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::chain::{PlanId, SealedEvent};
 use provost_core::model::event::Event;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::text::summary::{PlansSummary, SummaryReader};
@@ -71,7 +71,11 @@ impl History {
         })
     }
 
-    pub fn each(&self, query: &Query, each: &mut dyn FnMut(Sealed) -> ControlFlow<()>) -> Result<(), Error> {
+    pub fn each(
+        &self,
+        query: &Query,
+        each: &mut dyn FnMut(SealedEvent) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
         Ok(self.log.read(query, each)?)
     }
 
@@ -116,7 +120,7 @@ impl History {
     fn events(
         &self,
         query: &Query,
-        each: &mut dyn FnMut(&Sealed, &Event) -> Result<(), Error>,
+        each: &mut dyn FnMut(&SealedEvent, &Event) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut heard = Ok(());
         self.log.read(query, &mut |sealed| {

@@ -23,7 +23,7 @@ use crate::harness::{Access, EngineSettings, Harness};
 use crate::notifier::Notices;
 use crate::plan_registry::{Here, PlanLocation};
 use crate::sessions::Sessions;
-use crate::step_changes::Changed;
+use crate::step_changes::FileComparison;
 use crate::{Error, drive, harness, human_check, outside, plan_context, plan_registry, step_changes};
 
 /// Maximum number of events read for one item.
@@ -132,7 +132,7 @@ pub fn show_work(harness: &Harness, item: &mut InboxItem) {
             if work.files.is_empty() {
                 item.context.changed.push("no file was changed".to_owned());
             }
-            let mut diff: String = work.files.iter().map(Changed::unified).collect();
+            let mut diff: String = work.files.iter().map(FileComparison::unified).collect();
             if diff.len() > DIFF_BYTES {
                 let left_out = diff.len() - DIFF_BYTES;
                 let end = (0..=DIFF_BYTES).rev().find(|end| diff.is_char_boundary(*end)).unwrap_or(0);
@@ -150,7 +150,7 @@ pub fn show_work(harness: &Harness, item: &mut InboxItem) {
     }
 }
 
-fn named_change(file: &Changed) -> String {
+fn named_change(file: &FileComparison) -> String {
     let (more, less) = file.count();
     match file.unshown {
         Some(why) => format!("{} {} ({why})", file.kind.word(), file.path),

@@ -98,7 +98,7 @@ pub fn migrate(
     _settings: &crate::harness::EngineSettings,
     way: &MoveDirection,
     _told: &mut dyn FnMut(u64),
-) -> Result<provost_store::Moved, Error> {
+) -> Result<provost_store::TransferResult, Error> {
     let (MoveDirection::To(url) | MoveDirection::From(url)) = way;
     Err(Error::NoPostgres { url: url.clone() })
 }

@@ -17,7 +17,7 @@ mod parts;
 mod spans;
 mod wire;
 
-use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::chain::{PlanId, SealedEvent};
 use provost_core::model::event::Event;
 
 use crate::Error;
@@ -44,7 +44,7 @@ impl Export {
 
     pub fn hear(
         &mut self,
-        sealed: &Sealed,
+        sealed: &SealedEvent,
         event: &Event,
         send: &mut dyn FnMut(&TraceRequest<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {

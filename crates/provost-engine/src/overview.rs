@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use provost_core::model::chain::{Auditor, PlanId, Sealed};
+use provost_core::model::chain::{Auditor, PlanId, SealedEvent};
 use provost_core::model::event::Event;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
@@ -30,7 +30,7 @@ use crate::plan_registry::{Here, PlanLocation};
 use crate::sessions::Sessions;
 use crate::{Error, drive, inbox, live, plan_context, plan_registry};
 
-pub use attempts::{AttemptRecord, Judged};
+pub use attempts::{AttemptRecord, TimedVerdict};
 pub use law::SpecChanges;
 pub use lives::Life;
 
@@ -197,7 +197,7 @@ impl Overview {
     pub fn each(
         &self,
         query: &Query,
-        each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
+        each: &mut dyn FnMut(Cursor, SealedEvent) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         Ok(self.log.read_placed(query, each)?)
     }
@@ -309,7 +309,7 @@ impl Fold {
         }
     }
 
-    fn hear(&mut self, sealed: &Sealed) {
+    fn hear(&mut self, sealed: &SealedEvent) {
         self.moved = sealed.at;
         if self.trouble.is_some() {
             return;
@@ -338,9 +338,9 @@ impl Fold {
 }
 
 /// File that says where the server listens, for self-tests and for processes that need a link to it.
-pub struct Listening(PathBuf);
+pub struct ServerAddressFile(PathBuf);
 
-impl Listening {
+impl ServerAddressFile {
     pub fn at(state: &Path, address: SocketAddr, link: &str) -> Result<Self, Error> {
         let path = file(state);
         let io =
@@ -352,7 +352,7 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for ServerAddressFile {
     fn drop(&mut self) {
         // Another server may have started after this one.
         let own = format!("\n{}\n", std::process::id());

@@ -11,7 +11,7 @@ use provost_host::git;
 use provost_host::plans::plan_file::{self, ConflictCopy};
 use provost_host::plans::plan_lease;
 
-use crate::agenda::{Listed, RepositoryPlans};
+use crate::agenda::{PlanEntry, RepositoryPlans};
 use crate::harness::{Access, EngineSettings, Harness};
 use crate::worktrees::{Fate, ListedWorktree};
 use crate::{Error, agenda, plan_context, worktrees};
@@ -149,7 +149,7 @@ fn unnameable(path: &Path) -> Finding {
     warn("unnameable-plan", what, "Names are like `fix-auth`: a-z, 0-9, `.`, `_`, `-`. Rename it.", path)
 }
 
-fn of_plan(settings: &EngineSettings, plan: &Listed) -> Vec<Finding> {
+fn of_plan(settings: &EngineSettings, plan: &PlanEntry) -> Vec<Finding> {
     let mut found = Vec::new();
     if let Some(trouble) = &plan.trouble {
         let hint = format!("`provost audit {}` and `provost which {0}` say more.", plan.name);
@@ -172,7 +172,7 @@ fn of_plan(settings: &EngineSettings, plan: &Listed) -> Vec<Finding> {
 }
 
 /// Reports a log that does not verify; this stops everything else.
-fn unsound(settings: &EngineSettings, plan: &Listed) -> Option<Finding> {
+fn unsound(settings: &EngineSettings, plan: &PlanEntry) -> Option<Finding> {
     let settings = EngineSettings { plan: Some(plan.path.display().to_string()), ..settings.clone() };
     let audit = Harness::open(settings, Access::Read).and_then(|harness| harness.audit());
     let what = match audit {
@@ -184,7 +184,7 @@ fn unsound(settings: &EngineSettings, plan: &Listed) -> Option<Finding> {
     Some(Finding { level: Level::Fail, ..warn("log-does-not-verify", what, hint, &plan.path) })
 }
 
-fn lease(plan: &Listed) -> Option<Finding> {
+fn lease(plan: &PlanEntry) -> Option<Finding> {
     let path = plan.lease_file.clone();
     if !path.is_file() {
         return None;

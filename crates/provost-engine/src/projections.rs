@@ -4,7 +4,7 @@
 //! edited meanwhile is left alone; the loop notices a changed spec itself.
 //!
 //! The file is not rewritten for each event, but no state is left out: a thread writes what was held back
-//! when the pause is over ([`Trailing`]).
+//! when the pause is over ([`DelayedWriter`]).
 //!
 //! **Invariant:** only `status` and step marks are written, and only to a file that has the spec of the log.
 
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use provost_core::language::parse;
 use provost_core::model::approved_spec;
-use provost_core::model::chain::Sealed;
+use provost_core::model::chain::SealedEvent;
 use provost_core::model::event::Event;
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::{Mark, Plan, Step, StepNumber};
@@ -34,7 +34,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(900);
 /// Writes the last state of a run when the pause is over, even if no further event comes. One thread serves
 /// it for the whole run.
 #[derive(Default)]
-pub struct Trailing {
+pub struct DelayedWriter {
     waiting: Mutex<Waiting>,
     bell: Condvar,
 }
@@ -69,18 +69,18 @@ struct Lawful {
 }
 
 /// Ends the writing thread when it is dropped.
-pub struct UntilDropped<'a>(&'a Trailing);
+pub struct WriterGuard<'a>(&'a DelayedWriter);
 
-impl Drop for UntilDropped<'_> {
+impl Drop for WriterGuard<'_> {
     fn drop(&mut self) {
         self.0.lock().is_over = true;
         self.0.bell.notify_all();
     }
 }
 
-impl Trailing {
-    pub fn until_dropped(&self) -> UntilDropped<'_> {
-        UntilDropped(self)
+impl DelayedWriter {
+    pub fn until_dropped(&self) -> WriterGuard<'_> {
+        WriterGuard(self)
     }
 
     /// Writes what is due until the run is over.
@@ -128,7 +128,7 @@ impl Waiting {
 pub struct Projector<'a> {
     site: &'a PlanContext,
     watch: Arc<TamperWatch>,
-    trailing: &'a Trailing,
+    trailing: &'a DelayedWriter,
     next_marks: Instant,
     /// Last event in the progress file.
     written: u64,
@@ -138,13 +138,18 @@ pub struct Projector<'a> {
 impl<'a> Projector<'a> {
     /// Starts after the last event in the progress file. `head` is the last event of the log and limits this,
     /// because an agent can write the progress file.
-    pub fn new(site: &'a PlanContext, watch: Arc<TamperWatch>, trailing: &'a Trailing, head: u64) -> Self {
+    pub fn new(
+        site: &'a PlanContext,
+        watch: Arc<TamperWatch>,
+        trailing: &'a DelayedWriter,
+        head: u64,
+    ) -> Self {
         let written = progress::last_seq(&site.place.progress).unwrap_or(0).min(head);
         Self { site, watch, trailing, next_marks: Instant::now(), written, law: None }
     }
 
     /// Adds the line of an event, unless the progress file already has it.
-    pub fn event(&mut self, run: &Run, sealed: &Sealed, event: &Event) {
+    pub fn event(&mut self, run: &Run, sealed: &SealedEvent, event: &Event) {
         if sealed.seq <= self.written {
             return;
         }

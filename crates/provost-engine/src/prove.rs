@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::chain::{PlanId, SealedEvent};
 use provost_core::model::event::{CheckSubject as Judged, EndedAttempt, Event};
 use provost_core::model::pass::Pass;
 use provost_core::model::plan::{Check, StepNumber};
@@ -117,7 +117,7 @@ impl Prover {
     }
 
     /// Starts new proofs; they cover the events that are passed to it, from the first one on.
-    pub fn begin(&self, secret: &KeySeed) -> Result<Proving, Error> {
+    pub fn begin(&self, secret: &KeySeed) -> Result<ProofWriter, Error> {
         let folder = self.folder.join("proofs");
         let next = self.file.with_extension("next");
         let io = |source| Error::Io { what: "write the proofs", path: next.clone(), source };
@@ -126,7 +126,7 @@ impl Prover {
         let _ = fs::remove_file(&next);
         let file = BufWriter::new(fs::File::create(&next).map_err(io)?);
         let (key, second, place) = (secret.key(), self.second()?, self.file.clone());
-        Ok(Proving { key, second, file, next, place, witness: Witness::default(), failed: None })
+        Ok(ProofWriter { key, second, file, next, place, witness: Witness::default(), failed: None })
     }
 
     /// Signs a statement that is kept elsewhere.
@@ -259,7 +259,7 @@ pub fn put_back(folder: &Path, secret: &KeySeed) -> std::io::Result<()> {
 }
 
 /// Proofs being written: one line for every passed step, and the plan's own at the end.
-pub struct Proving {
+pub struct ProofWriter {
     key: ProofKey,
     second: Option<ProofKey>,
     file: BufWriter<fs::File>,
@@ -269,8 +269,8 @@ pub struct Proving {
     failed: Option<std::io::Error>,
 }
 
-impl Proving {
-    pub fn hear(&mut self, run: &Run, sealed: &Sealed, event: &Event) {
+impl ProofWriter {
+    pub fn hear(&mut self, run: &Run, sealed: &SealedEvent, event: &Event) {
         if let Some(statement) = self.witness.hear(run, sealed, event) {
             self.write(&statement);
         }
@@ -353,12 +353,12 @@ struct Witness {
     costs: std::collections::BTreeMap<StepNumber, Times>,
     whole: Times,
     attested: Value,
-    head: Option<Sealed>,
+    head: Option<SealedEvent>,
 }
 
 impl Witness {
-    fn hear(&mut self, run: &Run, sealed: &Sealed, event: &Event) -> Option<ProofStatement> {
-        self.head = Some(Sealed { details: String::new(), ..sealed.clone() });
+    fn hear(&mut self, run: &Run, sealed: &SealedEvent, event: &Event) -> Option<ProofStatement> {
+        self.head = Some(SealedEvent { details: String::new(), ..sealed.clone() });
         self.count(event);
         match event {
             Event::Judged { subject: Judged::Contract(step), verdict, .. } => {
@@ -394,7 +394,7 @@ impl Witness {
     fn step(
         &mut self,
         run: &Run,
-        sealed: &Sealed,
+        sealed: &SealedEvent,
         number: StepNumber,
         result: &str,
         tree: Option<&str>,
@@ -433,7 +433,7 @@ impl Witness {
         Some(ProofStatement::new(subjects(&head.hash.to_string(), None), predicate))
     }
 
-    fn about(&self, run: &Run, at: &Sealed) -> Value {
+    fn about(&self, run: &Run, at: &SealedEvent) -> Value {
         json!({
             "plan": at.plan,
             "title": run.plan.title,

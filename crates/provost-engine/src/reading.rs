@@ -24,7 +24,7 @@ use crate::plan_context::PlanContext;
 use crate::uncommitted;
 
 #[derive(Clone, Debug)]
-pub struct Reading {
+pub struct BoundPlan {
     pub text: String,
     pub plan: Plan,
     pub revision: Revision,
@@ -32,7 +32,7 @@ pub struct Reading {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-impl Reading {
+impl BoundPlan {
     pub fn errors(&self) -> bool {
         self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }
@@ -48,7 +48,7 @@ impl Reading {
         let text = text.into_owned();
         // Bytes that are not valid text are shown, not parsed.
         let parsed = match unreadable {
-            Some(diagnostic) => parse::Parsed { plan: Plan::default(), diagnostics: vec![diagnostic] },
+            Some(diagnostic) => parse::ParseResult { plan: Plan::default(), diagnostics: vec![diagnostic] },
             None => parse::plan(&text),
         };
         let law = approved_spec::digest(&text, &parsed.plan);

@@ -40,7 +40,7 @@ static KEYS: Mutex<Vec<(OsString, OsString)>> = Mutex::new(Vec::new());
 pub type WaitListener = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Transport of a plan's trees to and from this machine.
-pub struct Carrying {
+pub struct TreeTransport {
     pub(crate) remote: Remote,
     /// Identifier of this machine: all processes that share a state folder.
     pub(crate) machine: String,
@@ -55,7 +55,7 @@ struct Lost {
     work: Option<String>,
 }
 
-impl Carrying {
+impl TreeTransport {
     pub fn new(remote: Remote, machine: String, told: WaitListener) -> Self {
         Self { remote, machine, told, lost: Mutex::default() }
     }

@@ -17,7 +17,7 @@ use crate::{Error, plan_context};
 /// Interval at which a held claim is read again.
 const LOOK: Duration = Duration::from_millis(200);
 
-pub(crate) struct Sharing {
+pub(crate) struct SharedFolderLock {
     over: Arc<(Mutex<bool>, Condvar)>,
     keeper: Option<JoinHandle<Result<(), LeaseError>>>,
     /// Previous holder, if the plan was taken over.
@@ -26,7 +26,7 @@ pub(crate) struct Sharing {
 
 impl Harness {
     /// Claims the plan if its folder is shared; waits at most `patience` for its holder.
-    pub(crate) fn share(&self, what: &str, patience: Duration) -> Result<Option<Sharing>, Error> {
+    pub(crate) fn share(&self, what: &str, patience: Duration) -> Result<Option<SharedFolderLock>, Error> {
         let plans = &self.config().plans;
         // A plan that was named by its path may be anywhere.
         let folder = self.place().workspace.join(&plans.folder).canonicalize().ok();
@@ -49,11 +49,11 @@ impl Harness {
         let over = Arc::new((Mutex::new(false), Condvar::new()));
         let (shared, pause) = (over.clone(), held.pause());
         let keeper = std::thread::spawn(move || keep(held, pause, &shared, &stop));
-        Ok(Some(Sharing { over, keeper: Some(keeper), took_over }))
+        Ok(Some(SharedFolderLock { over, keeper: Some(keeper), took_over }))
     }
 }
 
-impl Sharing {
+impl SharedFolderLock {
     /// Releases the claim; an error if it was lost.
     pub fn end(mut self) -> Result<(), Error> {
         Ok(self.finish()?)
@@ -71,7 +71,7 @@ impl Sharing {
     }
 }
 
-impl Drop for Sharing {
+impl Drop for SharedFolderLock {
     fn drop(&mut self) {
         let _ = self.finish();
     }

@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 
 /// A file before and after. A side is `None` if the file does not exist there, is no text, or is too long.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changed {
+pub struct FileComparison {
     pub path: String,
     pub old: Option<String>,
     pub new: Option<String>,
@@ -53,7 +53,7 @@ impl FileChange {
     }
 }
 
-impl Changed {
+impl FileComparison {
     /// Returns the diff in the format of `diff -u`, or why it cannot be shown.
     pub fn unified(&self) -> String {
         if let Some(why) = self.unshown {
@@ -86,7 +86,7 @@ impl Changed {
 /// Changes of a step, and changes that others had made before it started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepChanges {
-    pub files: Vec<Changed>,
+    pub files: Vec<FileComparison>,
     /// Files of the tree that others changed.
     pub others: Vec<String>,
     /// Files that were not taken over, and why.
@@ -94,7 +94,7 @@ pub struct StepChanges {
 }
 
 /// Returns the files that a step changed.
-pub fn of_step(harness: &Harness, number: StepNumber) -> Result<Vec<Changed>, Error> {
+pub fn of_step(harness: &Harness, number: StepNumber) -> Result<Vec<FileComparison>, Error> {
     look(harness, number).map(|work| work.files)
 }
 
@@ -146,12 +146,12 @@ fn judged(step: &StepRun) -> Option<&Tree> {
     step.verdict.as_ref().and_then(|verdict| verdict.tree.as_deref())
 }
 
-fn clean(harness: &Harness, changed: Changed) -> Changed {
+fn clean(harness: &Harness, changed: FileComparison) -> FileComparison {
     let clean = |text: Option<String>| text.map(|text| harness.redactor().text(&text).into_owned());
-    Changed { old: clean(changed.old), new: clean(changed.new), ..changed }
+    FileComparison { old: clean(changed.old), new: clean(changed.new), ..changed }
 }
 
-fn changed(path: &Path, before: &Base, after: &Base) -> Changed {
+fn changed(path: &Path, before: &Base, after: &Base) -> FileComparison {
     let (old, new) = (text(before, path), text(after, path));
     let unshown = old.as_ref().err().or(new.as_ref().err()).copied();
     let kind = match (before.has(path), after.has(path)) {
@@ -162,7 +162,7 @@ fn changed(path: &Path, before: &Base, after: &Base) -> Changed {
     let shown =
         |text: Result<Option<String>, &'static str>| text.ok().flatten().filter(|_| unshown.is_none());
     let path = path.to_string_lossy().into_owned();
-    Changed { path, old: shown(old), new: shown(new), unshown, kind }
+    FileComparison { path, old: shown(old), new: shown(new), unshown, kind }
 }
 
 fn text(base: &Base, path: &Path) -> Result<Option<String>, &'static str> {

@@ -19,7 +19,7 @@ use provost_core::model::event::{Event, RunOutcome};
 use provost_core::model::plan::StepNumber;
 use provost_core::rules::inbox;
 use provost_core::state::run::{PostState, Run, Stage};
-use provost_core::text::hook_protocol::{Asked, HookAnswer, HookClient, Moment};
+use provost_core::text::hook_protocol::{HookAnswer, HookClient, HookQuestion, Moment};
 use provost_core::text::prompt;
 use provost_host::config::Hook;
 use provost_host::plans::plan_file::{self, PlanPlace};
@@ -46,7 +46,11 @@ const TEXTS: u32 = 10;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Answers a client. `settings.plan` is the plan that was named, if one was.
-pub fn asked(settings: EngineSettings, client: HookClient, asked: &Asked) -> Result<HookAnswer, Error> {
+pub fn asked(
+    settings: EngineSettings,
+    client: HookClient,
+    asked: &HookQuestion,
+) -> Result<HookAnswer, Error> {
     let gate = Gate::new(settings, client, asked);
     match asked.moment {
         Moment::Other => Ok(let_go("")),
@@ -96,7 +100,7 @@ struct Found {
 }
 
 impl Gate {
-    fn new(settings: EngineSettings, client: HookClient, asked: &Asked) -> Self {
+    fn new(settings: EngineSettings, client: HookClient, asked: &HookQuestion) -> Self {
         let cwd = settings.cwd.canonicalize().unwrap_or_else(|_| settings.cwd.clone());
         let workspace = git::top(&cwd).unwrap_or(cwd);
         Self {
@@ -136,7 +140,7 @@ impl Gate {
             Err(Error::PlanFile(_)) => return Ok(String::new()),
             Err(error) => return Err(error),
         };
-        let seen = |plan: &&agenda::Listed| !self.sessions.is_taken(&self.session, &plan.path);
+        let seen = |plan: &&agenda::PlanEntry| !self.sessions.is_taken(&self.session, &plan.path);
         let known: Vec<prompt::ListedPlan<'_>> = (plans.listed.iter().filter(seen))
             .map(|plan| prompt::ListedPlan {
                 name: &plan.name,
@@ -330,7 +334,7 @@ impl Gate {
 
 /// Returns the session. Its possible processes are looked up only if some session is known by process. A
 /// helper session shares the process of another session and must not be taken for it.
-fn session(settings: &EngineSettings, asked: &Asked, workspace: &Path) -> ClientSession {
+fn session(settings: &EngineSettings, asked: &HookQuestion, workspace: &Path) -> ClientSession {
     let name = asked.session.clone();
     match !asked.is_fleeting && settings.state.join("sessions").exists() {
         true => ClientSession::of_hook(&settings.environment, name, workspace),
@@ -423,6 +427,6 @@ pub fn last_failure(state: &Path) -> Option<String> {
 }
 
 /// Returns the folder that a client's hook names, or the one it was started in.
-pub fn folder<'a>(asked: &'a Asked, cwd: &'a Path) -> &'a Path {
+pub fn folder<'a>(asked: &'a HookQuestion, cwd: &'a Path) -> &'a Path {
     asked.cwd.as_deref().map(Path::new).filter(|folder| folder.is_dir()).unwrap_or(cwd)
 }

@@ -3,7 +3,7 @@
 //! In the workspace these are the plan file, the configuration, the marker and the progress file; in the
 //! state folder the key, the proofs, the list of trusted policies and the address of the log. None of them
 //! decides anything during a run, because the spec is in the log and the key in memory. A write to them by an
-//! agent is reported all the same. provost's own writes go through [`Watch::own_write`], so that they are not
+//! agent is reported all the same. provost's own writes go through [`TamperWatch::own_write`], so that they are not
 //! taken for an agent's.
 //!
 //! **Invariant:** tampering in the state folder is undone before anything depends on it: the key is restored,

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use provost_core::fleet::train::{self, Answers, Settled, TrainQuestion, TrainStep};
+use provost_core::fleet::train::{self, Answers, TrainDecision, TrainQuestion, TrainStep};
 use provost_core::model::chain::PlanId;
-use provost_core::model::event::{Boarded, Landing, LeftOut};
+use provost_core::model::event::{Landing, TrainEntry, TrainExclusion};
 use provost_core::model::hash::Hash;
 use provost_core::rules::command::Refusal;
 use provost_host::check::judge;
@@ -32,7 +32,7 @@ mod judging;
 mod landing;
 mod record;
 
-use boarding::{Boarding, TrainPlan};
+use boarding::{TrainCandidates, TrainPlan};
 use judging::TrainChecker;
 use record::Record;
 
@@ -72,10 +72,10 @@ pub struct TrainReport {
     /// New tip of the branch, or what it would be; `None` if no plan lands.
     pub commit: Option<String>,
     pub git_tree: String,
-    pub landed: Vec<Boarded>,
-    pub left_out: Vec<LeftOut>,
+    pub landed: Vec<TrainEntry>,
+    pub left_out: Vec<TrainExclusion>,
     /// Landed plans that no longer hold.
-    pub undone: Vec<LeftOut>,
+    pub undone: Vec<TrainExclusion>,
     /// Number of judged unions.
     pub judged: usize,
     /// Checkouts of the branch, and whether their files are up to date.
@@ -194,7 +194,7 @@ fn go(yard: &Yard<'_>, record: &mut Record<'_>) -> Result<TrainReport, Error> {
     let mut undone = Vec::new();
     let mut attempt = 1;
     loop {
-        let mut boarding = Boarding::of(yard)?;
+        let mut boarding = TrainCandidates::of(yard)?;
         let before = yard.tip()?;
         undone.extend(judging::look_at_landed(yard, &before, record, &mut boarding)?);
         if yard.request.wish == Wish::Check {
@@ -221,11 +221,11 @@ fn go(yard: &Yard<'_>, record: &mut Record<'_>) -> Result<TrainReport, Error> {
 /// Determines which plans land on the current branch, and records it in the log.
 fn decide(
     yard: &Yard<'_>,
-    boarding: &Boarding,
+    boarding: &TrainCandidates,
     before: &str,
     record: &mut Record<'_>,
 ) -> Result<(Landing, usize), Error> {
-    let boarded: Vec<Boarded> = boarding.plans.iter().map(TrainPlan::boarded).collect();
+    let boarded: Vec<TrainEntry> = boarding.plans.iter().map(TrainPlan::boarded).collect();
     if !boarded.is_empty() {
         record.started(&yard.target, before, &boarded)?;
     }
@@ -259,10 +259,10 @@ fn told(report: TrainReport, landing: Landing) -> TrainReport {
 /// Asks core and answers its questions until it knows which plans land.
 fn settle(
     yard: &Yard<'_>,
-    boarding: &Boarding,
+    boarding: &TrainCandidates,
     bench: &mut TrainChecker<'_>,
     record: &mut Record<'_>,
-) -> Result<(Settled, usize), Error> {
+) -> Result<(TrainDecision, usize), Error> {
     let cars = boarding.cars();
     let mut answers = Answers::default();
     loop {

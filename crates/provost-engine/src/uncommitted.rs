@@ -19,7 +19,7 @@ use provost_host::tree::{Base, ChangeKind, OwnFiles, Touches, Trees};
 use provost_host::{git, tree};
 
 use crate::harness::Harness;
-use crate::reading::Reading;
+use crate::reading::BoundPlan;
 use crate::{Error, drive, plan_registry};
 
 /// Maximum number of files named in a message; the rest are counted.
@@ -291,7 +291,7 @@ impl Harness {
     pub(crate) fn with_uncommitted(
         &self,
         run: Run,
-        reading: &Reading,
+        reading: &BoundPlan,
         included: Vec<IncludedFile>,
     ) -> Result<Vec<IncludedFile>, Error> {
         let mut now = run;

@@ -13,7 +13,7 @@ use provost_store::Query;
 
 use crate::Error;
 use crate::harness::Harness;
-use crate::reading::Reading;
+use crate::reading::BoundPlan;
 
 const LAWS: [&str; 5] =
     ["PLAN_CREATED", "PLAN_REWRITTEN", "GATE_APPROVED", "GATE_REJECTED", "GATE_QUESTION_ASKED"];
@@ -81,7 +81,7 @@ impl Harness {
     /// the prefix of a revision.
     pub fn version(&self, word: &str) -> Result<Version, Error> {
         if word == "now" {
-            let Reading { text, binding, revision, .. } = self.read()?;
+            let BoundPlan { text, binding, revision, .. } = self.read()?;
             let (seq, at, approved_by, changes) = (None, None, None, Vec::new());
             return Ok(Version { revision, text, binding, seq, at, approved_by, changes });
         }
@@ -105,7 +105,7 @@ impl Harness {
 
     /// Returns the text with the steps from `first` on replaced; refuses if the patch changes a step that has
     /// run.
-    pub fn patched(&self, before: &Reading, first: StepNumber, patch: &str) -> Result<String, Error> {
+    pub fn patched(&self, before: &BoundPlan, first: StepNumber, patch: &str) -> Result<String, Error> {
         if !patch.lines().any(|line| line.starts_with("### ")) {
             return Err(Refusal::Empty { what: "which steps come instead, each under its `###`" }.into());
         }

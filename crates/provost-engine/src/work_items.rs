@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use provost_core::fleet::work_item::WorkItem;
-use provost_core::model::chain::{Head, Sealed};
+use provost_core::model::chain::{Head, SealedEvent};
 use provost_core::model::event::Event;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
@@ -167,7 +167,7 @@ impl Harness {
             fence: Some(lease.fence().clone()),
             world: &Overseer { harness: self },
             jobs: JOBS,
-            watch: &mut |_: &Run, _: &Sealed, _: &Event| {},
+            watch: &mut |_: &Run, _: &SealedEvent, _: &Event| {},
         };
         Ok(match drive.announce(run, head, known, &mut effects)? {
             None => PassResult::Moved,

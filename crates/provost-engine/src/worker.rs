@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use provost_core::model::chain::Sealed;
+use provost_core::model::chain::SealedEvent;
 use provost_core::model::event::Event;
 use provost_core::rules::command::Refusal;
 use provost_core::rules::decide;
@@ -26,8 +26,8 @@ const MOMENT: Duration = Duration::from_secs(2);
 
 /// Returns what a session reports, given the current state.
 pub(crate) type Words<'a> = dyn Fn(&Run) -> Result<Vec<TaskOutcome>, Refusal> + 'a;
-pub(crate) type Told<'a> = dyn FnMut(&Run, &Sealed, &Event) + 'a;
-type GoOn<'a> = dyn for<'t> FnMut(Run, &'t mut Told<'t>) -> Driven + 'a;
+pub(crate) type ProgressListener<'a> = dyn FnMut(&Run, &SealedEvent, &Event) + 'a;
+type GoOn<'a> = dyn for<'t> FnMut(Run, &'t mut ProgressListener<'t>) -> Driven + 'a;
 pub(crate) type Driven = Result<(Run, Rest), Error>;
 
 pub(crate) enum Worker<'a> {
@@ -75,7 +75,7 @@ impl Harness {
         &self,
         words: &Words<'_>,
         run: Run,
-        told: &mut Told<'_>,
+        told: &mut ProgressListener<'_>,
         go_on: &mut GoOn<'_>,
     ) -> Driven {
         // A step that is under way is judged after the session's report, not before.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::Stream;
 use provost_core::model::timestamp::Timestamp;
-use provost_host::process::{How, KeptBytes, Spawn};
+use provost_host::process::{HeadAndTail, How, Spawn};
 use provost_host::tree::Trees;
 use provost_host::worktree::{Records, WorktreeRequest};
 use provost_host::{config, git, process, worktree};
@@ -17,7 +17,7 @@ use crate::harness::{Access, EngineSettings, Harness};
 use crate::plan_registry::Here;
 use crate::{Error, commit, harness, plan_context};
 
-pub use provost_host::worktree::{Fate, ListedWorktree, Note, Spawned};
+pub use provost_host::worktree::{Fate, ListedWorktree, NewWorktree, Note};
 
 const GRACE: Duration = Duration::from_secs(2);
 /// Maximum length of a setup's output that is kept to explain a failure.
@@ -30,7 +30,11 @@ pub fn setup(settings: &EngineSettings) -> Result<Vec<String>, Error> {
 
 /// Makes a branch, a worktree and a marker for a plan. With `set_up` runs the configured commands in it and
 /// passes their output to `tell` line by line.
-pub fn spawn(settings: EngineSettings, set_up: bool, tell: &mut dyn FnMut(&str)) -> Result<Spawned, Error> {
+pub fn spawn(
+    settings: EngineSettings,
+    set_up: bool,
+    tell: &mut dyn FnMut(&str),
+) -> Result<NewWorktree, Error> {
     let (stop, environment) = (settings.stop.clone(), settings.environment.clone());
     let harness = Harness::open(settings, Access::Write)?;
     harness.only_people()?;
@@ -81,7 +85,7 @@ fn run_in(
         stdin: b"",
         deadline,
         grace: GRACE,
-        keep: KeptBytes { head: 0, tail: SAID },
+        keep: HeadAndTail { head: 0, tail: SAID },
         tag: &tag,
         stop: Some(stop),
         tee: Some(&mut tee),

@@ -3,7 +3,7 @@
 //! A driver knows how to pass a prompt to an agent and how to read its report. It does not know what a step
 //! is for, and nothing that it returns can pass a step.
 //!
-//! **Invariant:** when an attempt returns, every process of it is dead or listed in [`Attempt::survivors`].
+//! **Invariant:** when an attempt returns, every process of it is dead or listed in [`AttemptReport::survivors`].
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -16,7 +16,7 @@ use provost_core::model::usage::Usage;
 use provost_core::model::verdict::Excerpt;
 
 use crate::config::Speaks;
-use crate::process::{Bounds, How, KeptBytes, NotStarted, Output, ProcessEnd, Spawn, Survivor};
+use crate::process::{Bounds, HeadAndTail, How, Output, ProcessEnd, Spawn, StartError, Survivor};
 use crate::sandbox::{
     AgentFence, AgentPaths, CommandLine, Confines, HomeSeen, Outlet, SandboxFeatures, find_program,
 };
@@ -33,7 +33,7 @@ pub mod outbox;
 pub mod report;
 pub mod scripted;
 
-pub use item::{Saying, StepTools};
+pub use item::{AgentStatement, StepTools};
 
 pub(crate) use item::server as served;
 
@@ -45,7 +45,7 @@ pub const TOPICS: &str = "PROVOST_TOPICS";
 /// Longest report that is kept, in bytes; provost cuts a longer one in the middle.
 const REPORT: usize = 64 * 1024;
 const STDERR: usize = 8 * 1024;
-const KEEP: KeptBytes = KeptBytes { head: REPORT / 2, tail: REPORT / 2 };
+const KEEP: HeadAndTail = HeadAndTail { head: REPORT / 2, tail: REPORT / 2 };
 /// Time that an agent has between the request to end and the kill, to save its session and stop its
 /// children.
 const GRACE: Duration = Duration::from_secs(5);
@@ -136,7 +136,7 @@ pub struct AttemptReport {
     /// Texts that the agent published to topics.
     pub published: Vec<TopicPost>,
     /// The agent's statement about its step, made with its tools.
-    pub said: Option<Saying>,
+    pub said: Option<AgentStatement>,
     /// Changes that the agent made to its own plan during the attempt.
     pub rewrites: Vec<String>,
     /// Paths that the agent may not write and that differ after the attempt.
@@ -244,7 +244,7 @@ fn start(
 fn carry_out(
     launch: Launch<'_>,
     work: &AttemptInput<'_>,
-    attend: impl FnOnce(Spawn<'_>) -> Result<ProcessEnd, NotStarted>,
+    attend: impl FnOnce(Spawn<'_>) -> Result<ProcessEnd, StartError>,
 ) -> Result<Result<Over, Box<AttemptReport>>, Interrupted> {
     let not_started = |error: &dyn std::error::Error| Ok(Err(Box::new(AttemptReport::not_started(error))));
     let Launch { program, args, env: own } = launch;
@@ -258,7 +258,7 @@ fn carry_out(
     // The sandbox forwarder starts the program itself, so a missing program has to be found here.
     let is_behind_portal = matches!(work.fence, Some(Behind::Bubblewrap(_, fence)) if matches!(fence.network, Outlet::Portal(_)));
     if is_behind_portal && find_program(program, work.workspace, &env).is_none() {
-        return not_started(&NotStarted::NotFound { program: program.into() });
+        return not_started(&StartError::NotFound { program: program.into() });
     }
     let needs = needs(program, args, &env, work);
     let wrapped = work.fence.map(|fence| match fence {

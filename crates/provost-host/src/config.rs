@@ -52,7 +52,7 @@ use reading::{Section, Text};
 use crate::egress::prices::ModelPrices;
 use crate::git;
 use crate::plans::plan_file;
-use crate::plans::trust::{self, Untrusted};
+use crate::plans::trust::{self, UntrustedFile};
 use crate::process::Bounds;
 
 pub const FILE_NAME: &str = "provost.toml";
@@ -200,7 +200,7 @@ pub enum Error {
     #[error("{0}")]
     Wrong(Box<Wrong>),
     #[error(transparent)]
-    Untrusted(#[from] Untrusted),
+    Untrusted(#[from] UntrustedFile),
 }
 
 /// Finds and reads the configuration that applies in `from`.

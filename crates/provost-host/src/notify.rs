@@ -1,7 +1,7 @@
 //! Sends notifications that provost waits for a person: on the desktop, by a program, by a webhook.
 //!
 //! Each channel has its own thread ([`Courier`]), so that no channel waits for another and the run waits
-//! for none. Deliveries are recorded in the state folder ([`Memory`]).
+//! for none. Deliveries are recorded in the state folder ([`SentNotifications`]).
 //!
 //! **Invariant:** this module only sends. It ignores the content of every answer.
 
@@ -20,7 +20,7 @@ use provost_core::model::hash::Hash;
 
 use crate::config::Notify;
 use crate::process;
-use crate::process::{How, KeptBytes, Spawn};
+use crate::process::{HeadAndTail, How, Spawn};
 
 pub use delivery::Courier;
 pub use desktop::{Desktop, find as desktop};
@@ -30,7 +30,7 @@ pub use webhook::{SigningSecret, Webhook};
 /// Longest run time of a notification program.
 const PROGRAM_PATIENCE: Duration = Duration::from_secs(30);
 const GRACE: Duration = Duration::from_secs(1);
-const KEEP: KeptBytes = KeptBytes { head: 0, tail: 512 };
+const KEEP: HeadAndTail = HeadAndTail { head: 0, tail: 512 };
 
 /// A notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,13 +53,13 @@ pub enum Channel {
 
 /// Why a notification was not delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Undelivered {
+pub struct DeliveryError {
     pub why: String,
     /// A retry cannot help.
     pub hopeless: bool,
 }
 
-impl Undelivered {
+impl DeliveryError {
     fn for_now(why: impl Into<String>) -> Self {
         Self { why: why.into(), hopeless: false }
     }
@@ -114,7 +114,7 @@ impl Channel {
         environment: &[(OsString, OsString)],
         patience: Duration,
         stop: &AtomicBool,
-    ) -> Result<(), Undelivered> {
+    ) -> Result<(), DeliveryError> {
         let run = |program: &OsStr, args: &[OsString], cwd: &Path, stdin: &str| {
             // The tag marks processes that are started here, so that provost does not accept commands of a
             // person from them.
@@ -148,15 +148,15 @@ impl Channel {
     }
 }
 
-fn said(ended: Result<process::ProcessEnd, process::NotStarted>) -> Result<(), Undelivered> {
-    let ended = ended.map_err(|error| Undelivered::for_good(error.to_string()))?;
+fn said(ended: Result<process::ProcessEnd, process::StartError>) -> Result<(), DeliveryError> {
+    let ended = ended.map_err(|error| DeliveryError::for_good(error.to_string()))?;
     let text = String::from_utf8_lossy(&ended.stderr.tail).trim().to_owned();
     let last = text.lines().last().map(|line| format!(": {line}")).unwrap_or_default();
     match ended.how {
         How::Exited(0) => Ok(()),
-        How::Exited(code) => Err(Undelivered::for_now(format!("it exited with {code}{last}"))),
-        How::Signalled(signal) => Err(Undelivered::for_now(format!("it was ended by signal {signal}"))),
-        How::TimedOut | How::OverBounds(_) => Err(Undelivered::for_now("it took too long and was ended")),
-        How::Stopped => Err(Undelivered::for_now("it was still at work when the run was over")),
+        How::Exited(code) => Err(DeliveryError::for_now(format!("it exited with {code}{last}"))),
+        How::Signalled(signal) => Err(DeliveryError::for_now(format!("it was ended by signal {signal}"))),
+        How::TimedOut | How::OverBounds(_) => Err(DeliveryError::for_now("it took too long and was ended")),
+        How::Stopped => Err(DeliveryError::for_now("it was still at work when the run was over")),
     }
 }

@@ -5,7 +5,7 @@
 //! without cause.
 //!
 //! **Invariant:** when [`run`] returns, nothing that the child started is alive, unless it is named in
-//! [`Ended::survivors`].
+//! [`ProcessEnd::survivors`].
 //! **Invariant:** the leader is reaped after its group was killed, never before: until then its pid cannot
 //! be reused.
 
@@ -33,12 +33,12 @@ mod proc_files;
 mod program;
 mod talk;
 
-pub use bounds::{Bounds, Exceeded, LimitKind, size};
+pub use bounds::{Bounds, LimitExcess, LimitKind, size};
 pub use caller::{Caller, caller, can_be_below};
 pub use cgroup::offered as cgroups_offered;
 pub use escape::{become_subreaper, end_attempt, end_leftovers, end_user, inside_attempt};
 pub use lineage::{Age, Blind, Lineage, Seat};
-pub use output::{KeptBytes, Output};
+pub use output::{HeadAndTail, Output};
 pub use talk::Peer;
 
 use bounds::LimitWatch;
@@ -78,7 +78,7 @@ pub struct Spawn<'a> {
     pub deadline: Duration,
     /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    pub keep: KeptBytes,
+    pub keep: HeadAndTail,
     /// Tag of the attempt; no other running attempt may have the same.
     pub tag: &'a str,
     /// Set to true by the caller to end the child early.
@@ -106,7 +106,7 @@ pub enum How {
     Signalled(i32),
     TimedOut,
     /// It used more resources than it may, and provost ended it.
-    OverBounds(Exceeded),
+    OverBounds(LimitExcess),
     Stopped,
 }
 
@@ -135,7 +135,7 @@ impl std::fmt::Display for Survivor {
 
 /// Reason why no child was started.
 #[derive(Debug, thiserror::Error)]
-pub enum NotStarted {
+pub enum StartError {
     #[error("program not found: {}", .program.display())]
     NotFound { program: PathBuf },
     #[error("program cannot be executed: {}", .program.display())]
@@ -149,17 +149,17 @@ pub enum NotStarted {
 }
 
 /// Starts the child, waits for its end, and ends every process it left behind.
-pub fn run(spawn: Spawn<'_>) -> Result<ProcessEnd, NotStarted> {
+pub fn run(spawn: Spawn<'_>) -> Result<ProcessEnd, StartError> {
     carry_out(spawn, None)
 }
 
 /// Like [`run`], with a conversation: only `peer` writes to the child's stdin. Before provost ends the
 /// child, `peer` tells it so; a child whose conversation is over gets two seconds to exit by itself.
-pub fn converse(spawn: Spawn<'_>, peer: &mut dyn Peer) -> Result<ProcessEnd, NotStarted> {
+pub fn converse(spawn: Spawn<'_>, peer: &mut dyn Peer) -> Result<ProcessEnd, StartError> {
     carry_out(spawn, Some(peer))
 }
 
-fn carry_out(mut spawn: Spawn<'_>, peer: Option<&mut dyn Peer>) -> Result<ProcessEnd, NotStarted> {
+fn carry_out(mut spawn: Spawn<'_>, peer: Option<&mut dyn Peer>) -> Result<ProcessEnd, StartError> {
     let begun = Instant::now();
     let run = UnderWay::enter(spawn.tag);
     let mut ears = Ears::new(spawn.tee.take(), peer);
@@ -236,7 +236,7 @@ struct Reading {
 }
 
 impl Attended {
-    fn start(spawn: &Spawn<'_>, converses: bool) -> Result<Self, NotStarted> {
+    fn start(spawn: &Spawn<'_>, converses: bool) -> Result<Self, StartError> {
         let program = find_program(spawn)?;
         // A process group, but no closure before exec: that would prevent the use of posix_spawn.
         let started = Command::new(&program)
@@ -248,7 +248,7 @@ impl Attended {
             .process_group(0)
             .stdin(
                 input(spawn.stdin, converses)
-                    .map_err(|source| NotStarted::Other { program: program.clone(), source })?,
+                    .map_err(|source| StartError::Other { program: program.clone(), source })?,
             )
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -264,7 +264,7 @@ impl Attended {
                 // Out of descriptors: a child that cannot be supervised must not run.
                 let _ = kill_process_group(pid, Signal::KILL);
                 let _ = child.wait();
-                Err(NotStarted::Other { program, source: source.into() })
+                Err(StartError::Other { program, source: source.into() })
             }
         }
     }
@@ -272,7 +272,7 @@ impl Attended {
     fn attach(
         child: &mut Child,
         end: OwnedFd,
-        keep: KeptBytes,
+        keep: HeadAndTail,
     ) -> rustix::io::Result<(OwnedFd, [Reading; 2])> {
         let pipes = [
             (Stream::Stdout, child.stdout.take().map(OwnedFd::from)),

@@ -104,7 +104,7 @@ pub struct CheckFence<'a> {
     /// [`CheckTree::Folder`]: to home and each temporary folder separately; the tree has no limit.)
     pub size: u64,
     pub network: Network,
-    /// Takes effect if [`Offer::launcher`] is set; without it, processes are traceable.
+    /// Takes effect if [`SandboxFeatures::launcher`] is set; without it, processes are traceable.
     pub processes: Processes,
     /// Folders of programs outside the system's folders; shown read-only at their own paths.
     pub toolchains: &'a [&'a Path],
@@ -114,7 +114,7 @@ pub struct CheckFence<'a> {
     pub hidden: &'a [&'a Path],
     /// A folder of provost that nothing in a sandbox can access, preferably in memory. It gets an empty
     /// folder `room`, which stays, and for each run a file `fence-*`, which is removed with its
-    /// [`Wrapped`].
+    /// [`SandboxedCommand`].
     pub scratch: &'a Path,
 }
 
@@ -204,14 +204,14 @@ pub struct AgentFence<'a> {
 ///
 /// `SIGTERM` ends the sandbox itself and everything inside at once: the program inside gets no grace.
 #[derive(Debug)]
-pub struct Wrapped {
+pub struct SandboxedCommand {
     pub program: OsString,
     pub args: Vec<OsString>,
     /// The file to which the sandbox reports; see [`read_status`]. Removed when this is dropped.
     pub status: TempPath,
 }
 
-impl Wrapped {
+impl SandboxedCommand {
     /// Returns how the program inside ended, once everything inside is dead. An error if the program never
     /// started: then the exit code is the sandbox's own.
     pub fn how(&self, ended: &ProcessEnd) -> Result<How, Unavailable> {
@@ -269,7 +269,7 @@ pub fn check(
     fence: &CheckFence<'_>,
     program: &OsStr,
     args: &[OsString],
-) -> Result<Wrapped, Unavailable> {
+) -> Result<SandboxedCommand, Unavailable> {
     check::wrap(offer, fence, program, args)
 }
 
@@ -280,7 +280,7 @@ pub fn agent(
     fence: &AgentFence<'_>,
     program: &OsStr,
     args: &[OsString],
-) -> Result<Wrapped, Unavailable> {
+) -> Result<SandboxedCommand, Unavailable> {
     agent::wrap(offer, fence, program, args)
 }
 

@@ -20,7 +20,7 @@ use provost_core::language::facts::{Facts, Questions};
 use provost_core::language::parse;
 
 use crate::check::visible_paths::VisiblePaths;
-use crate::tree::{Ignored, Touches};
+use crate::tree::{IgnoreRules, Touches};
 
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 const LIMIT: Duration = Duration::from_secs(5);
@@ -83,7 +83,7 @@ fn existing(files: &BTreeSet<String>, workspace: &Path) -> BTreeSet<String> {
 
 /// Returns the globs that match something that git ignores, by the current rules.
 fn ignored(globs: &BTreeSet<String>, workspace: &Path) -> BTreeSet<String> {
-    let Some(rules) = Ignored::of_workspace(workspace).filter(|_| !globs.is_empty()) else {
+    let Some(rules) = IgnoreRules::of_workspace(workspace).filter(|_| !globs.is_empty()) else {
         return BTreeSet::new();
     };
     let names = |glob: &&String| {

@@ -69,19 +69,19 @@ mod uncommitted;
 mod merge;
 mod variants;
 
-pub use assemble::Assembled;
-pub use commit::{Authored, Committed, With};
-pub use ignored::Ignored;
-pub use merge::{Differing, Union};
+pub use assemble::AssembledTree;
+pub use commit::{CommitText, NewCommit, With};
+pub use ignored::IgnoreRules;
+pub use merge::{TreeDifference, Union};
 pub use remote::{BadRemote, Remote, fetch_commit};
 pub use repository::CheckRepository;
 pub use retention::{RetentionLimits, sweep};
-pub use start::{AttemptStart, Unsettled};
+pub use start::{AttemptStart, OpenAttemptTrees};
 pub use step_worktree::{Apart, clear_apart};
 pub use touches::Touches;
 pub use uncommitted::{ChangeKind, DifferingFile, digest_at, digests, uncommitted};
 pub use variants::Variation;
-pub use worktrees::Unsaved;
+pub use worktrees::UnsavedWork;
 
 use checkout::{TreeWriter, lossy};
 use digest_cache::DigestCache;
@@ -106,7 +106,7 @@ pub struct Trees {
     /// Digests of the workspace's files, valid while the files are unchanged.
     known: DigestCache,
     /// Rules for what git ignores, as of the approval.
-    ignored: Option<Ignored>,
+    ignored: Option<IgnoreRules>,
     own_files: OwnFiles,
     /// Rules for line ends, by the attributes of the approved tree.
     line_ends: LineEnds,
@@ -383,7 +383,7 @@ pub enum Error {
     #[error("git is not installed, and commit {commit} cannot be read without it")]
     NoGit { commit: String },
     #[error("git could not be started")]
-    NotStarted { source: crate::process::NotStarted },
+    NotStarted { source: crate::process::StartError },
     #[error("the repository does not have {path}: {said}")]
     Object { path: String, said: String },
     #[error("{path} and another name are the same on this file system")]
@@ -471,7 +471,7 @@ impl Trees {
     /// Sets what is neither imported nor committed from now on: what git ignores by the rules of this
     /// approval, and provost's own files.
     pub fn leave_out(&mut self, request: &str, approved: &Base, own: &[PathBuf]) -> Result<(), Error> {
-        self.ignored = Ignored::of_approval(&self.folder, &self.workspace, request, approved)?;
+        self.ignored = IgnoreRules::of_approval(&self.folder, &self.workspace, request, approved)?;
         self.own_files = OwnFiles::of(&self.workspace, own);
         self.line_ends = LineEnds::of_tree(approved);
         Ok(())

@@ -68,7 +68,7 @@ pub struct WorktreeRequest<'a> {
 
 /// The worktree that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spawned {
+pub struct NewWorktree {
     pub path: PathBuf,
     /// Without `refs/heads/`.
     pub branch: String,
@@ -83,7 +83,7 @@ pub struct Spawned {
 pub fn spawn(
     wanted: &WorktreeRequest<'_>,
     set_up: &mut dyn FnMut(&Path) -> Result<(), String>,
-) -> Result<Spawned, Error> {
+) -> Result<NewWorktree, Error> {
     let no_commit = || Error::NoCommit(wanted.workspace.to_owned());
     let repository = git::repository(wanted.workspace).ok_or_else(no_commit)?;
     let (mut making, attempt) = Making::begin(wanted, repository)?;
@@ -99,7 +99,7 @@ pub fn spawn(
     making.note(wanted, attempt, true)?;
     making.finish()?;
     let (path, branch) = (making.path.clone(), making.short.clone());
-    Ok(Spawned { path, branch, base: wanted.base.to_owned(), attempt, copied })
+    Ok(NewWorktree { path, branch, base: wanted.base.to_owned(), attempt, copied })
 }
 
 /// Checks out an existing branch (without `refs/heads/`) at a path that does not exist yet. The caller must

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::dialect::ModelApi;
 use crate::http;
-use crate::http::{Incoming, Then};
+use crate::http::{HttpRequest, Then};
 use crate::turn::ApiFailure;
 
 pub(crate) fn refuse(wire: &TcpStream, dialect: ModelApi, failure: &ApiFailure) -> io::Result<Then> {
@@ -22,7 +22,7 @@ pub(crate) fn refuse(wire: &TcpStream, dialect: ModelApi, failure: &ApiFailure) 
 pub(crate) fn aside(
     wire: &TcpStream,
     dialect: ModelApi,
-    incoming: &Incoming,
+    incoming: &HttpRequest,
     path: &str,
 ) -> io::Result<Then> {
     let tokens = incoming.body.len() / 4 + 1;

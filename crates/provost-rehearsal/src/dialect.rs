@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::http::Incoming;
-use crate::turn::{ApiFailure, Called, ScriptedUsage, StopReason};
+use crate::http::HttpRequest;
+use crate::turn::{ApiFailure, ScriptedUsage, StopReason, WrittenCall};
 
 mod anthropic;
 mod chat;
@@ -27,7 +27,7 @@ pub(crate) struct Reply {
     pub text: Option<String>,
     pub thinking: Option<String>,
     pub refusal: Option<String>,
-    pub calls: Vec<Called>,
+    pub calls: Vec<WrittenCall>,
     pub usage: ScriptedUsage,
     pub stop: StopReason,
     /// The client asked for usage in its stream (Chat Completions sends it on request only).
@@ -41,7 +41,7 @@ pub(crate) struct Frame {
     pub data: String,
 }
 
-pub(crate) struct Said {
+pub(crate) struct EncodedReply {
     pub body: Value,
     pub frames: Vec<Frame>,
 }
@@ -89,7 +89,7 @@ impl ModelApi {
     }
 
     /// Guesses the API of any other request, by headers that only clients of that API send.
-    pub(crate) fn of_stranger(incoming: &Incoming) -> Self {
+    pub(crate) fn of_stranger(incoming: &HttpRequest) -> Self {
         let has = |name| incoming.header(name).is_some();
         if has("x-goog-api-key") || incoming.path.contains("/v1beta/") {
             Self::Gemini
@@ -100,7 +100,7 @@ impl ModelApi {
         }
     }
 
-    pub(crate) fn say(self, reply: &Reply) -> Said {
+    pub(crate) fn say(self, reply: &Reply) -> EncodedReply {
         match self {
             Self::Anthropic => anthropic::say(reply),
             Self::Responses => responses::say(reply),

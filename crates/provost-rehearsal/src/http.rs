@@ -7,7 +7,7 @@ const HEAD_MAX: usize = 64 * 1024;
 const BODY_MAX: usize = 64 * 1024 * 1024;
 
 #[derive(Clone, Debug)]
-pub struct Incoming {
+pub struct HttpRequest {
     pub method: String,
     /// The path with its query.
     pub path: String,
@@ -17,7 +17,7 @@ pub struct Incoming {
     pub keeps_alive: bool,
 }
 
-impl Incoming {
+impl HttpRequest {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -56,7 +56,7 @@ impl Incoming {
     }
 }
 
-fn body(from: &mut BufReader<TcpStream>, head: &Incoming) -> io::Result<Vec<u8>> {
+fn body(from: &mut BufReader<TcpStream>, head: &HttpRequest) -> io::Result<Vec<u8>> {
     if head.header("transfer-encoding").is_some_and(|value| value.eq_ignore_ascii_case("chunked")) {
         let mut whole = Vec::new();
         loop {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::dialect::ModelApi;
-use crate::turn::{Called, Form, ScriptedCall};
+use crate::turn::{Form, ScriptedCall, WrittenCall};
 
 pub(crate) struct Tool {
     pub name: String,
@@ -70,31 +70,31 @@ impl Tool {
         self.kind == "custom"
     }
 
-    fn called(&self, input: Value) -> Called {
+    fn called(&self, input: Value) -> WrittenCall {
         let form = match (self.kind.as_str(), input) {
             ("custom", Value::String(text)) => Form::Freeform(text),
             ("custom", other) => Form::Freeform(other.to_string()),
             ("tool_search", input) => Form::Search(input),
             (_, input) => Form::Json(input),
         };
-        Called { name: self.name.clone(), namespace: self.namespace.clone(), form }
+        WrittenCall { name: self.name.clone(), namespace: self.namespace.clone(), form }
     }
 }
 
 /// Or what is wrong: the script asks for what this client does not have.
-pub(crate) fn called(call: &ScriptedCall, tools: &[Tool]) -> Result<Called, String> {
+pub(crate) fn called(call: &ScriptedCall, tools: &[Tool]) -> Result<WrittenCall, String> {
     let named = |name: &str| tools.iter().find(|tool| tool.name == name);
     let first = |names: &[&str]| names.iter().find_map(|name| named(name));
     let offered = || tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>().join(", ");
     match call {
         ScriptedCall::Raw { tool, raw } => {
             let namespace = named(tool).and_then(|tool| tool.namespace.clone());
-            Ok(Called { name: tool.clone(), namespace, form: Form::Raw(raw.clone()) })
+            Ok(WrittenCall { name: tool.clone(), namespace, form: Form::Raw(raw.clone()) })
         }
         // Also one that is not offered: a model may make it up.
         ScriptedCall::Tool { tool, input } => Ok(match named(tool) {
             Some(tool) => tool.called(input.clone()),
-            None => Called { name: tool.clone(), namespace: None, form: Form::Json(input.clone()) },
+            None => WrittenCall { name: tool.clone(), namespace: None, form: Form::Json(input.clone()) },
         }),
         ScriptedCall::Mcp { mcp, input } => {
             let fits = |tool: &&Tool| {

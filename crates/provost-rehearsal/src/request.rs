@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::dialect::ModelApi;
-use crate::http::Incoming;
+use crate::http::HttpRequest;
 
 /// One request for an answer, as it was received.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ impl SeenRequest {
         session: String,
         dialect: ModelApi,
         path: &str,
-        incoming: &Incoming,
+        incoming: &HttpRequest,
         body: Value,
     ) -> Self {
         let is_stream = match dialect {
@@ -73,7 +73,7 @@ impl SeenRequest {
 }
 
 /// Returns the client's key, in any of the ways in which providers accept it.
-pub(crate) fn key(incoming: &Incoming) -> Option<String> {
+pub(crate) fn key(incoming: &HttpRequest) -> Option<String> {
     let bearer = incoming.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
     let named = ["x-api-key", "x-goog-api-key"].into_iter().find_map(|name| incoming.header(name));
     let query = incoming.path.split_once('?').map_or("", |(_, query)| query);

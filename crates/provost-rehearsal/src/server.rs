@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::aside::{aside, refuse};
 use crate::dialect::{Frame, ModelApi, Reply};
-use crate::http::{Incoming, Then};
+use crate::http::{HttpRequest, Then};
 use crate::request::SeenRequest;
 use crate::script::{Cursor, Model};
 use crate::turn::{ApiFailure, Fault, ScriptedUsage, StopReason, Turn};
@@ -198,7 +198,7 @@ impl Stage {
 
     fn serve(&self, wire: &TcpStream) -> io::Result<()> {
         let mut reader = BufReader::new(wire.try_clone()?);
-        while let Some(incoming) = Incoming::read(&mut reader)? {
+        while let Some(incoming) = HttpRequest::read(&mut reader)? {
             let keeps_alive = incoming.keeps_alive;
             match self.handle(wire, &incoming)? {
                 Then::Goes if keeps_alive => {}
@@ -208,7 +208,7 @@ impl Stage {
         Ok(())
     }
 
-    fn handle(&self, wire: &TcpStream, incoming: &Incoming) -> io::Result<Then> {
+    fn handle(&self, wire: &TcpStream, incoming: &HttpRequest) -> io::Result<Then> {
         let (session, path) = self.session(incoming);
         let bare = path.split('?').next().unwrap_or_default();
         let asked = ModelApi::of(bare).filter(|_| incoming.method == "POST");
@@ -233,7 +233,7 @@ impl Stage {
     }
 
     /// Returns the session, and the path without the part that names it.
-    fn session(&self, incoming: &Incoming) -> (String, String) {
+    fn session(&self, incoming: &HttpRequest) -> (String, String) {
         if let Some(rest) = incoming.path.strip_prefix("/r/") {
             let (name, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
             return (name.to_owned(), path.to_owned());

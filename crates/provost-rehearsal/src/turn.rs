@@ -266,7 +266,7 @@ impl ScriptedCall {
 
 /// A call as it is written in the answer.
 #[derive(Clone, Debug)]
-pub(crate) struct Called {
+pub(crate) struct WrittenCall {
     pub name: String,
     pub namespace: Option<String>,
     pub form: Form,

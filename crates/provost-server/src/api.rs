@@ -20,10 +20,12 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder
 use crate::http::{Shared, Viewer};
 use crate::sse;
 
-pub(crate) use decide::{Amendment, Answered, Approval, Decision, Question, Rejection, answered, decide};
+pub(crate) use decide::{
+    Amendment, Approval, Decision, InboxAnswerBody, Question, Rejection, answered, decide,
+};
 pub(crate) use log::{Filter as LogFilter, page as log_page, place, step};
 pub(crate) use look::{PAGE, find, lives_of, proofs_of};
-pub use machine::Kept as MachineKept;
+pub use machine::MachineCache as MachineKept;
 
 /// The API of `provost serve`
 ///

@@ -30,7 +30,7 @@ pub struct Node {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Placed {
+pub struct PlacedNode {
     pub id: u32,
     /// Upper left corner.
     pub x: f64,
@@ -49,10 +49,10 @@ pub struct Edge {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Drawing {
+pub struct GraphLayout {
     pub width: f64,
     pub height: f64,
-    pub nodes: Vec<Placed>,
+    pub nodes: Vec<PlacedNode>,
     pub edges: Vec<Edge>,
 }
 
@@ -64,7 +64,7 @@ enum Item {
     Pass(usize, usize),
 }
 
-pub fn drawn(nodes: &[Node]) -> Drawing {
+pub fn drawn(nodes: &[Node]) -> GraphLayout {
     let needs = reduced(&acyclic(nodes));
     let layer_of = layered(&needs);
     let mut layers = vec![Vec::new(); layer_of.iter().max().map_or(0, |last| last + 1)];
@@ -91,7 +91,7 @@ pub fn drawn(nodes: &[Node]) -> Drawing {
     let right = centre.iter().map(|(item, x)| x + half(*item)).fold(f64::NEG_INFINITY, f64::max);
     let x = |item: &Item| centre.get(item).map_or(0.0, |x| (x - left + MARGIN).round());
     let y = |layer: usize| MARGIN + layer as f64 * (HEIGHT + BELOW);
-    let placed = |(index, node): (usize, &Node)| Placed {
+    let placed = |(index, node): (usize, &Node)| PlacedNode {
         id: node.id,
         x: x(&Item::Step(index)) - WIDTH / 2.0,
         y: y(layer_of[index]),
@@ -113,7 +113,7 @@ pub fn drawn(nodes: &[Node]) -> Drawing {
         }
         Edge { from: nodes[*from].id, to: nodes[*to].id, points }
     });
-    Drawing {
+    GraphLayout {
         width: if nodes.is_empty() { 0.0 } else { (right - left).round() + 2.0 * MARGIN },
         height: if layers.is_empty() { 0.0 } else { y(layers.len()) - BELOW + MARGIN },
         nodes: nodes.iter().enumerate().map(placed).collect(),

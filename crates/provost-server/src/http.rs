@@ -24,7 +24,7 @@ use axum::middleware;
 use axum::routing::get;
 use provost_engine::agent_session::AgentSessions;
 use provost_engine::harness::EngineSettings;
-use provost_engine::overview::{Listening, Overview};
+use provost_engine::overview::{Overview, ServerAddressFile};
 use provost_engine::tokens::{TokenScope, Tokens};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -34,7 +34,7 @@ use crate::{api, assets, mcp, metrics, pages};
 
 pub use crate::metrics::{Beside, Family};
 use guard::ServerNames;
-pub(crate) use principal::{Posted, Query, Said, Scraper, Segment, Viewer, Visitor};
+pub(crate) use principal::{JsonBody, PageForm, Query, Scraper, Segment, Viewer, Visitor};
 pub(crate) use problem::{Answer, Problem};
 
 /// Maximum body size; no plan or text of a person is longer.
@@ -130,7 +130,7 @@ pub fn serve(
     let address = socket.local_addr()?;
     let origin = ServerNames::new(address, tls.is_some(), &options.behind_proxy);
     let link = format!("{}/enter?key=", origin.shown());
-    let _listening = Listening::at(overview.state(), address, &link)?;
+    let _listening = ServerAddressFile::at(overview.state(), address, &link)?;
     let word = tokens.link(TokenScope::Decide, &options.by)?.word;
     let house = Arc::new(AppState {
         live: LiveEvents::new(overview.cursor()?),

@@ -20,7 +20,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::chain::{PlanId, SealedEvent};
 use provost_core::model::plan::StepNumber;
 use provost_engine::{Cursor, Query as Wanted};
 use serde::Deserialize;
@@ -29,7 +29,7 @@ use tokio::sync::broadcast::{self, Receiver, Sender};
 use utoipa::IntoParams;
 
 use crate::api::{place, step};
-use crate::http::problem::Looked;
+use crate::http::problem::ReadRefusals;
 use crate::http::{Answer, Problem, Query, Shared, Viewer, ask};
 use crate::traces;
 
@@ -55,7 +55,7 @@ struct Told {
 }
 
 impl Told {
-    fn new(at: Cursor, sealed: &Sealed) -> Self {
+    fn new(at: Cursor, sealed: &SealedEvent) -> Self {
         let bytes = format!("id: {}\nevent: {}\ndata: {}\n\n", at.0, sealed.name, sealed.line());
         let (plan, step, name) = (sealed.plan.clone(), sealed.step, sealed.name.clone());
         Self { at, plan, step, name, bytes: Bytes::from(bytes) }
@@ -163,7 +163,7 @@ struct Subscriber {
     params(EventFilter, ("Last-Event-ID" = Option<u64>, Header, description = "The last event that was seen.")),
     responses(
         (status = 200, description = "A stream of events.", content_type = "text/event-stream", body = String),
-        Looked,
+        ReadRefusals,
     )
 )]
 pub async fn events(

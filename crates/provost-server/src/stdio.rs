@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_engine::agent_session::AgentSessions;
-use provost_engine::attempt_tools::Served;
+use provost_engine::attempt_tools::ItemFiles;
 use provost_engine::sessions::ClientSession;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest};
 use rmcp::service::{RxJsonRpcMessage, ServerInitializeError, TxJsonRpcMessage, serve_server};
@@ -52,7 +52,7 @@ pub enum End {
 }
 
 /// Serves the work item of one attempt until the input ends.
-pub fn serve_item(served: Served) -> std::io::Result<()> {
+pub fn serve_item(served: ItemFiles) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(until_the_end(&AttemptService::new(served)));
     runtime.shutdown_background();

@@ -6,7 +6,7 @@ pub mod diff;
 mod gate;
 mod plan;
 
-use provost_core::model::chain::Sealed;
+use provost_core::model::chain::SealedEvent;
 use provost_core::model::usage::Resource;
 use provost_core::rules::budget;
 use provost_core::rules::inbox::InboxItem;
@@ -18,12 +18,13 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-pub use gate::{Gate, Intent, Loose};
-pub use plan::{Attempt, Check, Plan, Post, Step, Verdict};
+pub use gate::{GateView, IntentView, UncommittedView};
+pub use plan::{AttemptView, CheckView, PlanView, PostconditionView, StepView, VerdictView};
 
 /// A plan in a list.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Card {
+#[schema(as = Card)]
+pub struct PlanCard {
     /// Its identifier in the log, for ever.
     #[schema(example = "fix-auth-3fa9c1d2")]
     pub id: String,
@@ -40,11 +41,11 @@ pub struct Card {
     pub weaker: Option<String>,
     /// How many things of it wait for a person.
     pub waiting: usize,
-    pub cost: Cost,
+    pub cost: CostView,
     pub begun: String,
     pub moved: String,
     pub approved_by: Option<String>,
-    pub approvals: Approvals,
+    pub approvals: ApprovalsView,
     /// The step that is worked on, or was last.
     pub at_work: Vec<u32>,
     /// Why its log is not believed, where it is not.
@@ -54,7 +55,8 @@ pub struct Card {
 
 /// How far the approvals of the revision have come.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Approvals {
+#[schema(as = Approvals)]
+pub struct ApprovalsView {
     pub needed: u32,
     /// Who has approved it.
     pub given: Vec<String>,
@@ -67,7 +69,7 @@ pub struct Approvals {
     pub words: Option<String>,
 }
 
-impl Approvals {
+impl ApprovalsView {
     pub fn of(run: &Run) -> Self {
         let ApprovalCount { needed, given, missing, self_approval, author } = ApprovalCount::of(run);
         Self { needed, given, missing, self_approval, author, words: ApprovalCount::open(run) }
@@ -76,7 +78,8 @@ impl Approvals {
 
 /// What it took so far, against what it may. What nobody counted is null, which is not zero.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
-pub struct Cost {
+#[schema(as = Cost)]
+pub struct CostView {
     pub tokens: Option<u64>,
     pub usd: Option<f64>,
     pub wall_ms: Option<u64>,
@@ -85,7 +88,7 @@ pub struct Cost {
     pub limit_wall_ms: Option<u64>,
 }
 
-impl Cost {
+impl CostView {
     fn of(seen: &PlanSnapshot) -> Self {
         let (cost, limits) = (seen.run.ledger.cost(), budget::of_plan(&seen.run));
         let usd = |micro: Option<u64>| micro.map(|micro| micro as f64 / 1e6);
@@ -120,7 +123,7 @@ impl Cost {
     }
 }
 
-impl Card {
+impl PlanCard {
     pub fn of(seen: &PlanSnapshot) -> Self {
         let run = &seen.run;
         let (done, total) = run.progress();
@@ -136,11 +139,11 @@ impl Card {
             total,
             weaker: run.weaker_passes(),
             waiting: seen.waiting,
-            cost: Cost::of(seen),
+            cost: CostView::of(seen),
             begun: seen.begun.to_string(),
             moved: seen.moved.to_string(),
             approved_by: run.approvers(),
-            approvals: Approvals::of(run),
+            approvals: ApprovalsView::of(run),
             at_work: run.under_way().map(|step| step.0).collect(),
             trouble: seen.trouble.clone().or(forged),
             path: seen.place.as_ref().map(|place| place.path.display().to_string()),
@@ -150,7 +153,8 @@ impl Card {
 
 /// Something that waits for a person.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Waiting {
+#[schema(as = Waiting)]
+pub struct InboxItemView {
     #[schema(example = "fix-auth-3fa9c1d2:e12")]
     pub id: String,
     pub plan: String,
@@ -165,19 +169,20 @@ pub struct Waiting {
     /// What was tried and seen, for whoever decides.
     #[schema(value_type = Object)]
     pub context: Value,
-    pub choices: Vec<Choice>,
+    pub choices: Vec<ChoiceView>,
 }
 
 /// What can be answered, and what that does.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Choice {
+#[schema(as = Choice)]
+pub struct ChoiceView {
     pub choice: String,
     pub does: String,
     /// The same on a command line.
     pub command: String,
 }
 
-impl From<&InboxItem> for Waiting {
+impl From<&InboxItem> for InboxItemView {
     fn from(item: &InboxItem) -> Self {
         Self {
             id: item.id.to_string(),
@@ -193,7 +198,7 @@ impl From<&InboxItem> for Waiting {
             choices: item
                 .choices
                 .iter()
-                .map(|offer| Choice {
+                .map(|offer| ChoiceView {
                     choice: offer.choice.to_owned(),
                     does: offer.does.to_owned(),
                     command: offer.command.clone(),
@@ -205,7 +210,8 @@ impl From<&InboxItem> for Waiting {
 
 /// An event of the log, as it is sealed, and its place in the whole log.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Event {
+#[schema(as = Event)]
+pub struct EventView {
     pub cursor: u64,
     pub seq: u64,
     pub timestamp: String,
@@ -220,8 +226,8 @@ pub struct Event {
     pub hash: String,
 }
 
-impl Event {
-    pub fn of(at: Cursor, sealed: &Sealed) -> Self {
+impl EventView {
+    pub fn of(at: Cursor, sealed: &SealedEvent) -> Self {
         Self {
             cursor: at.0,
             seq: sealed.seq,

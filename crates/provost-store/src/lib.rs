@@ -11,7 +11,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use provost_core::model::chain::{Head, PlanId, Sealed};
+use provost_core::model::chain::{Head, PlanId, SealedEvent};
 use provost_core::model::event::Event;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
@@ -36,19 +36,19 @@ pub use memory::Memory;
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;
 pub use sqlite::Sqlite;
-pub use transfer::{Moved, SealedLog, transfer};
+pub use transfer::{SealedLog, TransferResult, transfer};
 
 /// The log of all plans of one state folder.
 pub trait Log: Send + Sync {
     /// Writes all events and effects in one transaction, or none. They are durable when it returns.
-    fn append(&self, append: Append<'_>) -> Result<Vec<Sealed>, Error>;
+    fn append(&self, append: Append<'_>) -> Result<Vec<SealedEvent>, Error>;
 
     /// Returns the end of the plan's chain; [`Head::START`] for an unknown plan.
     fn head(&self, plan: &PlanId) -> Result<Head, Error>;
 
     /// Calls `each` for every matching event: in the order of the plan's chain, or in the order of writing
     /// if no plan is named. Holds one event in memory at a time; `each` may use the log.
-    fn read(&self, query: &Query, each: &mut dyn FnMut(Sealed) -> ControlFlow<()>) -> Result<(), Error> {
+    fn read(&self, query: &Query, each: &mut dyn FnMut(SealedEvent) -> ControlFlow<()>) -> Result<(), Error> {
         self.read_placed(query, &mut |_, sealed| each(sealed))
     }
 
@@ -56,7 +56,7 @@ pub trait Log: Send + Sync {
     fn read_placed(
         &self,
         query: &Query,
-        each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
+        each: &mut dyn FnMut(Cursor, SealedEvent) -> ControlFlow<()>,
     ) -> Result<(), Error>;
 
     /// Blocks until any process has appended an event after `after`, or until the timeout. Returns the

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use provost_core::model::chain::{Head, PlanId, Sealed, seal};
+use provost_core::model::chain::{Head, PlanId, SealedEvent, seal};
 
 use crate::{Append, Cursor, Effect, Error, Fence, Holder, Lease, Log, Query};
 
@@ -26,7 +26,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     /// In the order of writing; the cursor of an event is its position, counted from 1.
-    events: Vec<Sealed>,
+    events: Vec<SealedEvent>,
     heads: BTreeMap<PlanId, Head>,
     wakes: BTreeSet<PlanId>,
     epochs: BTreeMap<String, u64>,
@@ -88,7 +88,7 @@ impl State {
 }
 
 impl Log for Memory {
-    fn append(&self, append: Append<'_>) -> Result<Vec<Sealed>, Error> {
+    fn append(&self, append: Append<'_>) -> Result<Vec<SealedEvent>, Error> {
         let mut state = self.lock();
         let mut head = state.check(&append)?;
         let mut written = Vec::with_capacity(append.events.len());
@@ -117,7 +117,7 @@ impl Log for Memory {
     fn read_placed(
         &self,
         query: &Query,
-        each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
+        each: &mut dyn FnMut(Cursor, SealedEvent) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         let mut left = query.limit.unwrap_or(u64::MAX);
         let end = self.lock().events.len();
@@ -188,7 +188,7 @@ impl Drop for Held {
     }
 }
 
-fn matches(query: &Query, place: usize, event: &Sealed) -> bool {
+fn matches(query: &Query, place: usize, event: &SealedEvent) -> bool {
     let cursor = Cursor(place as u64 + 1);
     query.plan.as_ref().is_none_or(|plan| *plan == event.plan)
         && query.step.is_none_or(|step| event.step == Some(step))

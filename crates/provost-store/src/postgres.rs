@@ -14,7 +14,7 @@ use std::ops::{AsyncFnMut, ControlFlow};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use provost_core::model::chain::{Head, PlanId, Sealed, seal};
+use provost_core::model::chain::{Head, PlanId, SealedEvent, seal};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{Connection as _, Row as _};
 
@@ -39,7 +39,7 @@ mod tests;
 pub mod wire;
 
 pub use address::DatabaseAddress;
-pub use leases::Lapsed;
+pub use leases::ExpiredLease;
 use runtime::run;
 
 /// How long a lost server is retried.
@@ -238,11 +238,11 @@ fn silent() -> sqlx::Error {
 }
 
 impl Log for Postgres {
-    fn append(&self, append: Append<'_>) -> Result<Vec<Sealed>, Error> {
+    fn append(&self, append: Append<'_>) -> Result<Vec<SealedEvent>, Error> {
         let mut known = self.known_head(append.plan).filter(|head| head.seq == append.expected_seq);
         self.remember_head(append.plan, None);
         let effects = Effects::of(append.effects, self.dispatch.as_deref());
-        let mut sealed: Option<Vec<Sealed>> = None;
+        let mut sealed: Option<Vec<SealedEvent>> = None;
         let written = self.shared.with(self.lost_after(), async |connection| {
             if let Some(written) = &sealed
                 && rows::are_there(connection, written).await?
@@ -296,7 +296,7 @@ impl Log for Postgres {
     fn read_placed(
         &self,
         query: &Query,
-        each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
+        each: &mut dyn FnMut(Cursor, SealedEvent) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         select::each(self, query, each)
     }
@@ -344,7 +344,7 @@ impl Log for Postgres {
 }
 
 impl SealedLog for Postgres {
-    fn keep(&self, events: &[Sealed]) -> Result<(), Error> {
+    fn keep(&self, events: &[SealedEvent]) -> Result<(), Error> {
         if events.is_empty() {
             return Ok(());
         }
@@ -376,7 +376,7 @@ impl SealedLog for Postgres {
     }
 }
 
-fn sealed_after(mut head: Head, append: &Append<'_>) -> Vec<Sealed> {
+fn sealed_after(mut head: Head, append: &Append<'_>) -> Vec<SealedEvent> {
     let mut sealed = Vec::with_capacity(append.events.len());
     for entry in append.events {
         let event = seal(append.plan, head, append.at, entry.event, entry.task_name);
@@ -416,7 +416,7 @@ impl Postgres {
     }
 
     /// Returns the leases that have expired without renewal, by the clock of the database.
-    pub fn lapsed(&self) -> Result<Vec<Lapsed>, Error> {
+    pub fn lapsed(&self) -> Result<Vec<ExpiredLease>, Error> {
         leases::lapsed(self)
     }
 }

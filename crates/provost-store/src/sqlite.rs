@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use provost_core::model::chain::{Head, PlanId, Sealed, seal};
+use provost_core::model::chain::{Head, PlanId, SealedEvent, seal};
 use provost_core::model::hash::Hash;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
@@ -297,7 +297,7 @@ impl Sqlite {
 }
 
 impl Log for Sqlite {
-    fn append(&self, append: Append<'_>) -> Result<Vec<Sealed>, Error> {
+    fn append(&self, append: Append<'_>) -> Result<Vec<SealedEvent>, Error> {
         self.writing(|transaction| {
             if let Some(fence) = append.fence {
                 self.check_fence(transaction, fence)?;
@@ -334,7 +334,7 @@ impl Log for Sqlite {
     fn read_placed(
         &self,
         query: &Query,
-        each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
+        each: &mut dyn FnMut(Cursor, SealedEvent) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         self.connected(|connection| {
             select::each(connection, query, each).map_err(self.failed("read the log"))
@@ -426,7 +426,7 @@ impl Sqlite {
     }
 }
 
-fn insert(connection: &Connection, plan: i64, sealed: &Sealed) -> rusqlite::Result<()> {
+fn insert(connection: &Connection, plan: i64, sealed: &SealedEvent) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
             "INSERT INTO event (plan, seq, at_ms, name, step, task_name, details, prev, hash)

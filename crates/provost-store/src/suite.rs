@@ -8,7 +8,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use provost_core::model::chain::{Auditor, Head, PlanId, Sealed};
+use provost_core::model::chain::{Auditor, Head, PlanId, SealedEvent};
 use provost_core::model::event::{Event, Revision};
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
@@ -391,13 +391,13 @@ pub fn write(
     expected_seq: u64,
     at: u64,
     events: &[Event],
-) -> Result<Vec<Sealed>, Error> {
+) -> Result<Vec<SealedEvent>, Error> {
     let (plan, entries) = (plan(name), entries(events));
     let at = Timestamp(at);
     log.append(Append { plan: &plan, expected_seq, at, fence: None, events: &entries, effects: &[] })
 }
 
-pub fn all(log: &dyn Log, query: Query) -> Vec<Sealed> {
+pub fn all(log: &dyn Log, query: Query) -> Vec<SealedEvent> {
     let mut found = Vec::new();
     log.read(&query, &mut |event| {
         found.push(event);

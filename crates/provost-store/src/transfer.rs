@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use provost_core::model::chain::{Head, PlanId, Sealed};
+use provost_core::model::chain::{Head, PlanId, SealedEvent};
 use provost_core::model::hash::Hash;
 
 use crate::{Cursor, Error, Log, Query};
@@ -15,11 +15,11 @@ use crate::{Cursor, Error, Log, Query};
 /// A log that accepts events that were sealed elsewhere.
 pub trait SealedLog: Log {
     /// Writes all events in one transaction, or none. Each must be the next of its plan, with a valid seal.
-    fn keep(&self, events: &[Sealed]) -> Result<(), Error>;
+    fn keep(&self, events: &[SealedEvent]) -> Result<(), Error>;
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moved {
+pub struct TransferResult {
     pub plans: u64,
     /// Events written by this call.
     pub events: u64,
@@ -30,9 +30,13 @@ pub struct Moved {
 const AT_ONCE: usize = 512;
 
 /// Copies all events in the order of writing. `told` gets the number of events processed so far.
-pub fn transfer(from: &dyn Log, to: &dyn SealedLog, told: &mut dyn FnMut(u64)) -> Result<Moved, Error> {
+pub fn transfer(
+    from: &dyn Log,
+    to: &dyn SealedLog,
+    told: &mut dyn FnMut(u64),
+) -> Result<TransferResult, Error> {
     let mut ends = common_ends(from, to)?;
-    let mut moved = Moved { plans: ends.len() as u64, ..Moved::default() };
+    let mut moved = TransferResult { plans: ends.len() as u64, ..TransferResult::default() };
     let mut through = Cursor(0);
     loop {
         // Another process may append meanwhile.
@@ -107,7 +111,7 @@ fn check(from: &dyn Log, to: &dyn Log) -> Result<(), Error> {
 
 /// Checks that the event is the next after `head`, the end of the plan's chain, and that its seal is valid.
 /// Returns the new head.
-pub(crate) fn fits(head: Head, sealed: &Sealed) -> Result<Head, Error> {
+pub(crate) fn fits(head: Head, sealed: &SealedEvent) -> Result<Head, Error> {
     if sealed.seq != head.seq + 1 {
         let (expected, found) = (sealed.seq.saturating_sub(1), head.seq);
         return Err(Error::Conflict { plan: sealed.plan.clone(), expected, found });
@@ -129,7 +133,7 @@ mod tests {
         (folder, log)
     }
 
-    fn everything(log: &dyn Log) -> Vec<Sealed> {
+    fn everything(log: &dyn Log) -> Vec<SealedEvent> {
         suite::all(log, Query::default())
     }
 
@@ -140,7 +144,7 @@ mod tests {
             suite::append_steps(&from, &format!("plan {}", round % 7), 1 + round % 3);
         }
         let moved = transfer(&from, &to, &mut |_| {}).unwrap();
-        assert_eq!(moved, Moved { plans: 7, events: from.cursor().unwrap().0, present: 0 });
+        assert_eq!(moved, TransferResult { plans: 7, events: from.cursor().unwrap().0, present: 0 });
         assert_eq!(everything(&from), everything(&to));
         let again = transfer(&from, &to, &mut |_| {}).unwrap();
         assert_eq!((again.events, again.present), (0, moved.events));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use provost_core::model::chain::Sealed;
+use provost_core::model::chain::SealedEvent;
 use provost_core::model::event::{EndedAttempt, Event};
 use provost_core::model::pass::Pass;
 use provost_core::model::timestamp::Timestamp;
@@ -19,7 +19,7 @@ use provost_core::state::run::Run;
 use provost_core::text::render::{self, EventLine, Symbol};
 use provost_engine::audit::Audit;
 use provost_engine::harness::{Below, Harness};
-use provost_engine::reading::Reading;
+use provost_engine::reading::BoundPlan;
 use provost_engine::{human_check, uncommitted};
 
 use crate::diagnose;
@@ -135,7 +135,7 @@ pub fn tell_of_base(harness: &Harness, run: &Run) {
 }
 
 /// Shows the plan and asks the person. No answer is never an approval.
-pub fn gate(harness: &Harness, run: &Run, reading: Option<&Reading>, by: String) -> Result<Gate, Failure> {
+pub fn gate(harness: &Harness, run: &Run, reading: Option<&BoundPlan>, by: String) -> Result<Gate, Failure> {
     let changes = harness.last_changes(run)?;
     talk(&render::plan(run));
     if let Some(reading) = reading.filter(|reading| !reading.diagnostics.is_empty()) {
@@ -239,7 +239,7 @@ impl Live {
         Self { json, colour: false, bar: None }
     }
 
-    pub fn event(&self, run: &Run, sealed: &Sealed, event: &Event) {
+    pub fn event(&self, run: &Run, sealed: &SealedEvent, event: &Event) {
         self.show("", run, sealed, event);
         if let Some(bar) = &self.bar {
             bar.set_message(doing(run, event));
@@ -252,7 +252,7 @@ impl Live {
         Arc::new(move |name, run, sealed, event| live.show(&format!("{name} │ "), run, sealed, event))
     }
 
-    fn show(&self, indent: &str, run: &Run, sealed: &Sealed, event: &Event) {
+    fn show(&self, indent: &str, run: &Run, sealed: &SealedEvent, event: &Event) {
         if self.json {
             // If the reader closes the pipe, the run continues.
             let _ = print(&format!("{}\n", sealed.line()));

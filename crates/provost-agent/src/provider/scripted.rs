@@ -14,12 +14,12 @@ type Turn = Box<dyn FnMut(Ask<'_>) -> Result<Reply, Failure> + Send>;
 
 /// Turns in order; after the last one, every further request fails.
 #[derive(Default)]
-pub struct Scripted {
+pub struct ScriptedProvider {
     turns: Mutex<VecDeque<Turn>>,
     forever: Mutex<Option<Turn>>,
 }
 
-impl Scripted {
+impl ScriptedProvider {
     #[must_use]
     pub fn says(self, text: &str) -> Self {
         let text = text.to_owned();
@@ -77,7 +77,7 @@ impl Scripted {
     }
 }
 
-impl Provider for Scripted {
+impl Provider for ScriptedProvider {
     fn model(&self) -> &str {
         "scripted"
     }

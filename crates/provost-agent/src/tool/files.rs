@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Answer, Tool};
+use super::{Tool, ToolAnswer};
 use crate::truncate;
 
 /// Lines of a viewport, where nothing is said.
@@ -196,7 +196,7 @@ pub fn tools(workspace: &Workspace) -> Vec<Tool> {
     ]
 }
 
-fn read_file(workspace: &Workspace, ask: &ReadFile) -> Answer {
+fn read_file(workspace: &Workspace, ask: &ReadFile) -> ToolAnswer {
     let text = workspace.text(&ask.path)?;
     let total = text.lines().count();
     let first = ask.first_line.max(1);
@@ -226,7 +226,7 @@ fn read_file(workspace: &Workspace, ask: &ReadFile) -> Answer {
     Ok(out)
 }
 
-fn write_file(workspace: &Workspace, ask: &WriteFile) -> Answer {
+fn write_file(workspace: &Workspace, ask: &WriteFile) -> ToolAnswer {
     let place = workspace.place(&ask.path)?;
     let failed = |error: io::Error| format!("`{}` could not be written: {error}", ask.path);
     // Writing to a pipe would wait for a reader that never comes.
@@ -240,7 +240,7 @@ fn write_file(workspace: &Workspace, ask: &WriteFile) -> Answer {
     Ok(format!("wrote {} bytes to {}", ask.content.len(), workspace.shown(&place)))
 }
 
-fn edit(workspace: &Workspace, ask: &Edit) -> Answer {
+fn edit(workspace: &Workspace, ask: &Edit) -> ToolAnswer {
     let text = workspace.text(&ask.path)?;
     if ask.old.is_empty() {
         return Err("`old` is empty; name the text to replace, or use write_file".to_owned());
@@ -268,7 +268,7 @@ fn edit(workspace: &Workspace, ask: &Edit) -> Answer {
     Ok(format!("replaced {found} in {}", workspace.shown(&place)))
 }
 
-fn list(workspace: &Workspace, ask: &List) -> Answer {
+fn list(workspace: &Workspace, ask: &List) -> ToolAnswer {
     let place = workspace.place(&ask.path)?;
     let entries = fs::read_dir(&place).map_err(|error| missing(&ask.path, &error))?;
     let mut names: Vec<String> = entries
@@ -294,7 +294,7 @@ fn list(workspace: &Workspace, ask: &List) -> Answer {
     Ok(out)
 }
 
-fn verify_file_exists(workspace: &Workspace, ask: &VerifyFileExists) -> Answer {
+fn verify_file_exists(workspace: &Workspace, ask: &VerifyFileExists) -> ToolAnswer {
     let place = workspace.place(&ask.path)?;
     let Ok(found) = fs::metadata(&place) else { return Ok(format!("false: {} is not there", ask.path)) };
     if !found.is_file() {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Answer, Tool};
+use super::{Tool, ToolAnswer};
 use crate::call_log::CallLog;
 use crate::truncate;
 
@@ -26,7 +26,7 @@ pub fn tool(ledger: &CallLog) -> Tool {
     Tool::new("read_output", description, run).reading_only()
 }
 
-fn read_output(ledger: &CallLog, ask: &ReadOutput) -> Answer {
+fn read_output(ledger: &CallLog, ask: &ReadOutput) -> ToolAnswer {
     let Some(text) = ledger.output(ask.call) else {
         return Err(format!("the answer of call:{} is not kept; call the tool again", ask.call));
     };

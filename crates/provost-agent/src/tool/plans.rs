@@ -53,7 +53,7 @@ pub fn tools(holder: &PlanHolder, ledger: &CallLog) -> Vec<Tool> {
     let (create, show, update, verify) = (holder.clone(), holder.clone(), holder.clone(), holder.clone());
     let (update_ledger, verify_ledger) = (ledger.clone(), ledger.clone());
     let said =
-        |words: Result<String, crate::plan_state::Refusal>| words.map_err(|refusal| refusal.to_string());
+        |words: Result<String, crate::plan_state::PlanRefusal>| words.map_err(|refusal| refusal.to_string());
     vec![
         Tool::new(
             "plan_create",

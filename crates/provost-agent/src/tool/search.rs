@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files::Workspace;
-use super::{Answer, Tool};
+use super::{Tool, ToolAnswer};
 use crate::truncate;
 
 const MATCHES: usize = 100;
@@ -53,7 +53,7 @@ pub fn tools(workspace: &Workspace) -> Vec<Tool> {
     vec![Tool::new("search", description, run).reading_only()]
 }
 
-fn search(workspace: &Workspace, ask: &Search) -> Answer {
+fn search(workspace: &Workspace, ask: &Search) -> ToolAnswer {
     let pattern = RegexBuilder::new(&ask.pattern)
         .case_insensitive(ask.ignore_case)
         .build()

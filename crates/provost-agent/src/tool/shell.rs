@@ -14,7 +14,7 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, timeout_at};
 
 use super::files::Workspace;
-use super::{Answer, Tool};
+use super::{Tool, ToolAnswer};
 
 const DEADLINE: u64 = 120;
 const DEADLINE_MAX: u64 = 1800;
@@ -64,7 +64,7 @@ impl Drop for Group {
     }
 }
 
-async fn run(workspace: &Workspace, ask: &Shell) -> Answer {
+async fn run(workspace: &Workspace, ask: &Shell) -> ToolAnswer {
     if ask.command.trim().is_empty() {
         return Err("the command is empty".to_owned());
     }
@@ -194,7 +194,7 @@ impl Said {
 mod tests {
     use super::*;
 
-    async fn shell(command: &str, timeout_seconds: u64) -> Answer {
+    async fn shell(command: &str, timeout_seconds: u64) -> ToolAnswer {
         let folder = tempfile::tempdir().expect("a folder");
         let workspace = Workspace::new(folder.path()).expect("a workspace").withhold("MODEL_API_KEY");
         run(&workspace, &Shell { command: command.to_owned(), timeout_seconds }).await

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Answer, Tool};
+use super::{Tool, ToolAnswer};
 
 /// One publication; a topic is for words, not for files.
 const PUBLISHED: usize = 32 * 1024;
@@ -99,7 +99,7 @@ fn file(folder: &Path, topic: &str) -> Result<PathBuf, String> {
     }
 }
 
-fn read(folder: &Path, topic: &str) -> Answer {
+fn read(folder: &Path, topic: &str) -> ToolAnswer {
     let file = file(folder, topic)?;
     fs::read_to_string(file).map_err(|_| {
         let names = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -114,7 +114,7 @@ fn read(folder: &Path, topic: &str) -> Answer {
     })
 }
 
-fn publish(folder: &Path, ask: &TopicPublish) -> Answer {
+fn publish(folder: &Path, ask: &TopicPublish) -> ToolAnswer {
     let file = file(folder, &ask.topic)?;
     if ask.text.trim().is_empty() {
         return Err("there is nothing to publish; `text` is empty".to_owned());

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use provost_agent::agent::{Outcome, Run};
-use provost_agent::event::Event;
+use provost_agent::agent::{AgentRun, RunEnd};
+use provost_agent::event::AgentEvent;
 use provost_agent::provider::Failure;
 use provost_agent::provider::api::{Api, Dialect, Key};
-use provost_agent::provider::scripted::Scripted;
+use provost_agent::provider::scripted::ScriptedProvider;
 use provost_rehearsal::{Fault, Model, Rehearsal, ScriptedCall, StopReason, Turn};
 use serde_json::json;
 
@@ -17,7 +17,10 @@ fn list() -> Turn {
 }
 
 /// The same in every dialect; each time another model and another stage.
-async fn in_every_dialect(turns: impl Fn() -> Vec<Turn>, check: impl Fn(Dialect, &Stage, &Rehearsal, Run)) {
+async fn in_every_dialect(
+    turns: impl Fn() -> Vec<Turn>,
+    check: impl Fn(Dialect, &Stage, &Rehearsal, AgentRun),
+) {
     for dialect in DIALECTS {
         let stage = Stage::new();
         let model = Model::script(turns()).serve().expect("a model");
@@ -28,7 +31,7 @@ async fn in_every_dialect(turns: impl Fn() -> Vec<Turn>, check: impl Fn(Dialect,
 
 fn retries(stage: &Stage) -> Vec<String> {
     let why = |event| match event {
-        Event::Retrying { why, .. } => Some(why),
+        AgentEvent::Retrying { why, .. } => Some(why),
         _ => None,
     };
     stage.told().into_iter().filter_map(why).collect()
@@ -40,7 +43,7 @@ async fn a_refused_key_is_said_at_once_and_not_shown() {
         let stage = Stage::new();
         let model = Model::script([Turn::text("hello")]).key("another key").serve().expect("a model");
         let run = stage.run(&api(dialect, &model), "do it").await;
-        let Outcome::Failed(failure) = run.outcome else { panic!("{dialect:?}: {:?}", run.outcome) };
+        let RunEnd::Failed(failure) = run.outcome else { panic!("{dialect:?}: {:?}", run.outcome) };
         // Gemini says 400 and means the key.
         let is_refused = matches!(failure, Failure::Unauthorized { .. } | Failure::Rejected { .. });
         assert!(is_refused, "{dialect:?}: {failure:?}");
@@ -53,7 +56,7 @@ async fn a_refused_key_is_said_at_once_and_not_shown() {
 async fn a_busy_api_is_asked_again() {
     let turns = || vec![Turn::status(429), Turn::status(529), Turn::status(503), Turn::text("done")];
     in_every_dialect(turns, |dialect, stage, _, run| {
-        assert_eq!(run.outcome, Outcome::Finished { answer: "done".to_owned() }, "{dialect:?}");
+        assert_eq!(run.outcome, RunEnd::Finished { answer: "done".to_owned() }, "{dialect:?}");
         let why = retries(stage);
         assert_eq!(why.len(), 3, "{dialect:?}: {why:?}");
         assert!(why[0].contains("HTTP 429") && why[1].contains("529") && why[2].contains("503"), "{why:?}");
@@ -70,12 +73,12 @@ async fn retry_after_is_kept_and_one_that_is_too_long_is_passed_on() {
         let model = Model::script(turns()).serve().expect("a model");
         let started = Instant::now();
         let run = stage.run(&api(dialect, &model), "do it").await;
-        assert!(matches!(run.outcome, Outcome::Finished { .. }), "{dialect:?}: {:?}", run.outcome);
+        assert!(matches!(run.outcome, RunEnd::Finished { .. }), "{dialect:?}: {:?}", run.outcome);
         assert!(started.elapsed() >= Duration::from_secs(1), "{dialect:?}");
     }
     let turns = || vec![Turn::status(429).with_header("retry-after", "3600")];
     in_every_dialect(turns, |dialect, stage, _, run| {
-        let Outcome::Failed(failure) = run.outcome else { panic!("{dialect:?}: {:?}", run.outcome) };
+        let RunEnd::Failed(failure) = run.outcome else { panic!("{dialect:?}: {:?}", run.outcome) };
         assert!(failure.to_string().ends_with("; retry-after: 3600"), "{dialect:?}: {failure}");
         assert!(retries(stage).is_empty(), "{dialect:?}");
     })
@@ -94,7 +97,7 @@ async fn an_answer_that_breaks_off_is_no_answer() {
         };
         in_every_dialect(turns, |dialect, stage, model, run| {
             model.expect_kept();
-            assert_eq!(run.outcome, Outcome::Finished { answer: "done".to_owned() }, "{dialect:?} {fault:?}");
+            assert_eq!(run.outcome, RunEnd::Finished { answer: "done".to_owned() }, "{dialect:?} {fault:?}");
             assert_eq!(retries(stage).len(), 1, "{dialect:?} {fault:?}");
         })
         .await;
@@ -106,7 +109,7 @@ async fn a_call_that_was_cut_off_is_not_carried_out() {
     let write = json!({ "path": "half.txt", "content": "half of it and the other half" });
     let turns = || vec![Turn::call("write_file", write.clone()).failing(Fault::Cut), Turn::text("done")];
     in_every_dialect(turns, |dialect, stage, _, run| {
-        assert!(matches!(run.outcome, Outcome::Finished { .. }), "{dialect:?}: {:?}", run.outcome);
+        assert!(matches!(run.outcome, RunEnd::Finished { .. }), "{dialect:?}: {:?}", run.outcome);
         // Of Gemini, a call and the end of the answer are one frame; there is no half of it.
         assert!(dialect == Dialect::Gemini || !stage.path().join("half.txt").exists(), "{dialect:?}");
     })
@@ -128,7 +131,7 @@ async fn arguments_that_are_no_json_are_answered_and_sent_again() {
             model.expect_kept();
             assert!(stage.path().join("a.txt").exists(), "{dialect:?}");
         }
-        assert!(matches!(run.outcome, Outcome::Finished { .. }), "{dialect:?}: {:?}", run.outcome);
+        assert!(matches!(run.outcome, RunEnd::Finished { .. }), "{dialect:?}: {:?}", run.outcome);
     })
     .await;
 }
@@ -143,8 +146,9 @@ async fn calls_of_one_turn_are_all_answered_in_their_order() {
     };
     in_every_dialect(turns, |dialect, stage, model, run| {
         model.expect_kept();
-        assert!(matches!(run.outcome, Outcome::Finished { .. }), "{dialect:?}: {:?}", run.outcome);
-        let called = stage.told().into_iter().filter(|event| matches!(event, Event::Called { .. })).count();
+        assert!(matches!(run.outcome, RunEnd::Finished { .. }), "{dialect:?}: {:?}", run.outcome);
+        let called =
+            stage.told().into_iter().filter(|event| matches!(event, AgentEvent::Called { .. })).count();
         assert_eq!(called, 3, "{dialect:?}");
     })
     .await;
@@ -162,8 +166,8 @@ async fn a_conversation_that_is_too_long_is_shortened_once() {
         stage.write("long", &long);
         let model = Model::script(turns()).serve().expect("a model");
         let run = stage.run(&api(dialect, &model), "do it").await;
-        assert_eq!(run.outcome, Outcome::Finished { answer: "done".to_owned() }, "{dialect:?}");
-        let compacted = stage.told().iter().any(|event| matches!(event, Event::Compacted { .. }));
+        assert_eq!(run.outcome, RunEnd::Finished { answer: "done".to_owned() }, "{dialect:?}");
+        let compacted = stage.told().iter().any(|event| matches!(event, AgentEvent::Compacted { .. }));
         assert!(compacted, "{dialect:?}");
         let bodies: Vec<usize> = model.requests().iter().map(|seen| seen.body.to_string().len()).collect();
         assert!(bodies[7] < bodies[6] * 3 / 4, "{dialect:?}: {bodies:?}");
@@ -171,7 +175,7 @@ async fn a_conversation_that_is_too_long_is_shortened_once() {
     let hopeless = || vec![Turn::fault(Fault::TooLong), Turn::fault(Fault::TooLong)];
     in_every_dialect(hopeless, |dialect, _, _, run| {
         assert!(
-            matches!(run.outcome, Outcome::Failed(Failure::TooLong { .. })),
+            matches!(run.outcome, RunEnd::Failed(Failure::TooLong { .. })),
             "{dialect:?}: {:?}",
             run.outcome
         );
@@ -183,7 +187,7 @@ async fn a_conversation_that_is_too_long_is_shortened_once() {
 async fn an_answer_that_hit_its_bound_is_not_final() {
     let turns = || vec![Turn::text("I was going to s").stopping(StopReason::MaxTokens), Turn::text("done")];
     in_every_dialect(turns, |dialect, _, model, run| {
-        assert_eq!(run.outcome, Outcome::Finished { answer: "done".to_owned() }, "{dialect:?}");
+        assert_eq!(run.outcome, RunEnd::Finished { answer: "done".to_owned() }, "{dialect:?}");
         model.expect_seen("cut off because it was too long");
     })
     .await;
@@ -202,7 +206,7 @@ async fn a_run_is_stopped_in_the_middle_of_an_answer() {
         model.wait_for(1);
         stage.stop.stop();
         let run = run.await.expect("a run");
-        assert_eq!(run.outcome, Outcome::Stopped, "{dialect:?}");
+        assert_eq!(run.outcome, RunEnd::Stopped, "{dialect:?}");
         model.wait_until_left(0);
     }
 }
@@ -218,12 +222,12 @@ async fn what_is_said_is_told_as_it_arrives() {
         let of_task = stage.clone();
         let run = tokio::spawn(async move { of_task.run(&provider, "do it").await });
         let patience = Instant::now();
-        while !stage.told().iter().any(|event| matches!(event, Event::Text(_))) {
+        while !stage.told().iter().any(|event| matches!(event, AgentEvent::Text(_))) {
             assert!(patience.elapsed() < Duration::from_secs(300), "{dialect:?}: nothing was told");
             tokio::task::yield_now().await;
         }
         model.release();
-        assert_eq!(run.await.expect("a run").outcome, Outcome::Finished { answer: words.to_owned() });
+        assert_eq!(run.await.expect("a run").outcome, RunEnd::Finished { answer: words.to_owned() });
     }
 }
 
@@ -233,7 +237,7 @@ async fn nobody_there_is_said_so() {
     let provider =
         Api::new(Dialect::Anthropic, "m", Some("http://127.0.0.1:9"), Key::none()).expect("a provider");
     let run = stage.run(&provider, "do it").await;
-    let Outcome::Failed(failure @ Failure::Unreachable { .. }) = run.outcome else {
+    let RunEnd::Failed(failure @ Failure::Unreachable { .. }) = run.outcome else {
         panic!("{:?}", run.outcome)
     };
     assert!(failure.to_string().to_lowercase().contains("refused"), "{failure}");
@@ -243,11 +247,11 @@ async fn nobody_there_is_said_so() {
 #[tokio::test]
 async fn an_unknown_tool_is_answered_with_the_known_ones() {
     let stage = Stage::new();
-    let model = Scripted::default().calls("rm_rf", json!({})).answers(|ask| {
+    let model = ScriptedProvider::default().calls("rm_rf", json!({})).answers(|ask| {
         let seen = format!("{:?}", ask.messages.last());
         assert!(seen.contains("there is no tool `rm_rf`; use one of: edit, list"), "{seen}");
         Ok(provost_agent::provider::Reply { text: "done".to_owned(), ..Default::default() })
     });
     let run = stage.run(&model, "do it").await;
-    assert!(matches!(run.outcome, Outcome::Finished { .. }));
+    assert!(matches!(run.outcome, RunEnd::Finished { .. }));
 }

@@ -1,10 +1,10 @@
 //! A model that skips the third of three files, and is held until it has not.
 
 use expect_test::expect;
-use provost_agent::agent::{Bound, Outcome, Planning, Settings};
-use provost_agent::event::Event;
-use provost_agent::plan::Plan;
-use provost_agent::provider::scripted::Scripted;
+use provost_agent::agent::{Bound, PlanRequirement, RunEnd, Settings};
+use provost_agent::event::AgentEvent;
+use provost_agent::plan::AgentPlan;
+use provost_agent::provider::scripted::ScriptedProvider;
 use provost_rehearsal::{Model, Turn};
 use serde_json::json;
 
@@ -63,7 +63,7 @@ async fn a_premature_answer_is_held_in_every_dialect() {
         let run = stage.run(&api(dialect, &model), TASK).await;
         model.expect_kept();
         let answer = "machine-id is the largest, with 68 bytes.".to_owned();
-        assert_eq!(run.outcome, Outcome::Finished { answer }, "{dialect:?}");
+        assert_eq!(run.outcome, RunEnd::Finished { answer }, "{dialect:?}");
         assert_eq!((run.refusals, run.turns), (2, 9), "{dialect:?}");
         expect![[r#"
             # Plan: weigh three files
@@ -92,14 +92,15 @@ async fn a_premature_answer_is_held_in_every_dialect() {
 #[tokio::test]
 async fn without_end_the_bound_is_an_outcome() {
     let stage = Stage { settings: Settings { max_refusals: 3, ..Settings::default() }, ..Stage::new() };
-    let model = Scripted::default().calls("plan_create", plan()).says("done").says("done").says("done!");
+    let model =
+        ScriptedProvider::default().calls("plan_create", plan()).says("done").says("done").says("done!");
     let run = stage.run(&model, TASK).await;
-    let Outcome::Unfinished { bound, missing, answer } = run.outcome else { panic!("{:?}", run.outcome) };
+    let RunEnd::Unfinished { bound, missing, answer } = run.outcome else { panic!("{:?}", run.outcome) };
     assert_eq!((bound, answer.as_str()), (Bound::Refusals(3), "done!"));
     assert_eq!(missing.len(), 4, "{missing:?}");
 
     let stage = Stage { settings: Settings { max_turns: 5, ..Settings::default() }, ..Stage::new() };
-    let model = Scripted::default().forever(|_| {
+    let model = ScriptedProvider::default().forever(|_| {
         let call = provost_agent::transcript::Call {
             id: "c".to_owned(),
             tool: "list".to_owned(),
@@ -108,7 +109,7 @@ async fn without_end_the_bound_is_an_outcome() {
         Ok(provost_agent::provider::Reply { calls: vec![call], ..Default::default() })
     });
     let run = stage.run(&model, TASK).await;
-    assert!(matches!(run.outcome, Outcome::Unfinished { bound: Bound::Turns(5), .. }), "{:?}", run.outcome);
+    assert!(matches!(run.outcome, RunEnd::Unfinished { bound: Bound::Turns(5), .. }), "{:?}", run.outcome);
     assert_eq!(run.turns, 5);
 }
 
@@ -116,7 +117,7 @@ async fn without_end_the_bound_is_an_outcome() {
 async fn blocked_with_a_reason_ends_the_run_as_blocked() {
     let stage = Stage::new();
     let one = json!({ "objective": "o", "steps": ["reach the moon"], "postconditions": ["we are there"] });
-    let model = Scripted::default()
+    let model = ScriptedProvider::default()
         .calls("plan_create", one)
         .calls("step_update", json!({ "step_number": 1, "status": "blocked" }))
         .calls("step_update", json!({ "step_number": 1, "status": "blocked", "evidence": "no rocket" }))
@@ -127,10 +128,10 @@ async fn blocked_with_a_reason_ends_the_run_as_blocked() {
         )
         .says("There is no rocket.");
     let run = stage.run(&model, TASK).await;
-    assert_eq!(run.outcome, Outcome::Blocked { answer: "There is no rocket.".to_owned() });
+    assert_eq!(run.outcome, RunEnd::Blocked { answer: "There is no rocket.".to_owned() });
     assert_eq!(run.refusals, 1, "an unanswered postcondition holds as well");
     let refused =
-        stage.told().iter().any(|event| matches!(event, Event::Answered { call: 2, failed: true, .. }));
+        stage.told().iter().any(|event| matches!(event, AgentEvent::Answered { call: 2, failed: true, .. }));
     assert!(refused, "blocked without a reason is refused");
 }
 
@@ -139,26 +140,26 @@ async fn a_rewrite_is_told_with_what_it_changed() {
     let stage = Stage::new();
     let shorter =
         json!({ "objective": "weigh three files", "steps": ["weigh hostname"], "postconditions": [] });
-    let model = Scripted::default()
+    let model = ScriptedProvider::default()
         .calls("plan_create", plan())
         .calls("plan_create", shorter)
         .calls("step_update", done(1, "seen"))
         .says("done");
     let run = stage.run(&model, TASK).await;
-    assert!(matches!(run.outcome, Outcome::Finished { .. }));
+    assert!(matches!(run.outcome, RunEnd::Finished { .. }));
     let diff = [
         "- step (pending): weigh os-release",
         "- step (pending): weigh machine-id",
         "- postcondition (open): the largest is named",
     ];
     assert_eq!(run.rewrites, [diff.map(str::to_owned).to_vec()]);
-    assert!(stage.told().iter().any(|event| matches!(event, Event::PlanRewritten { .. })));
+    assert!(stage.told().iter().any(|event| matches!(event, AgentEvent::PlanRewritten { .. })));
 }
 
 #[tokio::test]
 async fn a_citation_that_does_not_exist_is_refused() {
     let stage = Stage::new();
-    let model = Scripted::default()
+    let model = ScriptedProvider::default()
         .calls("plan_create", plan())
         .calls("step_update", done(1, "I saw it in call:40"))
         .answers(|ask| {
@@ -171,23 +172,23 @@ async fn a_citation_that_does_not_exist_is_refused() {
 
 #[tokio::test]
 async fn where_a_plan_is_required_there_is_no_answer_without_one() {
-    let settings = Settings { planning: Planning::Required, ..Settings::default() };
+    let settings = Settings { planning: PlanRequirement::Required, ..Settings::default() };
     let stage = Stage { settings, ..Stage::new() };
-    let model = Scripted::default()
+    let model = ScriptedProvider::default()
         .says("done")
         .calls("plan_create", json!({ "objective": "o", "steps": ["a"], "postconditions": [] }))
         .calls("step_update", done(1, "a is there"))
         .says("done");
     let run = stage.run(&model, TASK).await;
     assert_eq!((run.refusals, run.turns), (1, 4));
-    assert!(matches!(run.outcome, Outcome::Finished { .. }));
+    assert!(matches!(run.outcome, RunEnd::Finished { .. }));
 }
 
 #[tokio::test]
 async fn a_given_plan_is_held_without_any_word_of_the_model_about_it() {
-    let plan = Plan::new("o").step_with_contract("make it green", "make test");
+    let plan = AgentPlan::new("o").step_with_contract("make it green", "make test");
     let stage = Stage { holder: provost_agent::plan_state::PlanHolder::given(plan), ..Stage::new() };
-    let model = Scripted::default()
+    let model = ScriptedProvider::default()
         .says("It is green.")
         .calls("step_update", done(1, "all green"))
         .says("It is green.");

@@ -1,9 +1,9 @@
 //! Two hundred turns in a small window: the plan is never lost, and nothing grows without end.
 
-use provost_agent::agent::{Outcome, Settings};
-use provost_agent::event::Event;
+use provost_agent::agent::{RunEnd, Settings};
+use provost_agent::event::AgentEvent;
 use provost_agent::provider::Reply;
-use provost_agent::provider::scripted::Scripted;
+use provost_agent::provider::scripted::ScriptedProvider;
 use provost_agent::transcript::{Call, Message};
 use provost_rehearsal::{Model, Turn};
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ async fn two_hundred_turns_stay_inside_a_32k_window() {
     let mut turn: u64 = 0;
     let largest = std::sync::Arc::new(std::sync::Mutex::new(0));
     let of_model = largest.clone();
-    let model = Scripted::default().forever(move |ask| {
+    let model = ScriptedProvider::default().forever(move |ask| {
         let sent: usize = ask.messages.iter().map(Message::size).sum::<usize>() + ask.system.len();
         let mut largest = of_model.lock().expect("a number");
         *largest = (*largest).max(sent);
@@ -66,12 +66,13 @@ async fn two_hundred_turns_stay_inside_a_32k_window() {
         })
     });
     let run = stage.run(&model, "read the log").await;
-    assert_eq!(run.outcome, Outcome::Finished { answer: "The log is read.".to_owned() });
+    assert_eq!(run.outcome, RunEnd::Finished { answer: "The log is read.".to_owned() });
     assert_eq!(run.turns, 201);
     // The scripted model counts as the estimate does: 3.5 bytes a token.
     let tokens = *largest.lock().expect("a number") * 2 / 7;
     assert!(tokens + 4000 < WINDOW, "{tokens} tokens were sent");
-    let compactions = stage.told().iter().filter(|event| matches!(event, Event::Compacted { .. })).count();
+    let compactions =
+        stage.told().iter().filter(|event| matches!(event, AgentEvent::Compacted { .. })).count();
     assert!((2..100).contains(&compactions), "{compactions} compactions");
     let Message::User(first) = &run.transcript.messages()[0] else { panic!("no task") };
     assert!(first.contains("60. [") && first.contains("1. [x] look at part 1"), "the plan is lost: {first}");
@@ -100,7 +101,7 @@ async fn the_same_over_a_real_connection() {
     let model = Model::script(turns).serve().expect("a model");
     let run = stage.run(&api(provost_agent::provider::api::Dialect::Anthropic, &model), "read the log").await;
     model.expect_kept();
-    assert_eq!(run.outcome, Outcome::Finished { answer: "The log is read.".to_owned() });
+    assert_eq!(run.outcome, RunEnd::Finished { answer: "The log is read.".to_owned() });
     assert_eq!(run.turns, 201);
     let largest = model.requests().iter().map(|seen| seen.body.to_string().len() / 4).max();
     assert!(largest < Some(WINDOW - 4000), "{largest:?}");

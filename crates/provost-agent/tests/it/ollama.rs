@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 
-use provost_agent::agent::Outcome;
+use provost_agent::agent::RunEnd;
 use provost_agent::provider::api::{Api, Dialect, Key};
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ async fn a_local_model_calls_a_tool_and_answers() {
     let stage = Stage::new();
     let provider = Api::new(Dialect::Ollama, "q", Some(&url), Key::none()).expect("a provider");
     let run = stage.run(&provider, "write a").await;
-    assert_eq!(run.outcome, Outcome::Finished { answer: "Wrote a.".to_owned() });
+    assert_eq!(run.outcome, RunEnd::Finished { answer: "Wrote a.".to_owned() });
     assert!(stage.path().join("a").exists());
     assert_eq!((run.usage.input_tokens, run.usage.output_tokens), (Some(220), Some(12)));
     let asked = asked.join().expect("asked");

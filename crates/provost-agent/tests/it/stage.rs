@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use provost_agent::agent::{Agent, Run, Settings, Stop};
+use provost_agent::agent::{Agent, AgentRun, Settings, Stop};
 use provost_agent::call_log::CallLog;
-use provost_agent::event::Event;
+use provost_agent::event::AgentEvent;
 use provost_agent::plan_state::PlanHolder;
 use provost_agent::provider::api::{Api, Dialect, Key};
 use provost_agent::provider::{Patience, Provider};
@@ -25,7 +25,7 @@ pub struct Stage {
     pub holder: PlanHolder,
     pub settings: Settings,
     pub stop: Stop,
-    pub events: Arc<Mutex<Vec<Event>>>,
+    pub events: Arc<Mutex<Vec<AgentEvent>>>,
 }
 
 impl Stage {
@@ -47,7 +47,7 @@ impl Stage {
         std::fs::write(self.path().join(name), text).expect("a file");
     }
 
-    pub async fn run(&self, provider: &dyn Provider, task: &str) -> Run {
+    pub async fn run(&self, provider: &dyn Provider, task: &str) -> AgentRun {
         let ledger = CallLog::default();
         let workspace = Workspace::new(self.path()).expect("a workspace");
         let agent = Agent {
@@ -61,7 +61,7 @@ impl Stage {
         agent.run(task, &self.stop, &mut move |event| events.lock().expect("events").push(event)).await
     }
 
-    pub fn told(&self) -> Vec<Event> {
+    pub fn told(&self) -> Vec<AgentEvent> {
         self.events.lock().expect("events").clone()
     }
 }

@@ -16,7 +16,7 @@ use crate::state::run::Stage;
 #[cfg(test)]
 mod tests;
 
-use crate::language::globs::overlap::{GlobSet, Meeting};
+use crate::language::globs::overlap::{GlobOverlap, GlobSet};
 
 /// A plan, as the other plans see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl std::fmt::Display for DependencyProblem {
 
 /// The state of a plan: may it start?
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum StartState {
     Done,
     Failed,
     UnderWay,
@@ -89,7 +89,7 @@ pub enum Compatibility {
     /// It may change files that another plan may change.
     Meets {
         plan: String,
-        meeting: Meeting,
+        meeting: GlobOverlap,
     },
 }
 
@@ -227,23 +227,23 @@ impl Agenda {
         }
     }
 
-    pub fn standing(&self, entry: &AgendaEntry) -> Standing {
+    pub fn standing(&self, entry: &AgendaEntry) -> StartState {
         match entry.stage {
-            Stage::Done => return Standing::Done,
-            Stage::Failed => return Standing::Failed,
+            Stage::Done => return StartState::Done,
+            Stage::Failed => return StartState::Failed,
             Stage::Draft | Stage::Verified | Stage::Approved | Stage::InProgress => {}
         }
         if entry.under_way {
-            return Standing::UnderWay;
+            return StartState::UnderWay;
         }
         if let Some(trouble) = &entry.trouble {
-            return Standing::Broken(trouble.clone());
+            return StartState::Broken(trouble.clone());
         }
         if let Some(problem) = self.unknown(entry).into_iter().next() {
-            return Standing::Unsound(problem);
+            return StartState::Unsound(problem);
         }
         if let Some(round) = self.cycles().into_iter().find(|round| round.contains(&entry.name)) {
-            return Standing::Unsound(DependencyProblem::Cycle { round });
+            return StartState::Unsound(DependencyProblem::Cycle { round });
         }
         let open = entry.depends_on.iter().filter_map(|name| self.entries.get(name));
         let open: Vec<_> = open
@@ -251,10 +251,10 @@ impl Agenda {
             .map(|other| (other.name.clone(), other.stage))
             .collect();
         match entry.stage {
-            _ if !open.is_empty() => Standing::Waits(open),
-            Stage::Draft | Stage::Verified => Standing::Unapproved,
-            _ if entry.asks_a_person => Standing::AsksAPerson,
-            _ => Standing::Ready,
+            _ if !open.is_empty() => StartState::Waits(open),
+            Stage::Draft | Stage::Verified => StartState::Unapproved,
+            _ if entry.asks_a_person => StartState::AsksAPerson,
+            _ => StartState::Ready,
         }
     }
 
@@ -266,7 +266,7 @@ impl Agenda {
         let mut chosen: Vec<(String, Option<GlobSet>)> =
             busy.map(|entry| (entry.name.clone(), reach(entry))).collect();
         let mut starts = Vec::new();
-        for entry in self.entries().filter(|entry| self.standing(entry) == Standing::Ready) {
+        for entry in self.entries().filter(|entry| self.standing(entry) == StartState::Ready) {
             let own = reach(entry);
             let beside = match &own {
                 None => Compatibility::Undeclared,
@@ -282,7 +282,7 @@ impl Agenda {
 
     /// Returns a path that two plans may both change. `None` if they are disjoint or one does not declare
     /// `touches`.
-    pub fn meeting(&self, one: &str, other: &str) -> Option<Meeting> {
+    pub fn meeting(&self, one: &str, other: &str) -> Option<GlobOverlap> {
         let reach = |name: &str| self.entries.get(name)?.touches.as_ref().map(|globs| GlobSet::new(globs));
         reach(one)?.meets(&reach(other)?)
     }

@@ -34,7 +34,7 @@ pub enum TrainQuestion {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Merged {
+pub enum MergeResult {
     Clean,
     /// The last one conflicts with those before.
     Conflict {
@@ -60,7 +60,7 @@ pub enum TrainResult {
 /// Everything known about the unions of one train.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
-    pub merged: BTreeMap<Vec<usize>, Merged>,
+    pub merged: BTreeMap<Vec<usize>, MergeResult>,
     pub seen: BTreeMap<Vec<usize>, TrainResult>,
 }
 
@@ -125,7 +125,7 @@ fn listed(files: &[String]) -> String {
 
 /// The plans that land, in order, and those that do not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settled {
+pub struct TrainDecision {
     pub landing: Vec<usize>,
     pub left_out: BTreeMap<usize, LandingProblem>,
 }
@@ -133,7 +133,7 @@ pub struct Settled {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TrainStep {
     Ask(TrainQuestion),
-    Over(Settled),
+    Over(TrainDecision),
 }
 
 /// Returns what to find out next, or the end of the train.
@@ -159,14 +159,14 @@ struct Train<'a> {
 type Fault = (usize, LandingProblem);
 
 impl Train<'_> {
-    fn settle(&mut self) -> Known<Settled> {
+    fn settle(&mut self) -> Known<TrainDecision> {
         // The first `green` plans are known to be green together.
         let mut green = 0;
         loop {
             let (coupled, mut left_out) = self.coupled()?;
             if coupled.len() <= green {
                 left_out.append(&mut self.out);
-                return Ok(Settled { landing: coupled, left_out });
+                return Ok(TrainDecision { landing: coupled, left_out });
             }
             let fault = match self.seen(&coupled)? {
                 TrainResult::Green => {
@@ -197,8 +197,8 @@ impl Train<'_> {
             let mut longer = coupled.clone();
             longer.push(place);
             match self.merged(&longer)? {
-                Merged::Clean => coupled = longer,
-                Merged::Conflict { files } => {
+                MergeResult::Clean => coupled = longer,
+                MergeResult::Conflict { files } => {
                     let with = self.partner(&coupled, place)?;
                     left_out.insert(place, LandingProblem::Conflict { files, with });
                 }
@@ -211,11 +211,11 @@ impl Train<'_> {
     /// conflicts with the branch, or only with several plans together.
     fn partner(&self, coupled: &[usize], car: usize) -> Known<Option<usize>> {
         let own = self.closure(&[car]);
-        if let Merged::Conflict { .. } = self.merged(&own)? {
+        if let MergeResult::Conflict { .. } = self.merged(&own)? {
             return Ok(None);
         }
         for other in coupled.iter().filter(|other| !own.contains(*other)) {
-            if let Merged::Conflict { .. } = self.merged(&self.closure(&[*other, car]))? {
+            if let MergeResult::Conflict { .. } = self.merged(&self.closure(&[*other, car]))? {
                 return Ok(Some(*other));
             }
         }
@@ -273,7 +273,7 @@ impl Train<'_> {
         all.into_iter().collect()
     }
 
-    fn merged(&self, set: &[usize]) -> Known<Merged> {
+    fn merged(&self, set: &[usize]) -> Known<MergeResult> {
         self.answers.merged.get(set).cloned().ok_or_else(|| TrainQuestion::Merge(set.to_vec()))
     }
 

@@ -1,7 +1,7 @@
 //! Work items: one task of a plan, offered to the workers of all machines.
 //!
 //! An item has a plain-text name, so that it can be sent. It does not say how it is done: the worker that
-//! takes it reads the log and calls [`Item::due`] to see whether it is still wanted.
+//! takes it reads the log and calls [`WorkItem::due`] to see whether it is still wanted.
 //!
 //! **Invariant:** an attempt is due only while the log says that this same attempt is running: an attempt
 //! that a worker began and lost is judged, never begun again.

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use crate::language::runner::{self, Started};
+use crate::language::runner::{self, RunnerStart};
 use crate::language::shell;
 use crate::model::plan::{Check, Contract, Plan, Spanned, Step, Subscription};
 
@@ -113,11 +113,11 @@ fn test_files(step: &Step) -> Vec<String> {
 }
 
 /// Returns the test files that the contract names to its runners.
-pub fn files_of(started: Vec<Started>) -> Vec<String> {
+pub fn files_of(started: Vec<RunnerStart>) -> Vec<String> {
     let places = started
         .into_iter()
         // A contract that is meant to fail also names its files.
-        .map(|started| Started { negated: false, ..started })
+        .map(|started| RunnerStart { negated: false, ..started })
         .filter_map(|started| runner::selection(&started).ok())
         .flat_map(|chosen| chosen.places);
     places.filter(|path| path.rsplit('/').next().is_some_and(|name| name.contains('.'))).collect()

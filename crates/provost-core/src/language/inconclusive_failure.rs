@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::language::shell::{self, Join, ShellCommand, ShellScript, Word, Wrapped};
+use crate::language::shell::{self, Join, ShellCommand, ShellScript, Word, WrappedCommand};
 use crate::language::test_files;
 use crate::language::tool_names::pattern;
 use crate::model::plan::Shell;
@@ -271,13 +271,13 @@ fn add(text: &str, words: &[Word], decides: bool, depth: u32, calls: &mut Vec<Ca
     let name = first.literal(text);
     if let Some(name) = &name {
         match shell::wrapped(name, text, rest) {
-            Wrapped::Command(inner) => return add(text, inner, decides, depth, calls, command),
-            Wrapped::Script(inner) => {
+            WrappedCommand::Command(inner) => return add(text, inner, decides, depth, calls, command),
+            WrappedCommand::Script(inner) => {
                 if let Some(source) = inner.literal(text).filter(|_| depth < DEEPEST) {
                     return read(&source, decides, depth + 1, calls);
                 }
             }
-            Wrapped::Nothing => {}
+            WrappedCommand::Nothing => {}
         }
     }
     let own = text.get(command.start..command.end).unwrap_or_default();

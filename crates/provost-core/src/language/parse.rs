@@ -32,28 +32,28 @@ pub const LARGEST_BYTES: usize = 16 * 1024 * 1024;
 /// Maximum number of diagnostics shown per code; for the rest only the count is reported.
 const MOST_OF_A_CODE: usize = 100;
 
-pub struct Parsed {
+pub struct ParseResult {
     pub plan: Plan,
     /// Diagnostics in the order of the text. With those of `verify::plan` they are complete.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-pub fn plan(text: &str) -> Parsed {
+pub fn plan(text: &str) -> ParseResult {
     in_pieces(text, pieces::USUAL)
 }
 
 /// Reads a plan in pieces of at least `piece` bytes; the result does not depend on the size.
-fn in_pieces(text: &str, piece: usize) -> Parsed {
+fn in_pieces(text: &str, piece: usize) -> ParseResult {
     let mut sink = Sink::default();
     let mut plan = Plan::default();
     if text.len() > LARGEST_BYTES {
         sink.push(say::too_large(text.len()));
-        return Parsed { plan, diagnostics: sink.finish() };
+        return ParseResult { plan, diagnostics: sink.finish() };
     }
     let visible = text.trim_start_matches('\u{feff}').trim();
     if visible.is_empty() {
         sink.push(say::empty());
-        return Parsed { plan, diagnostics: sink.finish() };
+        return ParseResult { plan, diagnostics: sink.finish() };
     }
     characters::inspect(text, &mut sink);
     let body = frontmatter::read(text, &mut plan, &mut sink);
@@ -61,7 +61,7 @@ fn in_pieces(text: &str, piece: usize) -> Parsed {
     plan.steps.reserve_exact(text.matches("\n#").count().min(text.len() / 64));
     reader::read(text, body, piece, &mut plan, &mut sink);
     plan.steps.shrink_to_fit();
-    Parsed { plan, diagnostics: sink.finish() }
+    ParseResult { plan, diagnostics: sink.finish() }
 }
 
 /// Reads only the frontmatter, for callers that need the dependencies of a plan.

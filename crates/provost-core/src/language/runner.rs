@@ -6,7 +6,7 @@
 //!
 //! **Invariant:** it never guesses: whatever is not literal in the contract is reported as unknown.
 
-use crate::language::shell::{self, Word, Wrapped};
+use crate::language::shell::{self, Word, WrappedCommand};
 use crate::model::plan::Shell;
 
 mod count;
@@ -57,7 +57,7 @@ impl Runner {
 
 /// A runner as a contract starts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Started {
+pub struct RunnerStart {
     pub runner: Runner,
     /// The folder it runs in, relative to the tree; empty for the top.
     pub folder: String,
@@ -68,7 +68,7 @@ pub struct Started {
 }
 
 /// Returns every runner that a contract starts by name, in the order of the text.
-pub fn started(command: &str) -> Vec<Started> {
+pub fn started(command: &str) -> Vec<RunnerStart> {
     let mut found = Vec::new();
     // A quick test: most checks start no runner, and verification calls this for every check.
     let words = ["test", "jest", "cargo", "run", "make", "just", "tox", "nox", "task"];
@@ -83,7 +83,7 @@ pub fn started(command: &str) -> Vec<Started> {
 /// not even start fails too.
 pub fn has_to_show_tests(shell: &Shell) -> bool {
     let fails = shell.is_meant_to_fail();
-    let tells = |started: &Started| match started.runner {
+    let tells = |started: &RunnerStart| match started.runner {
         Runner::Cargo => !started.args.iter().any(|arg| arg.as_deref() == Some("--no-run")),
         Runner::Pytest
         | Runner::Unittest
@@ -105,7 +105,7 @@ pub fn shows_tests(tests: Option<u32>, outputs: &[&str]) -> bool {
 }
 
 /// Returns whether the runner may stop after the first failure; its count then says nothing about the rest.
-pub fn stops_early(started: &Started) -> bool {
+pub fn stops_early(started: &RunnerStart) -> bool {
     let flags =
         ["-x", "--exitfirst", "--maxfail", "--bail", "-failfast", "--failfast", "-f", "--stop-on-failure"];
     let is_flag = |arg: &String| flags.contains(&arg.split('=').next().unwrap_or(arg));
@@ -114,7 +114,7 @@ pub fn stops_early(started: &Started) -> bool {
 }
 
 /// Returns the runners that a script of package.json starts.
-pub fn of_script(package: &str, by: &Started) -> Vec<Started> {
+pub fn of_script(package: &str, by: &RunnerStart) -> Vec<RunnerStart> {
     let name = by.args.first().cloned().flatten().unwrap_or_default();
     let package: serde_json::Value = serde_json::from_str(package).unwrap_or_default();
     let Some(command) = package["scripts"][name].as_str() else { return Vec::new() };
@@ -134,7 +134,7 @@ pub fn of_script(package: &str, by: &Started) -> Vec<Started> {
 /// Maximum nesting depth of scripts.
 const DEEPEST: u32 = 2;
 
-fn read(command: &str, folder: String, depth: u32, found: &mut Vec<Started>) {
+fn read(command: &str, folder: String, depth: u32, found: &mut Vec<RunnerStart>) {
     let script = shell::read(command);
     let mut folder = Some(folder);
     for each in &script.commands {
@@ -177,27 +177,27 @@ fn joined(from: &str, to: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-fn look_through(text: &str, words: &[Word], folder: &str, depth: u32, found: &mut Vec<Started>) {
+fn look_through(text: &str, words: &[Word], folder: &str, depth: u32, found: &mut Vec<RunnerStart>) {
     let Some((first, rest)) = words.split_first() else { return };
     if shell::is_assignment(first.raw(text)) {
         return look_through(text, rest, folder, depth, found);
     }
     let Some(name) = first.literal(text) else { return };
     match shell::wrapped(&name, text, rest) {
-        Wrapped::Command(inner) => return look_through(text, inner, folder, depth, found),
-        Wrapped::Script(inner) => {
+        WrappedCommand::Command(inner) => return look_through(text, inner, folder, depth, found),
+        WrappedCommand::Script(inner) => {
             if let Some(source) = inner.literal(text).filter(|_| depth < DEEPEST) {
                 read(&source, folder.to_owned(), depth + 1, found);
             }
             return;
         }
-        Wrapped::Nothing => {}
+        WrappedCommand::Nothing => {}
     }
     let args: Vec<Option<String>> =
         rest.iter().map(|word| word.literal(text).map(|value| value.into_owned())).collect();
     let base = name.rsplit('/').next().unwrap_or(&name);
     if let Some((runner, args)) = recognised(base, &args) {
-        found.push(Started { runner, folder: folder.to_owned(), args: args.to_vec(), negated: false });
+        found.push(RunnerStart { runner, folder: folder.to_owned(), args: args.to_vec(), negated: false });
     }
 }
 

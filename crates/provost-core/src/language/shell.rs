@@ -13,7 +13,7 @@ mod lex;
 mod names;
 
 pub use lex::read;
-pub(crate) use names::{Wrapped, wrapped};
+pub(crate) use names::{WrappedCommand, wrapped};
 pub use names::{files, is_assignment, named_files, relative_path, tools};
 pub use outer_paths::{OuterPath, outer_paths, outer_paths_in_code};
 

@@ -28,7 +28,7 @@ impl std::fmt::Display for PlanId {
 
 /// An event at its position in a plan's chain, exactly as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sealed {
+pub struct SealedEvent {
     pub plan: PlanId,
     pub seq: u64,
     pub at: Timestamp,
@@ -55,8 +55,8 @@ impl Head {
 }
 
 /// Seals `event` as the successor of `head`.
-pub fn seal(plan: &PlanId, head: Head, at: Timestamp, event: &Event, task_name: Option<&str>) -> Sealed {
-    let mut sealed = Sealed {
+pub fn seal(plan: &PlanId, head: Head, at: Timestamp, event: &Event, task_name: Option<&str>) -> SealedEvent {
+    let mut sealed = SealedEvent {
         plan: plan.clone(),
         seq: head.seq + 1,
         at,
@@ -95,7 +95,7 @@ fn written(value: &(impl Serialize + ?Sized)) -> String {
     }
 }
 
-impl Sealed {
+impl SealedEvent {
     /// Decodes the event.
     pub fn event(&self) -> Result<Event, Unreadable> {
         let wire = format!("{{\"event\":{},\"details\":{}}}", quoted(&self.name), self.details);
@@ -188,7 +188,7 @@ impl Default for Auditor {
 }
 
 impl Auditor {
-    pub fn next(&mut self, sealed: &Sealed) -> Result<(), Break> {
+    pub fn next(&mut self, sealed: &SealedEvent) -> Result<(), Break> {
         if sealed.seq != self.head.seq + 1 {
             return Err(Break::Gap { after: self.head.seq, found: sealed.seq });
         }

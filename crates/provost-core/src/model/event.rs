@@ -286,7 +286,7 @@ pub enum Event {
         target: String,
         /// The commit of the branch at that time.
         base: String,
-        plans: Vec<Boarded>,
+        plans: Vec<TrainEntry>,
     },
     /// The branch was moved and now contains the plan. Recorded in the plan's own log and in the train's.
     #[serde(rename = "PLAN_LANDED")]
@@ -445,7 +445,7 @@ pub struct RemoteTree {
 
 /// A plan that is to land, and the tree it was judged on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Boarded {
+pub struct TrainEntry {
     pub plan: String,
     /// Name of the plan for people.
     pub name: String,
@@ -465,14 +465,14 @@ pub struct Landing {
     /// The git tree id of the merged tree.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub git_tree: String,
-    pub plans: Vec<Boarded>,
+    pub plans: Vec<TrainEntry>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<TrainExclusion>,
 }
 
 /// A plan that does not land.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftOut {
+pub struct TrainExclusion {
     pub plan: String,
     pub name: String,
     pub reason: String,

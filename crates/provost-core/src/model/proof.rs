@@ -82,11 +82,11 @@ impl ProofSubject {
 pub struct Envelope {
     pub payload_type: String,
     pub payload: String,
-    pub signatures: Vec<Signed>,
+    pub signatures: Vec<SignedProof>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Signed {
+pub struct SignedProof {
     /// A hint at the key; nothing depends on it.
     pub keyid: String,
     pub sig: String,
@@ -132,7 +132,7 @@ impl ProofKey {
         let Ok(payload) = decoded(&envelope.payload, "payload") else { return };
         let signature = self.0.sign(&pre_authentication(&envelope.payload_type, &payload));
         let sig = STANDARD.encode(signature.to_bytes());
-        envelope.signatures.push(Signed { keyid: self.public().id(), sig });
+        envelope.signatures.push(SignedProof { keyid: self.public().id(), sig });
     }
 
     pub fn seal(&self, statement: &ProofStatement) -> Envelope {
@@ -141,7 +141,7 @@ impl ProofKey {
         Envelope {
             payload_type: PAYLOAD_TYPE.to_owned(),
             payload: STANDARD.encode(payload),
-            signatures: vec![Signed {
+            signatures: vec![SignedProof {
                 keyid: self.public().id(),
                 sig: STANDARD.encode(signature.to_bytes()),
             }],

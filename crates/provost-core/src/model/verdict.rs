@@ -51,7 +51,7 @@ pub struct Verdict {
     pub held_before: Option<bool>,
     /// The test files that the work changed, added or deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tests_changed: Option<Box<TestsChanged>>,
+    pub tests_changed: Option<Box<ChangedTests>>,
     /// Configuration of a test runner that the work changed as the plan allows, and without which the check
     /// does not hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -273,14 +273,14 @@ impl Verdict {
 
 /// The test files among the changed files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TestsChanged {
+pub struct ChangedTests {
     pub count: u32,
     /// The first of them; new and deleted files are labelled as such.
     pub files: Vec<String>,
 }
 
 /// Writes one fragment for people.
-impl fmt::Display for TestsChanged {
+impl fmt::Display for ChangedTests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let files = if self.count == 1 { "file" } else { "files" };
         let names = first_names(&self.files, self.count as usize);

@@ -15,14 +15,14 @@ const LINE_MIN: usize = 16;
 /// Maximum length of a name in a mark.
 pub(super) const NAME_MAX: usize = 64;
 
-pub(super) struct Known {
+pub(super) struct KnownSecrets {
     names: Vec<String>,
     /// The index of the name, for each pattern of `automaton`.
     owners: Vec<usize>,
     automaton: Option<AhoCorasick>,
 }
 
-impl Known {
+impl KnownSecrets {
     pub(super) fn new<N: AsRef<str>, V: AsRef<str>>(known: impl IntoIterator<Item = (N, V)>) -> Self {
         let mut names = Vec::new();
         let mut owners = Vec::new();

@@ -1,7 +1,7 @@
 //! Collects everything that waits for a person as items of one inbox: approvals, questions, escalations,
 //! confirmations.
 //!
-//! [`waiting`] lists what a run waits for; [`Item::new`] adds facts from the log: since when, what was tried,
+//! [`waiting`] lists what a run waits for; [`InboxItem::new`] adds facts from the log: since when, what was tried,
 //! the last output, and what each choice does. An item has no timeout.
 //!
 //! **Invariant:** nothing here answers an item. An overdue item causes a reminder and stays open.
@@ -24,7 +24,7 @@ use crate::state::run::{PostState, Run, Stage, StepState};
 use context::context;
 use offers::offers;
 
-pub use context::{ItemContext, Tried};
+pub use context::{FailedTry, ItemContext};
 pub use offers::ChoiceOffer;
 
 /// Start of a reminder in the log.
@@ -288,7 +288,7 @@ pub struct InboxItem {
 }
 
 impl InboxItem {
-    /// Creates an item. `events` are those of [`Waiting::events`] about the step, oldest first, each with
+    /// Creates an item. `events` are those of [`WaitingItem::events`] about the step, oldest first, each with
     /// sequence number and time. `None` if they lack the event that opened the item.
     pub fn new(
         heading: &PlanLabel,

@@ -19,7 +19,7 @@ use crate::model::run_policy::Quorum;
 use crate::model::timestamp::Timestamp;
 use crate::model::usage::Usage;
 use crate::model::verdict::{Isolation, Verdict};
-use crate::state::spending::Spending;
+use crate::state::spending::UsageLedger;
 
 mod area;
 mod fold;
@@ -129,9 +129,9 @@ pub struct Run {
     /// Roles whose quota is exhausted, until a person lets them continue.
     pub halted: BTreeSet<String>,
     /// Spent and reserved amounts, and how long provost worked.
-    pub ledger: Spending,
+    pub ledger: UsageLedger,
     /// The branch and the commit as which it landed, since it was last done.
-    pub landed: Option<Landed>,
+    pub landed: Option<LandedCommit>,
     /// Number of retries.
     retries: u32,
     /// The tree the first attempt began with, since the base was last approved.
@@ -144,7 +144,7 @@ pub struct Run {
 
 /// The branch and commit of a landed plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Landed {
+pub struct LandedCommit {
     pub target: String,
     pub commit: String,
 }

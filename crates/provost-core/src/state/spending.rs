@@ -1,6 +1,6 @@
 //! Tracks spent and reserved amounts, and how long provost worked.
 //!
-//! It is part of the fold: [`Ledger::hear`] gets every event, [`Ledger::tick`] the time it became durable.
+//! It is part of the fold: [`UsageLedger::hear`] gets every event, [`UsageLedger::tick`] the time it became durable.
 //! `budget` decides what the amounts allow.
 //!
 //! **Invariant:** an attempt is counted once. Until its end is in the log it counts with its reserved amount.
@@ -14,7 +14,7 @@ use crate::model::timestamp::Timestamp;
 use crate::model::usage::{Amount, Cost, Resource, Usage};
 
 #[derive(Clone, Debug, Default)]
-pub struct Spending {
+pub struct UsageLedger {
     whole: Account,
     steps: BTreeMap<StepNumber, Account>,
     /// Reserved amounts by step: no step has two running attempts.
@@ -124,7 +124,7 @@ impl Account {
     }
 }
 
-impl Spending {
+impl UsageLedger {
     pub(crate) fn hear(&mut self, event: &Event) {
         match event {
             Event::PlanCreated { drafting, .. } => {

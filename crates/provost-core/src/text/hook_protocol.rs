@@ -47,7 +47,7 @@ impl HookClient {
 
 /// The question of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct HookQuestion {
     pub moment: Moment,
     pub session: Option<String>,
     /// The folder the session works in.
@@ -88,10 +88,16 @@ pub struct HookOutput {
 }
 
 /// Reads the input that a client gives its hook.
-pub fn read(client: HookClient, input: &str) -> Result<Asked, String> {
+pub fn read(client: HookClient, input: &str) -> Result<HookQuestion, String> {
     if client == HookClient::GitPrePush {
         // The input lists refs; which ones does not matter.
-        return Ok(Asked { moment: Moment::Stop, session: None, cwd: None, tools: 0, is_fleeting: false });
+        return Ok(HookQuestion {
+            moment: Moment::Stop,
+            session: None,
+            cwd: None,
+            tools: 0,
+            is_fleeting: false,
+        });
     }
     let value: Value =
         serde_json::from_str(input).map_err(|error| format!("the input of the hook is not JSON: {error}"))?;
@@ -102,7 +108,7 @@ pub fn read(client: HookClient, input: &str) -> Result<Asked, String> {
     let owned = |text: Option<&str>| text.map(str::to_owned);
     let root = value.pointer("/workspace_roots/0").and_then(Value::as_str);
     Ok(match client {
-        HookClient::Cursor => Asked {
+        HookClient::Cursor => HookQuestion {
             // A person ended it, or it failed: there is no agent to send back.
             moment: if matches!(text("status"), None | Some("completed")) {
                 Moment::Stop
@@ -115,14 +121,14 @@ pub fn read(client: HookClient, input: &str) -> Result<Asked, String> {
             is_fleeting: false,
         },
         // A helper stops inside a session; that session itself is not asking.
-        _ if text("agent_id").is_some() => Asked {
+        _ if text("agent_id").is_some() => HookQuestion {
             moment: Moment::Other,
             session: owned(text("session_id")),
             cwd: owned(text("cwd")),
             tools: 0,
             is_fleeting: true,
         },
-        _ => Asked {
+        _ => HookQuestion {
             moment: moment(text("hook_event_name")),
             session: owned(text("session_id").or(text("sessionID"))),
             cwd: owned(text("cwd").or(text("directory"))),
@@ -200,7 +206,7 @@ mod tests {
         for line in INPUTS.lines() {
             let recorded: Value = serde_json::from_str(line).unwrap();
             if recorded["client"] == client.word() {
-                let Asked { moment, session, cwd, is_fleeting, .. } =
+                let HookQuestion { moment, session, cwd, is_fleeting, .. } =
                     read(client, &recorded["input"].to_string()).unwrap();
                 let fleeting = if is_fleeting { "fleeting " } else { "" };
                 said.push_str(&format!(
@@ -319,7 +325,8 @@ mod tests {
             assert!(read(HookClient::Claude, text).is_err(), "{text}");
         }
         let odd = read(HookClient::Claude, r#"{"session_id":7,"cwd":null,"hook_event_name":[]}"#).unwrap();
-        let stop = Asked { moment: Moment::Stop, session: None, cwd: None, tools: 0, is_fleeting: false };
+        let stop =
+            HookQuestion { moment: Moment::Stop, session: None, cwd: None, tools: 0, is_fleeting: false };
         assert_eq!(odd, stop);
     }
 }

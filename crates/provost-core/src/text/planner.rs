@@ -33,14 +33,14 @@ pub struct PlannerRequest<'a> {
 }
 
 /// A draft that was sent back.
-pub struct Returned<'a> {
+pub struct RejectedDraft<'a> {
     /// Its text, if the answer contained a plan.
     pub text: Option<&'a str>,
     pub reasons: Vec<String>,
 }
 
 /// Returns the whole prompt, for the first round or a later one.
-pub fn ask(request: &PlannerRequest<'_>, returned: Option<&Returned<'_>>) -> String {
+pub fn ask(request: &PlannerRequest<'_>, returned: Option<&RejectedDraft<'_>>) -> String {
     let roles = match request.roles {
         [] => "`coder`".to_owned(),
         roles => roles.iter().map(|role| format!("`{role}`")).collect::<Vec<_>>().join(", "),
@@ -57,7 +57,7 @@ pub fn ask(request: &PlannerRequest<'_>, returned: Option<&Returned<'_>>) -> Str
     prompt::fill(ASK, &parts.each_ref().map(|(name, text)| (*name, text.as_str())))
 }
 
-fn again(returned: &Returned<'_>) -> String {
+fn again(returned: &RejectedDraft<'_>) -> String {
     let draft = match returned.text {
         Some(text) => fenced("markdown", text),
         None => "There was none: no plan was found in what you said.".to_owned(),
@@ -231,7 +231,7 @@ mod tests {
         let request =
             PlannerRequest { goal: "```\n## Goal\n````", context: &[], roles: &["a".into()], file: None };
         let returned =
-            Returned { text: Some(PLAN), reasons: vec!["line 1, error P039: no contract.".into()] };
+            RejectedDraft { text: Some(PLAN), reasons: vec!["line 1, error P039: no contract.".into()] };
         let text = ask(&request, Some(&returned));
         assert!(text.contains("`````text\n```\n## Goal\n````\n`````\n"), "{text}");
         assert!(

@@ -1,6 +1,6 @@
 //! Summarises the effort of plans: attempts, failures, time, tokens and money, by step and by agent.
 //!
-//! It reads a plan event by event and makes one row per step; [`Summary`] adds rows up. Waiting is separate
+//! It reads a plan event by event and makes one row per step; [`PlansSummary`] adds rows up. Waiting is separate
 //! from working: time spent waiting for a person or in a pause costs nothing.
 //!
 //! **Invariant:** memory grows with steps, agents and recipes, never with events.
@@ -22,7 +22,7 @@ pub use hearing::SummaryReader;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlansSummary {
     pub plans: Vec<PlanRow>,
-    pub total: Taken,
+    pub total: Effort,
     agents: BTreeMap<AgentName, AgentRow>,
 }
 
@@ -36,8 +36,8 @@ pub struct PlanRow {
     pub forged_from: Option<u64>,
     pub steps: Vec<StepRow>,
     /// Effort that belongs to no step: the gate, the postconditions.
-    pub itself: Taken,
-    pub total: Taken,
+    pub itself: Effort,
+    pub total: Effort,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,12 +47,12 @@ pub struct StepRow {
     /// The word used by `status`; `confirmed` if a person passed it, `removed` if the current spec no longer
     /// has the step.
     pub state: &'static str,
-    pub taken: Taken,
+    pub taken: Effort,
 }
 
 /// The effort of something.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct Effort {
     /// Attempts that ended, were lost, or are running.
     pub attempts: u32,
     /// Number of failures by class.
@@ -120,7 +120,7 @@ impl PartialSum {
     }
 }
 
-impl Taken {
+impl Effort {
     fn attempt(&mut self, agent_ms: u64, usage: &Usage) {
         self.attempts += 1;
         self.agent_ms = self.agent_ms.saturating_add(agent_ms);
@@ -128,7 +128,7 @@ impl Taken {
         self.micro_usd.add(usage.micro_usd);
     }
 
-    fn join(&mut self, other: &Taken) {
+    fn join(&mut self, other: &Effort) {
         self.attempts += other.attempts;
         for (class, times) in &other.classes {
             *self.classes.entry(class).or_default() += times;

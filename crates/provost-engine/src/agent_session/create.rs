@@ -23,7 +23,7 @@ use provost_store::Query;
 use super::{AgentSessions, Answer, SessionRefusal};
 use crate::harness::{Access, Harness};
 use crate::plan_registry::Here;
-use crate::reading::Reading;
+use crate::reading::BoundPlan;
 use crate::sessions::ClientSession;
 use crate::{Error, plan_registry};
 
@@ -31,7 +31,7 @@ use crate::{Error, plan_registry};
 const SAME_NAME: u32 = 1000;
 
 /// Result of creating a plan.
-pub struct Created {
+pub struct CreateResult {
     pub run: Run,
     pub name: String,
     pub path: PathBuf,
@@ -50,7 +50,7 @@ pub enum SessionDecision {
 
 impl AgentSessions {
     /// Creates or rewrites the session's plan.
-    pub fn create(&self, session: &ClientSession, draft: &PlanDraft) -> Answer<Created> {
+    pub fn create(&self, session: &ClientSession, draft: &PlanDraft) -> Answer<CreateResult> {
         if self.attempt.is_some() {
             return Err(SessionRefusal::InsideAttempt);
         }
@@ -69,7 +69,7 @@ impl AgentSessions {
         let warnings = reading.map(|reading| lines(&reading, Severity::Warning)).unwrap_or_default();
         let on_base = harness.look_at_base_briefly(&run);
         let (run, gate) = self.at_the_gate(&harness, run)?;
-        Ok(Created { run, name: place.name, path: place.path, gate, warnings, on_base })
+        Ok(CreateResult { run, name: place.name, path: place.path, gate, warnings, on_base })
     }
 
     /// Returns the plan that this session made, if it is not done yet.
@@ -146,14 +146,14 @@ fn rewritten(harness: Harness, text: &str) -> Answer<Harness> {
     Ok(harness)
 }
 
-fn without_errors(reading: &Reading) -> Answer<()> {
+fn without_errors(reading: &BoundPlan) -> Answer<()> {
     match reading.errors() {
         true => Err(SessionRefusal::Diagnosed { lines: lines(reading, Severity::Error) }),
         false => Ok(()),
     }
 }
 
-fn lines(reading: &Reading, severity: Severity) -> Vec<String> {
+fn lines(reading: &BoundPlan, severity: Severity) -> Vec<String> {
     let of_it = |diagnostic: &&Diagnostic| diagnostic.severity == severity;
     let line = |diagnostic: &Diagnostic| {
         let step = reading.plan.steps.iter().find(|step| {

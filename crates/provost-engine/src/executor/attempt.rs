@@ -14,7 +14,7 @@ use provost_core::rules::budget;
 use provost_core::rules::command::{AgentCommand, HarnessCommand};
 use provost_core::state::run::{Conversation, Run};
 use provost_core::text::prompt::{self, PromptContext};
-use provost_host::agent::{AgentDriver, AttemptInput, Outbox, Resume, Saying, StepTools, home};
+use provost_host::agent::{AgentDriver, AgentStatement, AttemptInput, Outbox, Resume, StepTools, home};
 use provost_host::config::Driver;
 use provost_host::egress::meter::Account;
 use provost_host::egress::prices;
@@ -264,7 +264,7 @@ impl Executor<'_> {
         }
         let clean = |text: &str| clean(text.trim());
         let rewrites = done.rewrites.iter().map(|diff| clean(diff)).collect();
-        let said = done.said.map(|said| Saying { text: clean(&said.text), ..said });
+        let said = done.said.map(|said| AgentStatement { text: clean(&said.text), ..said });
         let words = match said.as_ref().filter(|said| !said.blocked) {
             Some(said) => format!("{}\n\n{}", said.text, clean(&done.report)).trim_end().to_owned(),
             None => clean(&done.report),

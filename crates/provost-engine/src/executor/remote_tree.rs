@@ -17,7 +17,7 @@ use provost_host::tree::{Apart, Error as TreeError};
 use super::step_worktree::{WorkspaceSync, home, told};
 use super::{AttemptOrder, CheckOrder, EAR, Executor};
 use crate::remote_tree;
-use crate::remote_tree::Carrying;
+use crate::remote_tree::TreeTransport;
 
 /// Pause before a remote that does not answer is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -25,12 +25,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Sends trees for the current holder of the plan's lease.
 #[derive(Clone, Copy)]
 pub(super) struct Courier<'a> {
-    carrying: &'a Carrying,
+    carrying: &'a TreeTransport,
     epoch: u64,
 }
 
 impl<'a> Executor<'a> {
-    pub fn carrying(self, carrying: Option<&'a Carrying>, epoch: u64) -> Self {
+    pub fn carrying(self, carrying: Option<&'a TreeTransport>, epoch: u64) -> Self {
         Self { courier: carrying.map(|carrying| Courier { carrying, epoch }), ..self }
     }
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use provost_core::model::approved_spec::{self, Law};
-use provost_core::model::chain::Sealed;
+use provost_core::model::chain::SealedEvent;
 use provost_core::model::event::Event;
 use provost_core::rules::command::HarnessCommand;
 use provost_core::rules::decide;
@@ -12,13 +12,17 @@ use provost_core::state::run::Run;
 use provost_store::{Cursor, Query};
 
 use crate::audit::Audit;
-use crate::reading::Reading;
+use crate::reading::BoundPlan;
 use crate::{Error, audit};
 
 use super::Harness;
 
 impl Harness {
-    pub fn each(&self, query: &Query, each: &mut dyn FnMut(Sealed) -> ControlFlow<()>) -> Result<(), Error> {
+    pub fn each(
+        &self,
+        query: &Query,
+        each: &mut dyn FnMut(SealedEvent) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
         Ok(self.log.read(query, each)?)
     }
 
@@ -67,7 +71,7 @@ impl Harness {
     }
 
     /// Returns what changed in the plan file since the revision in the log.
-    pub fn changes(&self, run: &Run, reading: &Reading) -> Vec<String> {
+    pub fn changes(&self, run: &Run, reading: &BoundPlan) -> Vec<String> {
         let old = Law { text: &run.text, plan: &run.plan, binding: Some(&run.binding) };
         approved_spec::diff(old, reading.law())
     }

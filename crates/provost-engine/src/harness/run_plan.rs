@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use provost_core::model::chain::{Head, Sealed};
+use provost_core::model::chain::{Head, SealedEvent};
 use provost_core::model::event::{Event, Probe};
 use provost_core::model::plan::StepNumber;
 use provost_core::model::verdict::{Isolation, Verdict};
@@ -25,8 +25,8 @@ use provost_store::{Error as StoreError, Fence, Holder, Lease, Log};
 
 use crate::drive::{Drive, Rest};
 use crate::executor::Executor;
-use crate::projections::{Projector, Trailing};
-use crate::shared_folder_lock::Sharing;
+use crate::projections::{DelayedWriter, Projector};
+use crate::shared_folder_lock::SharedFolderLock;
 use crate::tamper_watch::TamperWatch;
 use crate::worker::Worker;
 use crate::{Error, confined, drive, plan_context, projections, remote_tree, work_items};
@@ -50,7 +50,7 @@ impl Harness {
     pub fn drive(
         &self,
         jobs: usize,
-        watch: &mut dyn FnMut(&Run, &Sealed, &Event),
+        watch: &mut dyn FnMut(&Run, &SealedEvent, &Event),
     ) -> Result<(Run, Rest), Error> {
         self.drive_for(&Worker::Agents { jobs: jobs.max(1) }, watch)
     }
@@ -76,9 +76,9 @@ impl Harness {
     pub(crate) fn drive_for(
         &self,
         worker: &Worker<'_>,
-        watch: &mut dyn FnMut(&Run, &Sealed, &Event),
+        watch: &mut dyn FnMut(&Run, &SealedEvent, &Event),
     ) -> Result<(Run, Rest), Error> {
-        let trailing = Trailing::default();
+        let trailing = DelayedWriter::default();
         std::thread::scope(|scope| {
             scope.spawn(|| trailing.attend(&self.site));
             let _over = trailing.until_dropped();
@@ -90,8 +90,8 @@ impl Harness {
     fn drive_shown(
         &self,
         worker: &Worker<'_>,
-        watch: &mut dyn FnMut(&Run, &Sealed, &Event),
-        trailing: &Trailing,
+        watch: &mut dyn FnMut(&Run, &SealedEvent, &Event),
+        trailing: &DelayedWriter,
     ) -> Result<(Run, Rest), Error> {
         // Orphans of an attempt are reparented to this process, which can kill them.
         process::become_subreaper().map_err(|source| Error::Io {
@@ -133,7 +133,7 @@ impl Harness {
         }
         self.can_see_the_work(&run)?;
         let head = Cell::new(head);
-        let mut both = |run: &Run, sealed: &Sealed, event: &Event| {
+        let mut both = |run: &Run, sealed: &SealedEvent, event: &Event| {
             head.set(Head { seq: sealed.seq, hash: sealed.hash });
             projector.event(run, sealed, event);
             if matches!(event, Event::StepStarted { .. }) {
@@ -155,7 +155,7 @@ impl Harness {
         let hands = hands.knowing(self.base_look(&run));
         let hands = hands.delegating(self).within(self.within.as_ref());
         let hands = hands.carrying(self.carrying.as_ref(), lease.fence().epoch);
-        let mut go_on = |run: Run, both: &mut dyn FnMut(&Run, &Sealed, &Event)| {
+        let mut go_on = |run: Run, both: &mut dyn FnMut(&Run, &SealedEvent, &Event)| {
             let drive = Drive {
                 log: &*self.log,
                 plan: self.id(),
@@ -175,7 +175,7 @@ impl Harness {
         };
         let planted = watched.at_the_end();
         // If another machine has taken the plan over, this one writes nothing more of it.
-        let kept = sharing.map_or(Ok(()), Sharing::end);
+        let kept = sharing.map_or(Ok(()), SharedFolderLock::end);
         let (mut run, rest) = match driven.and_then(|driven| kept.map(|()| driven)) {
             Ok(driven) => driven,
             // The process that took over keeps the proofs.
@@ -226,7 +226,7 @@ impl Harness {
         &self,
         run: &mut Run,
         events: &[Event],
-        watch: &mut dyn FnMut(&Run, &Sealed, &Event),
+        watch: &mut dyn FnMut(&Run, &SealedEvent, &Event),
     ) -> Result<(), Error> {
         self.tell_with(run, events, None, watch)
     }
@@ -237,7 +237,7 @@ impl Harness {
         run: &mut Run,
         events: &[Event],
         fence: Option<&Fence>,
-        watch: &mut dyn FnMut(&Run, &Sealed, &Event),
+        watch: &mut dyn FnMut(&Run, &SealedEvent, &Event),
     ) -> Result<(), Error> {
         let events = self.redacted(events.to_vec());
         let sealed = self.append_with(run, &events, fence, &[])?;
@@ -264,7 +264,7 @@ impl Harness {
         took_over: Option<String>,
         run: &mut Run,
         fence: Option<&Fence>,
-        watch: &mut dyn FnMut(&Run, &Sealed, &Event),
+        watch: &mut dyn FnMut(&Run, &SealedEvent, &Event),
     ) -> Result<ExecEnv, Error> {
         let place = self.place();
         let read_only = self.own_files();
@@ -356,7 +356,7 @@ impl Harness {
         run: &mut Run,
         seen: Attestation,
         fence: Option<&Fence>,
-        watch: &mut dyn FnMut(&Run, &Sealed, &Event),
+        watch: &mut dyn FnMut(&Run, &SealedEvent, &Event),
     ) -> Result<(), Error> {
         let require_red = self.config().verify.require_red;
         let known = (run.isolation, run.require_red, run.agent_outside);

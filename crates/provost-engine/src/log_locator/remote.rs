@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use provost_store::postgres::DatabaseAddress;
-use provost_store::{Log, Memory, Moved, Postgres, Sqlite, transfer};
+use provost_store::{Log, Memory, Postgres, Sqlite, TransferResult, transfer};
 
 use super::{MoveDirection, address, file};
 use crate::harness::{Access, EngineSettings};
@@ -60,7 +60,7 @@ pub fn migrate(
     settings: &EngineSettings,
     way: &MoveDirection,
     told: &mut dyn FnMut(u64),
-) -> Result<Moved, Error> {
+) -> Result<TransferResult, Error> {
     let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
     let (MoveDirection::To(url) | MoveDirection::From(url)) = way;
     let elsewhere = || address(&state).map(|found| found.filter(|found| !same(found, url)));

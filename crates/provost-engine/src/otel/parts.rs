@@ -1,6 +1,6 @@
 //! Builds single spans: their name, their attributes, and their end.
 
-use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::chain::{PlanId, SealedEvent};
 use provost_core::model::event::{AttemptEnd, CheckSubject, Event, RunOutcome};
 use provost_core::model::hash::Hash;
 use provost_core::model::timestamp::Timestamp;
@@ -13,7 +13,7 @@ use super::wire::{Attribute, INTERNAL, Id, Nanoseconds, OtelSpan, SpanEvent, Spa
 /// Maximum number of events per span, as collectors expect; the rest is only counted.
 const EVENTS_MAX: usize = 128;
 
-pub fn run_begun(plan: &PlanId, sealed: &Sealed) -> OtelSpan {
+pub fn run_begun(plan: &PlanId, sealed: &SealedEvent) -> OtelSpan {
     let at = instant(sealed.at);
     // The plan's name without the digest that makes it unique.
     let name = plan.0.rsplit_once('-').map_or(plan.0.as_str(), |(name, _)| name);
@@ -37,7 +37,7 @@ pub fn run_begun(plan: &PlanId, sealed: &Sealed) -> OtelSpan {
     }
 }
 
-pub fn attempt_begun(step: &OtelSpan, sealed: &Sealed, attempt: u32, role: &str) -> OtelSpan {
+pub fn attempt_begun(step: &OtelSpan, sealed: &SealedEvent, attempt: u32, role: &str) -> OtelSpan {
     let name = format!("invoke_agent {role}");
     let mut span = child(step, "attempt", sealed, &name, instant(sealed.at));
     span.attributes.extend(attributes([
@@ -101,7 +101,7 @@ pub fn unseen(mut span: OtelSpan, at: Nanoseconds) -> OtelSpan {
 
 pub fn check(
     parent: &OtelSpan,
-    sealed: &Sealed,
+    sealed: &SealedEvent,
     begun: Nanoseconds,
     at: Nanoseconds,
     subject: CheckSubject,
@@ -166,7 +166,7 @@ pub fn complete(root: &mut OtelSpan, event: &Event) {
     };
 }
 
-pub fn waiting(parent: &OtelSpan, whom: &'static str, sealed: &Sealed) -> OtelSpan {
+pub fn waiting(parent: &OtelSpan, whom: &'static str, sealed: &SealedEvent) -> OtelSpan {
     let name = if whom == "approval" { "wait for approval" } else { "wait for a person" };
     let mut span = child(parent, "wait", sealed, name, instant(sealed.at));
     span.attributes.extend(maybe("provost.wait.for", Some(whom)));
@@ -184,7 +184,13 @@ pub fn answered(mut wait: OtelSpan, at: Nanoseconds, event: &Event) -> OtelSpan 
     ended(wait, at)
 }
 
-pub fn child(parent: &OtelSpan, kind: &str, sealed: &Sealed, name: &str, begun: Nanoseconds) -> OtelSpan {
+pub fn child(
+    parent: &OtelSpan,
+    kind: &str,
+    sealed: &SealedEvent,
+    name: &str,
+    begun: Nanoseconds,
+) -> OtelSpan {
     let begun = begun.max(parent.start_time_unix_nano);
     OtelSpan {
         trace_id: parent.trace_id,
@@ -207,7 +213,7 @@ pub fn ended(mut span: OtelSpan, at: Nanoseconds) -> OtelSpan {
     span
 }
 
-pub fn note(span: &mut OtelSpan, sealed: &Sealed, event: &Event) {
+pub fn note(span: &mut OtelSpan, sealed: &SealedEvent, event: &Event) {
     let Some(mut attributes) = notes::of(event) else { return };
     if span.events.len() >= EVENTS_MAX {
         span.dropped_events_count += 1;

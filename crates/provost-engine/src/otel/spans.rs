@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::chain::{PlanId, SealedEvent};
 use provost_core::model::event::{CheckSubject, EndedAttempt, Event};
 use provost_core::model::pass::Pass;
 use provost_core::model::plan::StepNumber;
@@ -42,7 +42,7 @@ impl Tracer {
     }
 
     /// Applies an event; finished spans are added to `closed`.
-    pub fn hear(&mut self, sealed: &Sealed, event: &Event, closed: &mut Vec<OtelSpan>) {
+    pub fn hear(&mut self, sealed: &SealedEvent, event: &Event, closed: &mut Vec<OtelSpan>) {
         self.run.apply(event);
         let at = instant(sealed.at);
         self.last = self.last.max(at);
@@ -86,7 +86,7 @@ impl Tracer {
         &mut self,
         number: StepNumber,
         root: &mut OtelSpan,
-        sealed: &Sealed,
+        sealed: &SealedEvent,
         event: &Event,
         closed: &mut Vec<OtelSpan>,
     ) {
@@ -145,7 +145,7 @@ impl Tracer {
     fn judged(
         &mut self,
         root: &OtelSpan,
-        sealed: &Sealed,
+        sealed: &SealedEvent,
         step: Option<StepNumber>,
         subject: CheckSubject,
         verdict: &Verdict,
@@ -166,7 +166,7 @@ impl Tracer {
         closed.push(check(parent, sealed, begun, at, subject, verdict));
     }
 
-    fn wait_for(&mut self, whom: &'static str, root: &OtelSpan, sealed: &Sealed) {
+    fn wait_for(&mut self, whom: &'static str, root: &OtelSpan, sealed: &SealedEvent) {
         if self.wait.is_none() {
             self.wait = Some(waiting(root, whom, sealed));
         }
@@ -210,7 +210,7 @@ impl Tracer {
 }
 
 impl OpenStep {
-    fn begun(root: &OtelSpan, sealed: &Sealed, number: StepNumber, at: Nanoseconds) -> Self {
+    fn begun(root: &OtelSpan, sealed: &SealedEvent, number: StepNumber, at: Nanoseconds) -> Self {
         let title = sealed.task_name.as_deref().unwrap_or_default();
         let mut span = child(root, "step", sealed, &format!("step {number}. {title}"), at);
         span.attributes
@@ -218,7 +218,7 @@ impl OpenStep {
         Self { span, attempt: None, wait: None, pause: None }
     }
 
-    fn wait_for_person(&mut self, sealed: &Sealed) {
+    fn wait_for_person(&mut self, sealed: &SealedEvent) {
         if self.wait.is_none() {
             self.wait = Some(waiting(&self.span, "person", sealed));
         }

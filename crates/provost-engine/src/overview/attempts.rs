@@ -28,7 +28,7 @@ pub struct AttemptRecord {
     pub notes: Vec<String>,
     pub usage: Usage,
     pub claims: Vec<String>,
-    pub verdicts: Vec<Judged>,
+    pub verdicts: Vec<TimedVerdict>,
     pub failure: Option<String>,
     pub class: Option<FailureClass>,
     pub followed: Vec<String>,
@@ -37,7 +37,7 @@ pub struct AttemptRecord {
 
 /// A verdict and its time.
 #[derive(Clone, Debug)]
-pub struct Judged {
+pub struct TimedVerdict {
     pub at: Timestamp,
     pub subject: CheckSubject,
     pub verdict: Verdict,
@@ -106,7 +106,7 @@ fn hear(all: &mut Vec<AttemptRecord>, at: Timestamp, event: Event) {
         }
         Event::AttemptLost { .. } => (last.ended, last.lost) = (Some(at), true),
         Event::StepClaimed { evidence, .. } => last.claims.push(evidence),
-        Event::Judged { subject, verdict, .. } => last.verdicts.push(Judged { at, subject, verdict }),
+        Event::Judged { subject, verdict, .. } => last.verdicts.push(TimedVerdict { at, subject, verdict }),
         Event::FailureDetected { error_message, .. } => last.failure = Some(error_message),
         Event::FailureClassified { failure_type, .. } => last.class = Some(failure_type),
         Event::RecoveryApplied { outcome, .. } => last.followed.push(outcome),

@@ -30,7 +30,7 @@ use provost_host::tree::{Error as TreeError, fetch_commit};
 use provost_host::{config, files};
 use provost_store::Log;
 
-use super::{Carrying, approved_name, not_at, word};
+use super::{TreeTransport, approved_name, not_at, word};
 use crate::harness::{EngineSettings, Harness};
 use crate::{Error, drive, plan_registry, reading};
 
@@ -44,7 +44,7 @@ pub fn open(
     settings: EngineSettings,
     log: Arc<dyn Log>,
     plan: &PlanId,
-    carrying: Carrying,
+    carrying: TreeTransport,
 ) -> Result<Harness, Error> {
     let run = drive::read(&*log, plan)?;
     let refused = |why: String| Error::NotCarried { plan: plan.clone(), why };
@@ -90,7 +90,7 @@ fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
-fn workspace(state: &Path, plan: &PlanId, commit: &str, carrying: &Carrying) -> Result<PathBuf, Error> {
+fn workspace(state: &Path, plan: &PlanId, commit: &str, carrying: &TreeTransport) -> Result<PathBuf, Error> {
     let digest = Hash::of(carrying.remote.to_string().as_bytes()).to_string();
     let fetched = fetch_commit(&state.join("depots").join(&digest[..16]), &carrying.remote, commit);
     let repository = fetched.map_err(|error| match error {
@@ -143,7 +143,7 @@ fn bring_files(
     plan: &PlanId,
     run: &Run,
     commit: &str,
-    carrying: &Carrying,
+    carrying: &TreeTransport,
 ) -> Result<(), Error> {
     let included = run
         .binding

@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use provost_core::fleet::agenda::{Agenda, AgendaEntry, DependencyProblem};
 use provost_core::fleet::train::Car;
 use provost_core::model::chain::PlanId;
-use provost_core::model::event::{Boarded, LeftOut};
+use provost_core::model::event::{TrainEntry, TrainExclusion};
 use provost_core::rules::command::Refusal;
 use provost_core::state::run::{Run, Stage};
 use provost_host::exec::environment;
 use provost_host::git;
-use provost_host::tree::{Authored, Committed, With};
+use provost_host::tree::{CommitText, NewCommit, With};
 
 use super::{Wish, Yard, open_log};
-use crate::commit::Kept;
+use crate::commit::PlanTrees;
 use crate::harness::{Access, EngineSettings, Harness};
 use crate::plan_registry::{Here, PlanLocation};
 use crate::{Error, commit, plan_registry};
@@ -45,8 +45,8 @@ impl TrainPlan {
         self.harness.id()
     }
 
-    pub fn boarded(&self) -> Boarded {
-        Boarded {
+    pub fn boarded(&self) -> TrainEntry {
+        TrainEntry {
             plan: self.id().to_string(),
             name: self.name.clone(),
             revision: self.run.revision.clone(),
@@ -59,17 +59,17 @@ impl TrainPlan {
     }
 }
 
-pub struct Boarding {
+pub struct TrainCandidates {
     /// Done and not on the branch; ordered once their commits are known.
     pub plans: Vec<TrainPlan>,
     /// Done and on the branch.
     pub landed: Vec<TrainPlan>,
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<TrainExclusion>,
     /// All others, with the reason.
     unready: BTreeMap<String, String>,
 }
 
-impl Boarding {
+impl TrainCandidates {
     pub fn of(yard: &Yard<'_>) -> Result<Self, Error> {
         let tip = yard.tip()?;
         let mut boarding =
@@ -218,7 +218,7 @@ impl Boarding {
 
     fn leave(&mut self, plan: TrainPlan, reason: String, with: Option<String>) {
         self.unready.insert(plan.name.clone(), reason.clone());
-        self.left_out.push(LeftOut { plan: plan.id().to_string(), name: plan.name, reason, with });
+        self.left_out.push(TrainExclusion { plan: plan.id().to_string(), name: plan.name, reason, with });
     }
 
     pub fn cars(&self) -> Vec<Car> {
@@ -330,18 +330,18 @@ fn piece(yard: &Yard<'_>, plan: &TrainPlan, tip: &str) -> Result<PlanCommit, Str
         }
         Err(error) => return Err(told(&error)),
     }
-    let Kept { trees, approved, judged, .. } =
+    let PlanTrees { trees, approved, judged, .. } =
         commit::kept(&plan.harness, &plan.run).map_err(|error| told(&error))?;
     let (user, email) = yard.request.home.as_deref().map(git::identity).unwrap_or_default();
     let message =
         commit::usual_message(&plan.harness, &plan.run, plan.run.tree.as_deref().unwrap_or_default());
-    let by = Authored {
+    let by = CommitText {
         name: user.as_deref().unwrap_or(&yard.request.by),
         email: email.as_deref().unwrap_or_default(),
         message: &message,
     };
     let made = || {
-        let Committed { commit, tree, .. } =
+        let NewCommit { commit, tree, .. } =
             trees.commit(&base, &approved, &judged, &With::default(), &by)?;
         yard.trees.bring(&trees, &commit)?;
         let base_tree = yard.trees.tree_of(&base)?;

@@ -3,21 +3,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use provost_core::fleet::train::{self, Look, Merged, TrainResult};
+use provost_core::fleet::train::{self, Look, MergeResult, TrainResult};
 use provost_core::language::test_files;
-use provost_core::model::event::{CheckSubject, LeftOut};
+use provost_core::model::event::{CheckSubject, TrainExclusion};
 use provost_core::model::plan::Check;
 use provost_core::model::verdict::{CheckOutcome, Isolation, Verdict};
 use provost_core::rules::command::HarnessCommand;
 use provost_host::config::Demand;
 use provost_host::exec::environment::{self, RunPaths};
 use provost_host::sandbox::SandboxFeatures;
-use provost_host::tree::{Base, Differing, Touches, Trees, Union};
+use provost_host::tree::{Base, Touches, TreeDifference, Trees, Union};
 
-use super::boarding::{Boarding, TrainPlan};
+use super::boarding::{TrainCandidates, TrainPlan};
 use super::record::Record;
 use super::{Wish, Yard};
-use crate::commit::Kept;
+use crate::commit::PlanTrees;
 use crate::executor::Executor;
 use crate::{Error, commit, confined};
 
@@ -34,7 +34,7 @@ struct Stand<'a> {
 
 impl<'a> Stand<'a> {
     fn of(yard: &Yard<'_>, plan: &'a TrainPlan, attested: &mut Vec<Attested>) -> Result<Self, Error> {
-        let Kept { trees, approved, judged, base } = commit::kept(&plan.harness, &plan.run)?;
+        let PlanTrees { trees, approved, judged, base } = commit::kept(&plan.harness, &plan.run)?;
         let approved = trees.with_ignored(&approved, &judged).map_err(environment::Error::from)?;
         let harness = &plan.harness;
         let read_only = harness.own_files();
@@ -92,7 +92,7 @@ impl Says {
 
 pub struct TrainChecker<'a> {
     yard: &'a Yard<'a>,
-    boarding: &'a Boarding,
+    boarding: &'a TrainCandidates,
     tip_tree: String,
     unions: BTreeMap<Vec<usize>, Union>,
     stands: BTreeMap<String, Stand<'a>>,
@@ -100,7 +100,7 @@ pub struct TrainChecker<'a> {
 }
 
 impl<'a> TrainChecker<'a> {
-    pub fn new(yard: &'a Yard<'a>, boarding: &'a Boarding, tip: &str) -> Result<Self, Error> {
+    pub fn new(yard: &'a Yard<'a>, boarding: &'a TrainCandidates, tip: &str) -> Result<Self, Error> {
         let tip_tree = yard.trees.tree_of(tip).map_err(environment::Error::from)?;
         Ok(Self {
             yard,
@@ -112,10 +112,10 @@ impl<'a> TrainChecker<'a> {
         })
     }
 
-    pub fn merge(&mut self, set: &[usize]) -> Result<Merged, Error> {
+    pub fn merge(&mut self, set: &[usize]) -> Result<MergeResult, Error> {
         Ok(match self.union(set)? {
-            Union::Clean(_) => Merged::Clean,
-            Union::Conflict(files) => Merged::Conflict { files },
+            Union::Clean(_) => MergeResult::Clean,
+            Union::Conflict(files) => MergeResult::Conflict { files },
         })
     }
 
@@ -261,7 +261,7 @@ impl<'a> TrainChecker<'a> {
 }
 
 /// Returns the differing files that the plan may change, protects, or names in its contracts.
-fn touched(plan: &TrainPlan, differing: &[Differing]) -> Result<Vec<String>, Error> {
+fn touched(plan: &TrainPlan, differing: &[TreeDifference]) -> Result<Vec<String>, Error> {
     let of_plan = &plan.run.plan;
     let own = match &of_plan.touches {
         Some(touches) => touches.iter().map(|glob| glob.value.clone()).collect(),
@@ -272,17 +272,17 @@ fn touched(plan: &TrainPlan, differing: &[Differing]) -> Result<Vec<String>, Err
     let globs = Touches::new(&globs).map_err(environment::Error::from)?;
     let named = |path: &str| plan.run.binding.files.iter().any(|file| file.path == path);
     let touched = differing.iter().filter(|change| globs.covers(&change.path) || named(&change.shown()));
-    Ok(touched.map(Differing::shown).collect())
+    Ok(touched.map(TreeDifference::shown).collect())
 }
 
 /// Returns the differing files that the plan is judged by: files it protects or names, the tests of its
 /// checks, and runner configuration that was not there before.
-fn rests_on(plan: &TrainPlan, differing: &[Differing]) -> Result<BTreeSet<Vec<u8>>, Error> {
+fn rests_on(plan: &TrainPlan, differing: &[TreeDifference]) -> Result<BTreeSet<Vec<u8>>, Error> {
     let of_plan = &plan.run.plan;
     let protected: Vec<&str> =
         of_plan.steps.iter().flat_map(|step| &step.protect).map(|glob| glob.value.as_str()).collect();
     let protected = Touches::new(&protected).map_err(environment::Error::from)?;
-    let shown: BTreeMap<String, &Differing> =
+    let shown: BTreeMap<String, &TreeDifference> =
         differing.iter().map(|change| (change.shown(), change)).collect();
     let contracts = of_plan.steps.iter().filter_map(|step| step.contract.as_ref());
     let contracts = contracts.chain(of_plan.postconditions.iter().filter_map(|post| post.contract.as_ref()));
@@ -306,8 +306,8 @@ pub fn look_at_landed(
     yard: &Yard<'_>,
     tip: &str,
     record: &mut Record<'_>,
-    boarding: &mut Boarding,
-) -> Result<Vec<LeftOut>, Error> {
+    boarding: &mut TrainCandidates,
+) -> Result<Vec<TrainExclusion>, Error> {
     if record.landed.as_deref() == Some(tip) {
         return Ok(Vec::new());
     }
@@ -338,7 +338,7 @@ pub fn look_at_landed(
             plan.harness.project(&run);
         }
         let with = suspects.first().cloned();
-        undone.push(LeftOut { plan: plan.id().to_string(), name: plan.name.clone(), reason, with });
+        undone.push(TrainExclusion { plan: plan.id().to_string(), name: plan.name.clone(), reason, with });
     }
     drop(bench);
     boarding.landed.retain(|plan| !undone.iter().any(|out| out.plan == plan.id().0));

@@ -10,16 +10,16 @@ use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use provost_core::fleet::train::Settled;
-use provost_core::model::event::{Boarded, Landing, LeftOut};
+use provost_core::fleet::train::TrainDecision;
+use provost_core::model::event::{Landing, TrainEntry, TrainExclusion};
 use provost_core::model::proof::{ProofStatement, ProofSubject};
 use provost_core::rules::command::{HarnessCommand, Refusal};
 use provost_host::exec::environment;
-use provost_host::tree::{Authored, Error as TreeError};
+use provost_host::tree::{CommitText, Error as TreeError};
 use provost_host::{config, git};
 use serde_json::json;
 
-use super::boarding::{self, Boarding, TrainPlan};
+use super::boarding::{self, TrainCandidates, TrainPlan};
 use super::record::Record;
 use super::{Wish, Yard};
 use crate::Error;
@@ -42,9 +42,9 @@ pub struct MovedCheckout {
 /// Returns the decision: which plans land as which commit, and which do not.
 pub fn decided(
     yard: &Yard<'_>,
-    boarding: &Boarding,
+    boarding: &TrainCandidates,
     before: &str,
-    settled: Settled,
+    settled: TrainDecision,
     git_tree: String,
 ) -> Result<Landing, Error> {
     let cars = boarding.cars();
@@ -53,7 +53,7 @@ pub fn decided(
         let plan = &boarding.plans[*place];
         let with = reason.with().and_then(|other| cars.get(other)).map(|car| car.name.clone());
         let (id, name) = (plan.id().to_string(), plan.name.clone());
-        left_out.push(LeftOut { plan: id, name, reason: reason.say(&cars), with });
+        left_out.push(TrainExclusion { plan: id, name, reason: reason.say(&cars), with });
     }
     let landing: Vec<&TrainPlan> = settled.landing.iter().map(|place| &boarding.plans[*place]).collect();
     let commit = match landing.is_empty() || yard.request.wish == Wish::DryRun {
@@ -81,7 +81,7 @@ fn commit(yard: &Yard<'_>, plans: &[&TrainPlan], before: &str, tree: &str) -> Re
         message.push_str(&format!("Provost-Plan: {}\n", plan.id()));
     }
     let (user, email) = yard.request.home.as_deref().map(git::identity).unwrap_or_default();
-    let by = Authored {
+    let by = CommitText {
         name: user.as_deref().unwrap_or(&yard.request.by),
         email: email.as_deref().unwrap_or_default(),
         message: &message,
@@ -231,7 +231,7 @@ fn statement(yard: &Yard<'_>, landing: &Landing, commit: &str) -> Result<ProofSt
         let head = log.head(&provost_core::model::chain::PlanId(id.to_owned())).ok();
         head.map(|head| json!({ "seq": head.seq, "hash": head.hash.to_string() }))
     };
-    let plan = |plan: &Boarded| json!({ "plan": plan.plan, "name": plan.name, "revision": plan.revision, "tree": plan.tree });
+    let plan = |plan: &TrainEntry| json!({ "plan": plan.plan, "name": plan.name, "revision": plan.revision, "tree": plan.tree });
     let names: Vec<&str> = landing.plans.iter().map(|plan| plan.name.as_str()).collect();
     let subjects = vec![ProofSubject::commit(commit), ProofSubject::git_tree(&landing.git_tree)];
     let predicate = json!({

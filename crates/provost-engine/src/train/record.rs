@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 
 use provost_core::model::chain::PlanId;
-use provost_core::model::event::{Boarded, CheckSubject, Event, Landing, RunOutcome, Summary};
+use provost_core::model::event::{CheckSubject, Event, Landing, RunOutcome, Summary, TrainEntry};
 use provost_core::model::verdict::Verdict;
 use provost_core::redact::Redactor;
 use provost_store::{Append, Lease, Log, LogEntry, Query};
@@ -18,7 +18,7 @@ pub struct Record<'a> {
     to: Option<(&'a dyn Log, &'a PlanId, &'a Lease)>,
     seq: u64,
     /// The last started train, if it has not ended.
-    begun: Option<(String, String, Vec<Boarded>)>,
+    begun: Option<(String, String, Vec<TrainEntry>)>,
     verdicts: Vec<(String, CheckSubject, Verdict)>,
     /// Decided, and not known to be carried out.
     pub decided: Option<Landing>,
@@ -90,7 +90,7 @@ impl<'a> Record<'a> {
     }
 
     /// Records the start, unless an unfinished train with the same plans on the same commit continues.
-    pub fn started(&mut self, target: &str, base: &str, plans: &[Boarded]) -> Result<(), Error> {
+    pub fn started(&mut self, target: &str, base: &str, plans: &[TrainEntry]) -> Result<(), Error> {
         let this = (target.to_owned(), base.to_owned(), plans.to_vec());
         if self.begun.as_ref() == Some(&this) {
             return Ok(());

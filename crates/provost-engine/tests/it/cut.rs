@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use provost_core::fleet::work_item::WorkItem;
-use provost_core::model::chain::{Head, PlanId, Sealed};
+use provost_core::model::chain::{Head, PlanId, SealedEvent};
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::rules::command::HarnessCommand;
@@ -133,7 +133,7 @@ impl World for Overseer<'_> {
 struct Hasty(Memory);
 
 impl Log for Hasty {
-    fn append(&self, append: Append<'_>) -> Result<Vec<Sealed>, Error> {
+    fn append(&self, append: Append<'_>) -> Result<Vec<SealedEvent>, Error> {
         let found = self.0.head(append.plan)?.seq;
         if found != append.expected_seq {
             let plan = append.plan.clone();

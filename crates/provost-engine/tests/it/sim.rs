@@ -14,7 +14,7 @@ macro_rules! handed_on_to {
         fn read_placed(
             &self,
             query: &Query,
-            each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
+            each: &mut dyn FnMut(Cursor, SealedEvent) -> ControlFlow<()>,
         ) -> Result<(), Error> {
             self.$log.read_placed(query, each)
         }
@@ -53,7 +53,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use provost_core::model::approved_spec::Binding;
-use provost_core::model::chain::{Auditor, Head, PlanId, Sealed};
+use provost_core::model::chain::{Auditor, Head, PlanId, SealedEvent};
 use provost_core::model::event::{AttemptEnd, BudgetScope, CheckSubject, Choice, EndedAttempt, Event};
 use provost_core::model::plan::StepNumber;
 use provost_core::model::run_policy::RunPolicy;
@@ -364,7 +364,7 @@ impl Fate {
 }
 
 impl Log for Mortal<'_> {
-    fn append(&self, append: Append<'_>) -> Result<Vec<Sealed>, Error> {
+    fn append(&self, append: Append<'_>) -> Result<Vec<SealedEvent>, Error> {
         let (before, after) = self.fate.lock().unwrap().strikes();
         if before {
             die();
@@ -548,7 +548,7 @@ struct Recovery {
 }
 
 impl Recovery {
-    fn hear(&mut self, sealed: &Sealed, event: &Event, seed: u64) {
+    fn hear(&mut self, sealed: &SealedEvent, event: &Event, seed: u64) {
         let after_detected = matches!(self.before, Some(Event::FailureDetected { .. }));
         assert_eq!(
             after_detected,
@@ -601,7 +601,7 @@ impl Recovery {
         self.before = Some(event.clone());
     }
 
-    fn waited(&mut self, step: u32, sealed: &Sealed, seed: u64) {
+    fn waited(&mut self, step: u32, sealed: &SealedEvent, seed: u64) {
         if let (Some(until), true) = (self.waits.remove(&step), self.steady) {
             assert!(sealed.at.0 >= until, "seed {seed}: tried again {} ms too soon", until - sealed.at.0);
         }

@@ -88,7 +88,10 @@ impl Acp {
         })
     }
 
-    fn furnished(&self, work: &AttemptInput<'_>) -> Result<Vec<(OsString, OsString)>, client::Unfurnished> {
+    fn furnished(
+        &self,
+        work: &AttemptInput<'_>,
+    ) -> Result<Vec<(OsString, OsString)>, client::ClientConfigError> {
         let Some(known) = self.client else { return Ok(Vec::new()) };
         let model = self.model.as_deref();
         let home = client::furnished(known, model, work)?;

@@ -72,7 +72,7 @@ impl Client {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum Unfurnished {
+pub enum ClientConfigError {
     #[error("the client of this agent has no folder for its configuration")]
     NoHome,
     #[error("the configuration of the agent's client could not be written")]
@@ -84,8 +84,8 @@ pub fn furnished<'a>(
     client: Client,
     model: Option<&str>,
     work: &AttemptInput<'a>,
-) -> Result<&'a Path, Unfurnished> {
-    let home = work.home.ok_or(Unfurnished::NoHome)?;
+) -> Result<&'a Path, ClientConfigError> {
+    let home = work.home.ok_or(ClientConfigError::NoHome)?;
     furnish::furnish(client, home, model, work)?;
     if let Some(Behind::Confines(confines, _)) = work.fence
         && let Confinement::Uid(user) = confines.by

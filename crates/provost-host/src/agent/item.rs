@@ -73,14 +73,14 @@ pub fn server(work: &AttemptInput<'_>) -> Option<(String, Vec<String>)> {
 
 /// An agent's statement about its step, made with a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Saying {
+pub struct AgentStatement {
     /// `true`: the agent cannot continue; `false`: it believes that the step is done.
     pub blocked: bool,
     pub text: String,
 }
 
 /// Reads the last statement. Call it when no process of the attempt is alive.
-pub fn said(outbox: Outbox<'_>) -> Option<Saying> {
+pub fn said(outbox: Outbox<'_>) -> Option<AgentStatement> {
     outbox.item?;
     let folder = safe_open::top(outbox.folder).ok()?;
     let file = safe_open::file(&folder, SAID.as_bytes()).ok()?;
@@ -89,17 +89,17 @@ pub fn said(outbox: Outbox<'_>) -> Option<Saying> {
     }
     let mut bytes = Vec::new();
     file.take(SAID_MAX).read_to_end(&mut bytes).ok()?;
-    serde_json::from_slice::<Saying>(&bytes).ok().filter(|saying| !saying.text.trim().is_empty())
+    serde_json::from_slice::<AgentStatement>(&bytes).ok().filter(|saying| !saying.text.trim().is_empty())
 }
 
 /// The files, as the MCP server sees them.
 #[derive(Debug)]
-pub struct Served {
+pub struct ItemFiles {
     outbox: PathBuf,
     index: Index,
 }
 
-impl Served {
+impl ItemFiles {
     pub fn open(outbox: &Path) -> io::Result<Self> {
         let bytes = fs::read(outbox.join(FOLDER).join(INDEX))?;
         Ok(Self { outbox: outbox.to_owned(), index: serde_json::from_slice(&bytes)? })
@@ -153,7 +153,7 @@ impl Served {
         Ok(whole.len())
     }
 
-    pub fn say(&self, saying: &Saying) -> io::Result<()> {
+    pub fn say(&self, saying: &AgentStatement) -> io::Result<()> {
         fs::write(self.outbox.join(SAID), serde_json::to_vec(saying)?)
     }
 }
@@ -175,7 +175,7 @@ mod tests {
         let topics = ["found".to_owned()];
         let outbox = Outbox { folder: folder.path(), topics: &topics, item: Some(&item) };
         lay_out(outbox).expect("laid out");
-        let served = Served::open(folder.path()).expect("served");
+        let served = ItemFiles::open(folder.path()).expect("served");
         assert_eq!((served.step(), served.plan().expect("a plan").as_str()), (StepNumber(2), "# Plan"));
         assert_eq!(served.topic("notes").expect("known").expect("read"), "so far");
         assert!(served.topic("found").is_none() && served.topic("../said").is_none());
@@ -184,7 +184,7 @@ mod tests {
         assert!(served.publish("notes", "x").is_err() && served.publish("item/plan", "x").is_err());
         assert!(served.publish("found", &"x".repeat(POST_MAX)).is_err());
         assert_eq!(said(outbox), None);
-        let saying = Saying { blocked: false, text: "done it".to_owned() };
+        let saying = AgentStatement { blocked: false, text: "done it".to_owned() };
         served.say(&saying).expect("said");
         assert_eq!(said(outbox), Some(saying));
         assert_eq!(said(Outbox { item: None, ..outbox }), None, "nobody was given such a tool");

@@ -1,7 +1,7 @@
 //! Agent that follows a written script, for demonstrations and tests. A script can work, lie, stall, crash
 //! and leave daemons behind; `docs/scripted-agent.md` is the manual.
 //!
-//! [`Scripted`] is the driver, inside provost. [`perform`] is the agent itself, in a separate process like
+//! [`ScriptedDriver`] is the driver, inside provost. [`perform`] is the agent itself, in a separate process like
 //! any other agent: the driver starts `<launcher…> <script> <step> <attempt>` with the prompt on stdin.
 
 use std::ffi::OsString;

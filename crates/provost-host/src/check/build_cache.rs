@@ -235,7 +235,7 @@ impl Builds {
             stdin: b"",
             deadline: Duration::from_secs(10),
             grace: Duration::ZERO,
-            keep: process::KeptBytes { head: 1024, tail: 0 },
+            keep: process::HeadAndTail { head: 1024, tail: 0 },
             tag: &format!("builds/{}", std::process::id()),
             stop: None,
             tee: None,

@@ -21,7 +21,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use rustix::process::Signal;
 
 use self::reporter::Reporter;
-use crate::process::{Bounds, How, KeptBytes, NotStarted, Output, ProcessEnd, Spawn};
+use crate::process::{Bounds, HeadAndTail, How, Output, ProcessEnd, Spawn, StartError};
 use crate::sandbox::{CheckFence, Confinement, Confines, Processes, SandboxFeatures, Unavailable};
 use crate::{Interrupted, process, sandbox};
 
@@ -36,7 +36,7 @@ pub use surroundings::{bash, kept_in_workspace, programs, toolchains};
 pub use temp_folders::{leave, private_folder};
 
 /// The part of an output in which expectations are searched; a text in the cut middle is not found.
-const KEEP: KeptBytes = KeptBytes { head: 1024 * 1024, tail: 1024 * 1024 };
+const KEEP: HeadAndTail = HeadAndTail { head: 1024 * 1024, tail: 1024 * 1024 };
 /// Time between the request to end and the kill of a check's processes.
 const GRACE: Duration = Duration::from_millis(500);
 /// Longest output that is kept whole, in bytes; a longer one loses its middle.
@@ -142,7 +142,7 @@ pub fn observed(
 
 /// Why a check did not run.
 enum NotJudged {
-    Program(NotStarted),
+    Program(StartError),
     Fence(Unavailable),
 }
 

@@ -17,11 +17,11 @@ use std::path::Path;
 
 use provost_core::language::runner::plant::{self, Plant};
 use provost_core::language::runner::report::RunnerReport;
-use provost_core::language::runner::{self, Runner, Selection, Started};
+use provost_core::language::runner::{self, Runner, RunnerStart, Selection};
 use provost_core::language::test_files;
 use provost_core::model::plan::Shell;
 use provost_core::model::quote;
-use provost_core::model::verdict::{CheckOutcome, Isolation, Teeth, TestsChanged, Verdict};
+use provost_core::model::verdict::{ChangedTests, CheckOutcome, Isolation, Teeth, Verdict};
 
 use crate::Interrupted;
 use crate::check::judge::OUTPUT_MAX;
@@ -67,14 +67,14 @@ pub struct BaseResult {
 }
 
 /// One run of a check, and what its reporters saw.
-pub struct Observed {
+pub struct ControlRun {
     pub verdict: Verdict,
     pub report: RunnerReport,
 }
 
 /// Turns a check that held into a failed one if it ran no tests, fewer than before the work, or without a
 /// test runner that ran before.
-pub fn counted(doubts: &Doubts, mut observed: Observed) -> Observed {
+pub fn counted(doubts: &Doubts, mut observed: ControlRun) -> ControlRun {
     if let Some(why) = why_not(doubts, &observed).filter(|_| observed.verdict.held()) {
         observed.verdict.outcome = CheckOutcome::Broke { exit_code: 0 };
         observed.verdict.unmet.push(why);
@@ -82,8 +82,8 @@ pub fn counted(doubts: &Doubts, mut observed: Observed) -> Observed {
     observed
 }
 
-fn why_not(doubts: &Doubts, observed: &Observed) -> Option<String> {
-    let Observed { verdict, report } = observed;
+fn why_not(doubts: &Doubts, observed: &ControlRun) -> Option<String> {
+    let ControlRun { verdict, report } = observed;
     if let Some(session) = report.unfinished() {
         let runner = session.runner.word();
         return Some(format!("{runner} started and its process ended before its tests had run"));
@@ -97,7 +97,7 @@ fn why_not(doubts: &Doubts, observed: &Observed) -> Option<String> {
 }
 
 /// Returns whether the output is too long to be read whole and nothing else tells the number of tests.
-fn is_uncounted(observed: &Observed) -> bool {
+fn is_uncounted(observed: &ControlRun) -> bool {
     let verdict = &observed.verdict;
     let is_long = verdict.stdout.bytes > OUTPUT_MAX || verdict.stderr.bytes > OUTPUT_MAX;
     is_long && verdict.tests.is_none()
@@ -114,7 +114,7 @@ pub struct ControlRequest<'a> {
     /// Globs of the files that the step may change.
     pub touches: &'a Touches,
     /// Runs the same check on another layer, or with its tests forced to fail or pass.
-    pub run: &'a dyn Fn(&Layer, Control) -> Result<Observed, Interrupted>,
+    pub run: &'a dyn Fn(&Layer, Control) -> Result<ControlRun, Interrupted>,
 }
 
 /// Result of one planted test.
@@ -127,8 +127,8 @@ enum Bite {
 }
 
 impl ControlRequest<'_> {
-    pub fn doubt(&self, observed: Observed) -> Result<Verdict, Interrupted> {
-        let Observed { verdict, report } = &observed;
+    pub fn doubt(&self, observed: ControlRun) -> Result<Verdict, Interrupted> {
+        let ControlRun { verdict, report } = &observed;
         let mut verdict = Verdict { tests_changed: self.tests_changed().map(Box::new), ..verdict.clone() };
         if let Some(outcome) = self.bought()? {
             return Ok(Verdict { outcome, ..verdict });
@@ -162,7 +162,7 @@ impl ControlRequest<'_> {
     }
 
     /// Returns the test files that the work changed.
-    fn tests_changed(&self) -> Option<TestsChanged> {
+    fn tests_changed(&self) -> Option<ChangedTests> {
         let changed = self.layer.changed.iter().filter(|path| test_files::is_test(path));
         let changed = changed.map(|path| match self.base.has(path) {
             true => path.clone(),
@@ -172,7 +172,7 @@ impl ControlRequest<'_> {
         let files: Vec<String> = changed.chain(deleted.map(|path| format!("{path} (deleted)"))).collect();
         let count = u32::try_from(files.len()).unwrap_or(u32::MAX);
         let files: Vec<String> = files.into_iter().take(TESTS_NAMED).collect();
-        (count > 0).then_some(TestsChanged { count, files })
+        (count > 0).then_some(ChangedTests { count, files })
     }
 
     fn varied(&self, layer: &Layer, how: &Variation<'_>) -> Result<Layer, String> {
@@ -253,15 +253,15 @@ impl ControlRequest<'_> {
 
     /// Returns the test runners for which a failing test is planted: those that were seen, and those that
     /// the contract names but that were not seen.
-    fn runners(&self, report: &RunnerReport) -> Vec<Started> {
+    fn runners(&self, report: &RunnerReport) -> Vec<RunnerStart> {
         let named = runner::started(&self.shell.command);
-        let named: Vec<Started> = named.iter().flat_map(|started| self.resolved(started)).collect();
-        let mut all: Vec<Started> = Vec::new();
+        let named: Vec<RunnerStart> = named.iter().flat_map(|started| self.resolved(started)).collect();
+        let mut all: Vec<RunnerStart> = Vec::new();
         for started in &report.started {
             // Only the contract's text shows whether a runner is meant to fail; the reporters cannot see
             // it.
             let negated = named.iter().any(|own| own.runner == started.runner && own.negated);
-            let started = Started { negated, ..started.clone() };
+            let started = RunnerStart { negated, ..started.clone() };
             if !all.contains(&started) {
                 all.push(started);
             }
@@ -270,15 +270,15 @@ impl ControlRequest<'_> {
             let mut sessions = report.sessions.iter().map(|session| session.runner);
             sessions.any(|own| own == runner) || report.started.iter().any(|own| own.runner == runner)
         };
-        let is_vague = |started: &Started| matches!(started.runner, Runner::Script | Runner::Other);
+        let is_vague = |started: &RunnerStart| matches!(started.runner, Runner::Script | Runner::Other);
         let is_missing =
-            |started: &Started| !is_seen(started.runner) && (report.is_empty() || !is_vague(started));
+            |started: &RunnerStart| !is_seen(started.runner) && (report.is_empty() || !is_vague(started));
         all.extend(named.into_iter().filter(is_missing));
         all
     }
 
     /// Tries the reporters' control if they can change the runner's tests; otherwise plants a test.
-    fn tried(&self, started: &Started, files: &BTreeSet<String>) -> Result<Teeth, Interrupted> {
+    fn tried(&self, started: &RunnerStart, files: &BTreeSet<String>) -> Result<Teeth, Interrupted> {
         if matches!(started.runner, Runner::Node | Runner::NodeFile) && !started.negated {
             let word = started.runner.word();
             let with = (self.run)(self.layer, Control::Fail)?;
@@ -342,7 +342,7 @@ impl ControlRequest<'_> {
     }
 
     /// Returns the runners that a script of package.json starts, if that file is in the tree.
-    fn resolved(&self, started: &Started) -> Vec<Started> {
+    fn resolved(&self, started: &RunnerStart) -> Vec<RunnerStart> {
         if started.runner != Runner::Script {
             return vec![started.clone()];
         }
@@ -354,7 +354,7 @@ impl ControlRequest<'_> {
         if found.is_empty() { vec![started.clone()] } else { found }
     }
 
-    fn plant(&self, started: &Started, files: &BTreeSet<String>) -> Result<Teeth, Interrupted> {
+    fn plant(&self, started: &RunnerStart, files: &BTreeSet<String>) -> Result<Teeth, Interrupted> {
         let chosen = match runner::selection(started) {
             Ok(chosen) => chosen,
             Err(why) => return Ok(unplanted(&why)),
@@ -385,7 +385,7 @@ impl ControlRequest<'_> {
 
     fn bite(
         &self,
-        started: &Started,
+        started: &RunnerStart,
         chosen: &Selection,
         place: &Place,
         planted: &Plant,
@@ -434,7 +434,7 @@ impl ControlRequest<'_> {
 
     /// Returns whether cargo, started there, tests the package of this file: its own, or a member of the
     /// workspace if all members are tested.
-    fn is_tested_by_cargo(&self, started: &Started, path: &str) -> bool {
+    fn is_tested_by_cargo(&self, started: &RunnerStart, path: &str) -> bool {
         let at = |name: &str| match started.folder.as_str() {
             "" => name.to_owned(),
             folder => format!("{folder}/{name}"),
@@ -464,7 +464,7 @@ impl ControlRequest<'_> {
 
     /// Returns places for a planted test, best first: a test file that the base has too and that mentions a
     /// changed file, another test file, a new file beside one.
-    fn places(&self, started: &Started, chosen: &Selection, files: &BTreeSet<String>) -> Vec<Place> {
+    fn places(&self, started: &RunnerStart, chosen: &Selection, files: &BTreeSet<String>) -> Vec<Place> {
         let is_cargo = matches!(started.runner, Runner::Cargo | Runner::Nextest);
         let mut reached: Vec<&String> = files
             .iter()
@@ -495,7 +495,7 @@ impl ControlRequest<'_> {
     }
 
     /// Returns the folder for a new test file; for cargo, the `tests` folder of the package.
-    fn home_of_new(&self, started: &Started, folder: &str) -> Option<String> {
+    fn home_of_new(&self, started: &RunnerStart, folder: &str) -> Option<String> {
         if !matches!(started.runner, Runner::Cargo | Runner::Nextest) {
             return Some(folder.to_owned());
         }
@@ -522,7 +522,7 @@ impl ControlRequest<'_> {
 
     fn planted(
         &self,
-        started: &Started,
+        started: &RunnerStart,
         chosen: &Selection,
         place: &Place,
         random: &str,

@@ -30,8 +30,8 @@ use provost_core::model::hash::Hash;
 use crate::check::judge;
 use crate::config;
 use crate::files::folder;
-use crate::sandbox::{CACHES, Network, SandboxFeatures, Unavailable, Wrapped};
-use crate::tree::Assembled;
+use crate::sandbox::{CACHES, Network, SandboxFeatures, SandboxedCommand, Unavailable};
+use crate::tree::AssembledTree;
 
 mod carry_out;
 mod crates;
@@ -94,13 +94,14 @@ pub enum InstallSandbox<'a> {
     /// In bubblewrap; `state` is hidden, `scratch` is for the sandbox's own files.
     Fenced { offer: &'a SandboxFeatures, state: &'a Path, scratch: &'a Path },
     /// In a folder; the function writes the tree when a command needs it.
-    Folder(&'a dyn Fn() -> Result<Assembled, String>),
+    Folder(&'a dyn Fn() -> Result<AssembledTree, String>),
     /// In a folder, in a sandbox without namespaces.
-    Confined { write: &'a dyn Fn() -> Result<Assembled, String>, around: &'a Around<'a> },
+    Confined { write: &'a dyn Fn() -> Result<AssembledTree, String>, around: &'a Around<'a> },
 }
 
 /// Wraps a program in a sandbox, given the folders it writes, its network, its path and arguments.
-pub type Around<'a> = dyn Fn(&[&Path], Network, &OsStr, &[OsString]) -> Result<Wrapped, Unavailable> + 'a;
+pub type Around<'a> =
+    dyn Fn(&[&Path], Network, &OsStr, &[OsString]) -> Result<SandboxedCommand, Unavailable> + 'a;
 
 /// An installed supply.
 #[derive(Debug)]
@@ -168,7 +169,7 @@ type Provided = Result<Option<Arc<InstalledSupply>>, MissingSupply>;
 
 /// The supplies of the approved base.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedSupplies {
     /// In the order of the supplies.
     each: Vec<(Hash, Provided)>,
 }
@@ -206,7 +207,7 @@ impl Supplies {
     }
 
     /// Installs the supplies of the approved base. Errors are reported by the checks, not here.
-    pub fn prepare(&self, approved: &View<'_>, means: &InstallEnvironment<'_>) -> Prepared {
+    pub fn prepare(&self, approved: &View<'_>, means: &InstallEnvironment<'_>) -> PreparedSupplies {
         self.sweep();
         let each = self.supplies.iter().map(|supply| {
             let locks = supply.locks_in(approved);
@@ -217,14 +218,14 @@ impl Supplies {
             };
             (digest(&locks), ready)
         });
-        Prepared { each: each.collect() }
+        PreparedSupplies { each: each.collect() }
     }
 
     /// Returns the supplies for a check on this tree: those of the approved base if the lock files are the
     /// same, otherwise installed for this tree. `scope` is the id of the tree with the changed lock files.
     pub fn given(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedSupplies,
         view: &View<'_>,
         scope: &str,
         means: &InstallEnvironment<'_>,

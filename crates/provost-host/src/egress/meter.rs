@@ -33,7 +33,7 @@ pub use counters::Limit;
 pub use key::{MeterKey, NoKey, Source};
 pub use upstream::{NetworkSettings, Target};
 
-use closing::Closing;
+use closing::OpenAnswers;
 use counters::UsageCounters;
 use upstream::UpstreamConnection;
 
@@ -79,7 +79,7 @@ struct Counter {
     token: String,
     wires: Arc<Wires<TcpStream>>,
     tally: Mutex<UsageCounters>,
-    closing: Closing,
+    closing: OpenAnswers,
     /// Idle connections to the upstream that can be reused.
     idle: Mutex<Vec<UpstreamConnection>>,
 }
@@ -98,7 +98,7 @@ impl Account {
             token: token()?,
             wires: Wires::new(CONNECTIONS),
             tally: Mutex::default(),
-            closing: Closing::default(),
+            closing: OpenAnswers::default(),
             idle: Mutex::default(),
         });
         let of_thread = counter.clone();

@@ -2,7 +2,7 @@
 //!
 //! The sandbox's network contains only the [`portal`], which forwards every connection to a Unix socket
 //! that is mounted in the sandbox. Outside, the proxy reads the requested address from the socket (HTTP
-//! `CONNECT`, or a full address in the first line), asks [`Allowed`], resolves the name and forwards bytes.
+//! `CONNECT`, or a full address in the first line), asks [`AllowedHosts`], resolves the name and forwards bytes.
 //! It records refused addresses for people.
 //!
 //! **Invariant:** the proxy connects to the address that it checked; a name is resolved once.
@@ -30,7 +30,7 @@ mod request;
 mod upstream;
 
 pub use address::Address;
-pub use allowed::Allowed;
+pub use allowed::AllowedHosts;
 pub use upstream::Upstream;
 
 use allowed::Leave;
@@ -62,7 +62,7 @@ pub struct Proxy {
 
 /// State that the threads share.
 struct Counter {
-    allowed: Allowed,
+    allowed: AllowedHosts,
     /// The user's own proxy.
     upstream: Option<Upstream>,
     wires: Arc<Wires<UnixStream>>,
@@ -75,7 +75,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Proxy {
     /// Listens on a socket in a new folder inside `scratch`.
-    pub fn open(scratch: &Path, allowed: Allowed, upstream: Option<Upstream>) -> io::Result<Self> {
+    pub fn open(scratch: &Path, allowed: AllowedHosts, upstream: Option<Upstream>) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("proxy-").tempdir_in(scratch)?;
         let handle = File::open(folder.path())?;
         let listener = UnixListener::bind(socket(&handle))?;

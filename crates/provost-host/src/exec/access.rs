@@ -17,7 +17,7 @@ use provost_core::model::plan::{AgentNetwork, GitPolicy};
 use provost_core::model::run_policy::{AgentAccess, HomeAccess};
 
 use crate::config::Folders;
-use crate::egress::proxy::{Address, Allowed, Proxy, Upstream};
+use crate::egress::proxy::{Address, AllowedHosts, Proxy, Upstream};
 use crate::sandbox::{ForwarderMount, Outlet, SandboxFeatures};
 use crate::tree;
 
@@ -85,8 +85,8 @@ impl<'a> PreparedAccess<'a> {
         environment: &[(OsString, OsString)],
     ) -> Result<Self, Error> {
         let allowed = match grant.meter {
-            Some(meter) => Allowed::only(meter, grant.api),
-            None => Allowed::new(environment, grant.api),
+            Some(meter) => AllowedHosts::only(meter, grant.api),
+            None => AllowedHosts::new(environment, grant.api),
         };
         let direct = allowed.loopback().map(Address::to_string).collect();
         let proxy = match grant.reach.network {

@@ -43,15 +43,15 @@ mod mounts;
 mod start;
 
 use ancestor_config::Above;
-use approved::Approved;
+use approved::ApprovedTree;
 pub use approved::{forget_trees, keeps, trees, trees_of};
 pub use attempt::Veil;
 pub use change_set::Exhibit;
 pub use check_request::{CheckExtras, CheckSpec};
 pub use consult::ConsultPaths;
 pub use level::{attest, levels};
-use mounts::Fitted;
-pub use remote_tree::Gathered;
+use mounts::CheckMounts;
+pub use remote_tree::AgentFiles;
 pub use start::Outset;
 pub use step_worktree::{StepWorktreeStart, forget as forget_apart};
 
@@ -88,7 +88,7 @@ pub struct ExecEnv {
     tools: Vec<PathBuf>,
     /// The machine's sandbox features; not needed below `clean`.
     offer: Option<SandboxFeatures>,
-    trees: Option<Approved>,
+    trees: Option<ApprovedTree>,
     /// Globs of the files that the plan may change.
     touches: Touches,
     /// The repository, as it was before any agent ran.
@@ -140,7 +140,7 @@ impl ExecEnv {
         confined::bring_back(estate);
         let mut trees = match level.has_clean_tree() {
             false => None,
-            true => Some(Approved::make(estate, approval)?),
+            true => Some(ApprovedTree::make(estate, approval)?),
         };
         if let Some(approved) = trees.as_mut().filter(|_| level == Isolation::Uid) {
             // At `uid`, another user may hard-link a file that only this user can read.
@@ -180,7 +180,7 @@ impl ExecEnv {
     }
 
     /// Installs the dependencies of the approved base.
-    fn provide(&self, approved: &Approved, stop: Option<&AtomicBool>) -> Result<(), Error> {
+    fn provide(&self, approved: &ApprovedTree, stop: Option<&AtomicBool>) -> Result<(), Error> {
         let base = &approved.base;
         let nothing: &[&str] = &[];
         let none = Touches::new(nothing)?;
@@ -194,7 +194,7 @@ impl ExecEnv {
     /// Calls `then` with the environment for commands that install dependencies: the same as for checks.
     fn with_means<T>(
         &self,
-        approved: &Approved,
+        approved: &ApprovedTree,
         base: &Base,
         layer: &Layer,
         stop: Option<&AtomicBool>,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Channel, Notification, SentNotifications, Undelivered};
+use super::{Channel, DeliveryError, Notification, SentNotifications};
 
 /// Pauses between tries; after the last one, the next run tries again.
 const BACKOFF: [Duration; 5] = [
@@ -162,19 +162,19 @@ impl Desk {
         way: &Channel,
         environment: &[(OsString, OsString)],
         message: &Notification,
-    ) -> Result<(), Undelivered> {
+    ) -> Result<(), DeliveryError> {
         let mut tries = 0;
         loop {
             let closing = self.lock().closing;
             let patience = closing.map_or(PATIENCE, |end| end.saturating_duration_since(Instant::now()));
             if patience.is_zero() {
-                return Err(Undelivered::for_now("the run was over"));
+                return Err(DeliveryError::for_now("the run was over"));
             }
             match way.deliver(message, environment, patience, &self.stop) {
                 Ok(()) => {
                     let kept = self.memory.keep(&message.id, &way.key());
                     return kept.map_err(|error| {
-                        Undelivered::for_good(format!("it was, but that cannot be remembered: {error}"))
+                        DeliveryError::for_good(format!("it was, but that cannot be remembered: {error}"))
                     });
                 }
                 Err(failed) if failed.hopeless || tries >= BACKOFF.len() => return Err(failed),

@@ -18,7 +18,7 @@ use ureq::Agent;
 use ureq::http::Uri;
 use ureq::tls::{self, PemItem, RootCerts, TlsConfig};
 
-use super::{Notification, Undelivered};
+use super::{DeliveryError, Notification};
 use crate::config;
 use crate::config::notify;
 
@@ -107,15 +107,17 @@ impl Webhook {
         Hash::of(self.url.as_bytes()).to_string()[..16].to_owned()
     }
 
-    pub(super) fn deliver(&self, message: &Notification, patience: Duration) -> Result<(), Undelivered> {
+    pub(super) fn deliver(&self, message: &Notification, patience: Duration) -> Result<(), DeliveryError> {
         let key = match &self.secret {
             SigningSecret::None => None,
             SigningSecret::Key(key) => Some(key),
             SigningSecret::Missing(name) => {
-                return Err(Undelivered::for_good(format!("the variable {name} with its secret is not set")));
+                return Err(DeliveryError::for_good(format!(
+                    "the variable {name} with its secret is not set"
+                )));
             }
         };
-        let roots = self.roots.clone().map_err(Undelivered::for_good)?;
+        let roots = self.roots.clone().map_err(DeliveryError::for_good)?;
         let second = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let mut request = self
             .agent(patience.min(PATIENCE), roots)
@@ -128,7 +130,7 @@ impl Webhook {
         }
         match request.send(&message.body) {
             Ok(answer) => heard(answer.status().as_u16()),
-            Err(error) => Err(Undelivered::for_now(error.to_string())),
+            Err(error) => Err(DeliveryError::for_now(error.to_string())),
         }
     }
 
@@ -145,12 +147,12 @@ impl Webhook {
     }
 }
 
-fn heard(status: u16) -> Result<(), Undelivered> {
+fn heard(status: u16) -> Result<(), DeliveryError> {
     let words = format!("it answered {status}");
     match status {
         200..=299 => Ok(()),
-        408 | 425 | 429 | 500..=599 => Err(Undelivered::for_now(words)),
-        _ => Err(Undelivered::for_good(words)),
+        408 | 425 | 429 | 500..=599 => Err(DeliveryError::for_now(words)),
+        _ => Err(DeliveryError::for_good(words)),
     }
 }
 

@@ -22,7 +22,7 @@ use provost_core::model::chain::PlanId;
 use provost_core::model::hash::Hash;
 
 use crate::git;
-use crate::plans::trust::{self, Untrusted};
+use crate::plans::trust::{self, UntrustedFile};
 pub use listing::{ConflictCopy, PlanListing, list_in};
 pub use name::is_slug;
 use name::{UNNAMED, as_file_name, named_slug, progress_of, slug_of};
@@ -91,7 +91,7 @@ pub enum Error {
     #[error("there is no plan here: no argument, no marker, no PLAN.md in {}{}", listed(looked), also(named))]
     NoPlan { looked: Vec<PathBuf>, named: Vec<String> },
     #[error(transparent)]
-    Untrusted(#[from] Untrusted),
+    Untrusted(#[from] UntrustedFile),
     #[error("{} is empty; write the plan, or name another", path.display())]
     Empty { path: PathBuf },
     #[error("there is no folder for plans: {} is not there", path.display())]

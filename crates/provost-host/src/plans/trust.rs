@@ -36,7 +36,7 @@ const FILES: &str = "untrusted";
     .path.display(),
     .path.display()
 )]
-pub struct Untrusted {
+pub struct UntrustedFile {
     pub path: PathBuf,
     /// Description of the attempt.
     pub by: String,
@@ -63,7 +63,7 @@ impl Begun {
     }
 }
 
-/// An attempt that is running. [`Watched::end`] removes its list.
+/// An attempt that is running. [`RunningAttempt::end`] removes its list.
 pub struct RunningAttempt {
     file: PathBuf,
     state: PathBuf,
@@ -76,17 +76,17 @@ pub fn use_state(state: &Path) {
 }
 
 /// Returns an error if the file is not trusted.
-pub fn check(path: &Path) -> Result<(), Untrusted> {
+pub fn check(path: &Path) -> Result<(), UntrustedFile> {
     match STATE.get() {
         Some(state) => check_in(state, path),
         None => Ok(()),
     }
 }
 
-fn check_in(state: &Path, path: &Path) -> Result<(), Untrusted> {
+fn check_in(state: &Path, path: &Path) -> Result<(), UntrustedFile> {
     let path = real(path);
     let recorded = fs::read(record(state, &path)).ok();
-    if let Some(untrusted) = recorded.and_then(|text| serde_json::from_slice::<Untrusted>(&text).ok())
+    if let Some(untrusted) = recorded.and_then(|text| serde_json::from_slice::<UntrustedFile>(&text).ok())
         && untrusted.path == path
     {
         return Err(untrusted);
@@ -97,17 +97,17 @@ fn check_in(state: &Path, path: &Path) -> Result<(), Untrusted> {
         let is_protected = begun.protected.contains(&path);
         let is_inside = path.starts_with(&begun.workspace) && !is_protected;
         if is_inside && begun.known.get(&path) != digest(&path).as_ref() {
-            return Err(Untrusted { path, by: begun.by });
+            return Err(UntrustedFile { path, by: begun.by });
         }
     }
     Ok(())
 }
 
 /// Returns all recorded files that still exist, in order of path.
-pub fn list(state: &Path) -> Vec<Untrusted> {
+pub fn list(state: &Path) -> Vec<UntrustedFile> {
     let entries = state.join(FILES).read_dir().into_iter().flatten().flatten();
     let texts = entries.filter_map(|entry| fs::read(entry.path()).ok());
-    let mut all: Vec<Untrusted> = texts.filter_map(|text| serde_json::from_slice(&text).ok()).collect();
+    let mut all: Vec<UntrustedFile> = texts.filter_map(|text| serde_json::from_slice(&text).ok()).collect();
     all.retain(|untrusted| untrusted.path.symlink_metadata().is_ok());
     all.sort_by(|one, other| one.path.cmp(&other.path));
     all
@@ -184,7 +184,7 @@ impl RunningAttempt {
                 continue;
             }
             folder::make_private(&untrusted)?;
-            let record = Untrusted { path: path.clone(), by: self.begun.by.clone() };
+            let record = UntrustedFile { path: path.clone(), by: self.begun.by.clone() };
             files::write_whole(&self::record(&self.state, &path), &serde_json::to_vec(&record)?)?;
         }
         fs::remove_file(&self.file)

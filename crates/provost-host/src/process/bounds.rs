@@ -53,13 +53,13 @@ pub enum LimitKind {
 
 /// A limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exceeded {
+pub struct LimitExcess {
     pub bound: LimitKind,
     pub used: u64,
     pub allowed: u64,
 }
 
-impl fmt::Display for Exceeded {
+impl fmt::Display for LimitExcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { bound, used, allowed } = *self;
         match bound {
@@ -124,11 +124,11 @@ impl<'a> LimitWatch<'a> {
     }
 
     /// Returns the first limit that these processes or the folder exceed.
-    pub fn look(&mut self, processes: &[i32]) -> Option<Exceeded> {
+    pub fn look(&mut self, processes: &[i32]) -> Option<LimitExcess> {
         self.next = Instant::now() + EVERY;
         limit_files(self.bounds.disk, processes.to_vec());
         let Bounds { memory, processes: count, .. } = self.bounds;
-        let over = |bound, used, allowed| (used > allowed).then_some(Exceeded { bound, used, allowed });
+        let over = |bound, used, allowed| (used > allowed).then_some(LimitExcess { bound, used, allowed });
         over(LimitKind::Processes, processes.len() as u64, count)
             .or_else(|| over(LimitKind::Memory, held(processes, memory), memory))
             .or_else(|| over(LimitKind::Disk, self.written(processes), self.bounds.disk))
@@ -276,13 +276,13 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bounds, Exceeded, LimitKind, size};
+    use super::{Bounds, LimitExcess, LimitKind, size};
 
     #[test]
     fn sizes_are_said_as_people_say_them() {
         let said = [0, 1023, 1024, 1536, 64 << 20, (20 << 30) + (300 << 20), 3 << 40].map(size);
         assert_eq!(said, ["0 bytes", "1023 bytes", "1 KiB", "1.5 KiB", "64 MiB", "20.2 GiB", "3 TiB"]);
-        let exceeded = Exceeded { bound: LimitKind::Disk, used: 70 << 20, allowed: 64 << 20 };
+        let exceeded = LimitExcess { bound: LimitKind::Disk, used: 70 << 20, allowed: 64 << 20 };
         assert_eq!(exceeded.to_string(), "it wrote 70 MiB; `disk` allows 64 MiB");
     }
 

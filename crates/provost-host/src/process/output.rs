@@ -1,10 +1,10 @@
 //! Captures a child's output: its beginning, its end, and its total length.
 //!
-//! **Invariant:** memory is bounded by [`Keep`], however much is printed.
+//! **Invariant:** memory is bounded by [`HeadAndTail`], however much is printed.
 
 /// How many bytes of a stream are kept from its beginning and from its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeptBytes {
+pub struct HeadAndTail {
     pub head: usize,
     pub tail: usize,
 }
@@ -25,12 +25,12 @@ impl Output {
 }
 
 pub(super) struct Capture {
-    keep: KeptBytes,
+    keep: HeadAndTail,
     output: Output,
 }
 
 impl Capture {
-    pub fn new(keep: KeptBytes) -> Self {
+    pub fn new(keep: HeadAndTail) -> Self {
         Self { keep, output: Output::default() }
     }
 
@@ -63,15 +63,15 @@ fn cut_front(tail: &mut Vec<u8>, keep: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Capture, KeptBytes};
+    use super::{Capture, HeadAndTail};
 
     #[test]
     fn the_beginning_and_the_end_are_kept_however_the_chunks_fall() {
         let text: Vec<u8> = (0..=255).collect();
         for keep in [
-            KeptBytes { head: 0, tail: 0 },
-            KeptBytes { head: 7, tail: 5 },
-            KeptBytes { head: 200, tail: 100 },
+            HeadAndTail { head: 0, tail: 0 },
+            HeadAndTail { head: 7, tail: 5 },
+            HeadAndTail { head: 200, tail: 100 },
         ] {
             for size in [1, 3, 64, 256] {
                 let mut capture = Capture::new(keep);

@@ -4,11 +4,11 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{NotStarted, Spawn};
+use super::{Spawn, StartError};
 
 /// Looks a bare name up in the child's own `PATH`. This is done here because the standard library would do
 /// it without posix_spawn.
-pub(super) fn find_program(spawn: &Spawn<'_>) -> Result<PathBuf, NotStarted> {
+pub(super) fn find_program(spawn: &Spawn<'_>) -> Result<PathBuf, StartError> {
     let program = Path::new(spawn.program);
     if program.components().count() > 1 || program.is_absolute() {
         return Ok(program.to_path_buf());
@@ -25,27 +25,27 @@ pub(super) fn find_program(spawn: &Spawn<'_>) -> Result<PathBuf, NotStarted> {
         }
     }
     match refused {
-        Some((program, source)) => Err(NotStarted::NotExecutable { program, source }),
-        None => Err(NotStarted::NotFound { program: program.to_path_buf() }),
+        Some((program, source)) => Err(StartError::NotExecutable { program, source }),
+        None => Err(StartError::NotFound { program: program.to_path_buf() }),
     }
 }
 
 /// Finds out why the start failed: the kernel reports one error for several missing things.
-pub(super) fn why_not(program: PathBuf, cwd: &Path, source: io::Error) -> NotStarted {
+pub(super) fn why_not(program: PathBuf, cwd: &Path, source: io::Error) -> StartError {
     let at = if program.is_absolute() { program.clone() } else { cwd.join(&program) };
     match source.kind() {
-        _ if !cwd.is_dir() => NotStarted::NoFolder { cwd: cwd.to_path_buf() },
+        _ if !cwd.is_dir() => StartError::NoFolder { cwd: cwd.to_path_buf() },
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory if !at.exists() => {
-            NotStarted::NotFound { program }
+            StartError::NotFound { program }
         }
         // The program exists, but the interpreter in its first line does not.
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
-            NotStarted::NotExecutable { program, source }
+            StartError::NotExecutable { program, source }
         }
-        io::ErrorKind::ArgumentListTooLong => NotStarted::TooLong { program },
+        io::ErrorKind::ArgumentListTooLong => StartError::TooLong { program },
         _ if source.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) => {
-            NotStarted::NotExecutable { program, source }
+            StartError::NotExecutable { program, source }
         }
-        _ => NotStarted::Other { program, source },
+        _ => StartError::Other { program, source },
     }
 }

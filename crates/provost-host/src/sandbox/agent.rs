@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use rustix::process::{getegid, geteuid};
 
 use super::{
-    AgentFence, AgentPaths, Arguments, ForwarderMount, HomePolicy, Outlet, PORTAL, SandboxFeatures, TMP,
-    Unavailable, Wrapped, status_in,
+    AgentFence, AgentPaths, Arguments, ForwarderMount, HomePolicy, Outlet, PORTAL, SandboxFeatures,
+    SandboxedCommand, TMP, Unavailable, status_in,
 };
 use crate::egress::proxy;
 
@@ -41,7 +41,7 @@ const ABOUT: [&str; 9] = [
     "/var/lib/rpm",
     "/var/lib/snapd/snap",
 ];
-/// Folders that every sandbox shows; see [`Offer::system`].
+/// Folders that every sandbox shows; see [`SandboxFeatures::system`].
 const SYSTEM: [&str; 10] =
     ["/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"];
 
@@ -71,7 +71,7 @@ pub fn wrap(
     fence: &AgentFence<'_>,
     program: &OsStr,
     args: &[OsString],
-) -> Result<Wrapped, Unavailable> {
+) -> Result<SandboxedCommand, Unavailable> {
     let bubblewrap = offer.bubblewrap()?;
     let mut places = places(offer, fence)?;
     let_in(&mut places, Path::new(program))?;
@@ -124,7 +124,7 @@ pub fn wrap(
         Outlet::On | Outlet::Off => arguments.program(program, args),
         Outlet::Portal(portal) => add_portal(&mut arguments, portal, program, args)?,
     }
-    Ok(Wrapped { program: leader.into(), args: arguments.0, status })
+    Ok(SandboxedCommand { program: leader.into(), args: arguments.0, status })
 }
 
 /// Builds the arguments up to bubblewrap: a namespace in which the home with its layer is mounted.

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 use super::{
     AgentFence, CheckFence, CheckTree, Confinement, Confines, HOME, HomePolicy, NO_NEEDS, Network, Outlet,
-    Processes, Rules, SandboxFeatures, TMP, Unavailable, Wrapped, probe,
+    Processes, Rules, SandboxFeatures, SandboxedCommand, TMP, Unavailable, probe,
 };
 use crate::process;
 use crate::process::{Bounds, How, ProcessEnd};
@@ -217,7 +217,11 @@ impl<'a> Site<'a> {
         Ok(probes)
     }
 
-    fn behind_check(&self, offer: &SandboxFeatures, args: &[OsString]) -> Result<Wrapped, Unavailable> {
+    fn behind_check(
+        &self,
+        offer: &SandboxFeatures,
+        args: &[OsString],
+    ) -> Result<SandboxedCommand, Unavailable> {
         let [base, layer] = ["base", "layer"].map(|name| self.folder.path().join(name));
         let tree = match offer.overlay {
             Ok(_) => CheckTree::Overlay { lower: &base, over: None, layer: &layer, deleted: &[] },
@@ -242,7 +246,11 @@ impl<'a> Site<'a> {
         super::check(offer, &fence, "bash".as_ref(), args)
     }
 
-    fn behind_agent(&self, offer: &SandboxFeatures, args: &[OsString]) -> Result<Wrapped, Unavailable> {
+    fn behind_agent(
+        &self,
+        offer: &SandboxFeatures,
+        args: &[OsString],
+    ) -> Result<SandboxedCommand, Unavailable> {
         let kept = kept_of(self.folder.path());
         for name in ["upper", "work"] {
             fs::create_dir_all(kept.join(name)).map_err(|source| Unavailable::scratch(&kept, source))?;
@@ -306,7 +314,7 @@ impl<'a> Site<'a> {
         offer: &SandboxFeatures,
         inside: Inside,
         args: &[OsString],
-    ) -> Result<Wrapped, Unavailable> {
+    ) -> Result<SandboxedCommand, Unavailable> {
         if let Err(missing) = &offer.landlock {
             return Err(Unavailable::Missing { what: "Landlock", missing: missing.clone() });
         }
@@ -323,7 +331,7 @@ impl<'a> Site<'a> {
         offer: &SandboxFeatures,
         inside: Inside,
         args: &[OsString],
-    ) -> Result<Wrapped, Unavailable> {
+    ) -> Result<SandboxedCommand, Unavailable> {
         if let Err(missing) = &offer.uid {
             return Err(Unavailable::Missing { what: "a user of its own", missing: missing.clone() });
         }
@@ -350,7 +358,7 @@ impl<'a> Site<'a> {
         offer: &SandboxFeatures,
         by: Confinement,
         args: &[OsString],
-    ) -> Result<Wrapped, Unavailable> {
+    ) -> Result<SandboxedCommand, Unavailable> {
         let scratch = self.folder.path();
         let confines = Confines { launcher: &offer.launcher, by, network: Network::Off, scratch };
         super::confine(&confines, "bash".as_ref(), args)

@@ -14,8 +14,8 @@ use std::path::{Component, Path, PathBuf};
 use rustix::process::{getegid, geteuid};
 
 use super::{
-    Arguments, CheckFence, CheckMount, CheckTree, HOME, Network, Processes, SandboxFeatures, TMP,
-    Unavailable, What, Wrapped, status_in,
+    Arguments, CheckFence, CheckMount, CheckTree, HOME, Network, Processes, SandboxFeatures,
+    SandboxedCommand, TMP, Unavailable, What, status_in,
 };
 
 const BUILD: &str = include_str!("check.sh");
@@ -32,7 +32,7 @@ pub fn wrap(
     fence: &CheckFence<'_>,
     program: &OsStr,
     args: &[OsString],
-) -> Result<Wrapped, Unavailable> {
+) -> Result<SandboxedCommand, Unavailable> {
     let bubblewrap = offer.bubblewrap()?;
     refuse_what_would_not_hold(fence)?;
     let status = status_in(fence.scratch)?;
@@ -106,7 +106,7 @@ pub fn wrap(
         true => add_guarded(&mut inner, offer, fence.processes, program, args),
     }
     outer.0.append(&mut inner.0);
-    Ok(Wrapped { program: leader.into(), args: outer.0, status })
+    Ok(SandboxedCommand { program: leader.into(), args: outer.0, status })
 }
 
 /// Returns whether provost's own program runs last inside, to protect the check's processes from each

@@ -1,6 +1,6 @@
 //! Confines one process and its descendants without namespaces: by Landlock, or by a separate user.
 //!
-//! provost's own program is started in place of the intended one. It reads its [`Orders`], gives up the
+//! provost's own program is started in place of the intended one. It reads its [`ConfineOrders`], gives up the
 //! rights they name in [`enter`](super::enter()) and executes the program. Nothing is mounted: paths are
 //! the same as outside, and access to everything else is denied; the files are not absent.
 //!
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
-use super::{Network, SandboxFeatures, Unavailable, Wrapped, status_in};
+use super::{Network, SandboxFeatures, SandboxedCommand, Unavailable, status_in};
 
 /// Programs and their configuration.
 const SYSTEM: [&str; 11] = [
@@ -110,7 +110,11 @@ impl Rules {
 }
 
 /// Confines a program. Its working folder is the one that the caller starts it in.
-pub fn confine(confines: &Confines<'_>, program: &OsStr, args: &[OsString]) -> Result<Wrapped, Unavailable> {
+pub fn confine(
+    confines: &Confines<'_>,
+    program: &OsStr,
+    args: &[OsString],
+) -> Result<SandboxedCommand, Unavailable> {
     let Some((launcher, first)) = confines.launcher.split_first() else {
         let reason = "there is no program that puts it up".to_owned();
         return Err(Unavailable::NotEntered { said: reason });
@@ -122,5 +126,5 @@ pub fn confine(confines: &Confines<'_>, program: &OsStr, args: &[OsString]) -> R
         .map_err(|_| Unavailable::refused(confines.scratch, "a path on the way is not UTF-8"))?;
     let words = [OsString::from(orders), "--".into(), program.to_os_string()];
     let args = first.iter().cloned().chain(words).chain(args.iter().cloned()).collect();
-    Ok(Wrapped { program: launcher.clone(), args, status })
+    Ok(SandboxedCommand { program: launcher.clone(), args, status })
 }

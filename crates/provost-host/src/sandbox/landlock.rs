@@ -29,13 +29,13 @@ use super::confine::Rules;
 const NEEDED: ABI = ABI::V6;
 
 /// An open file or folder, and the access granted on it.
-pub struct Granted {
+pub struct AccessGrant {
     on: OwnedFd,
     access: BitFlags<AccessFs>,
 }
 
 /// Opens everything that is granted, without following links that could lead to something hidden.
-pub fn open(rules: &Rules) -> io::Result<Vec<Granted>> {
+pub fn open(rules: &Rules) -> io::Result<Vec<AccessGrant>> {
     let hidden = real(&rules.hidden);
     let kept: Vec<PathBuf> = hidden.iter().cloned().chain(real(&rules.frozen)).collect();
     let mut granted = Vec::new();
@@ -50,7 +50,7 @@ pub fn open(rules: &Rules) -> io::Result<Vec<Granted>> {
 }
 
 /// Restricts this process and all it starts to what was granted.
-pub fn restrict(granted: Vec<Granted>, network: bool) -> io::Result<()> {
+pub fn restrict(granted: Vec<AccessGrant>, network: bool) -> io::Result<()> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEEDED))
@@ -60,7 +60,7 @@ pub fn restrict(granted: Vec<Granted>, network: bool) -> io::Result<()> {
         ruleset = ruleset.handle_access(AccessNet::from_all(NEEDED)).map_err(io::Error::other)?;
     }
     let mut created = ruleset.create().map_err(io::Error::other)?;
-    for Granted { on, access } in granted {
+    for AccessGrant { on, access } in granted {
         created = created.add_rule(PathBeneath::new(on, access)).map_err(io::Error::other)?;
     }
     match created.restrict_self().map_err(io::Error::other)?.ruleset {
@@ -119,7 +119,7 @@ fn grant(
     path: &Path,
     access: BitFlags<AccessFs>,
     less: &[PathBuf],
-    granted: &mut Vec<Granted>,
+    granted: &mut Vec<AccessGrant>,
 ) -> io::Result<()> {
     if less.iter().any(|not| not == path) {
         return Ok(());
@@ -129,12 +129,12 @@ fn grant(
         let access = access & AccessFs::from_file(NEEDED);
         // A link is not followed: its target is granted, or not, by its own path.
         if kind != FileType::Symlink && !access.is_empty() {
-            granted.push(Granted { on, access });
+            granted.push(AccessGrant { on, access });
         }
         return Ok(());
     }
     if !less.iter().any(|not| not.starts_with(path)) {
-        granted.push(Granted { on, access });
+        granted.push(AccessGrant { on, access });
         return Ok(());
     }
     let listed =

@@ -21,7 +21,7 @@ use super::offer::{Bubblewrap, MissingFeature, OverlayTools, SandboxFeatures};
 use super::status::last_line;
 use super::{CheckFence, CheckTree, Network, Processes, USUAL_SIZE};
 use crate::process;
-use crate::process::{Bounds, How, KeptBytes, ProcessEnd, Spawn};
+use crate::process::{Bounds, HeadAndTail, How, ProcessEnd, Spawn};
 
 /// Searched before `PATH`: these are the system's folders.
 const SYSTEM_FOLDERS: [&str; 5] = ["/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"];
@@ -202,7 +202,7 @@ fn attempt(program: &Path, args: &[OsString]) -> Result<String, String> {
     }
 }
 
-pub(super) fn run(program: &Path, args: &[OsString], why: &str) -> Result<ProcessEnd, process::NotStarted> {
+pub(super) fn run(program: &Path, args: &[OsString], why: &str) -> Result<ProcessEnd, process::StartError> {
     run_within(program, args, why, None)
 }
 
@@ -211,7 +211,7 @@ pub(super) fn run_within(
     args: &[OsString],
     why: &str,
     bounds: Option<Bounds>,
-) -> Result<ProcessEnd, process::NotStarted> {
+) -> Result<ProcessEnd, process::StartError> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let tag = format!("{why}/{}/{}.", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     process::run(Spawn {
@@ -222,7 +222,7 @@ pub(super) fn run_within(
         stdin: b"",
         deadline: PATIENCE,
         grace: Duration::ZERO,
-        keep: KeptBytes { head: 64 * 1024, tail: 0 },
+        keep: HeadAndTail { head: 64 * 1024, tail: 0 },
         tag: &tag,
         stop: None,
         tee: None,

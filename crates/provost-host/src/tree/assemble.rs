@@ -41,7 +41,7 @@ const NOTES: &[u8] = b"provost worktree 2\n";
 
 /// A tree for one check. Dropping it frees it for the next check.
 #[derive(Debug)]
-pub struct Assembled {
+pub struct AssembledTree {
     pub path: PathBuf,
     /// Number of files that had to be written.
     pub written: usize,
@@ -57,7 +57,7 @@ enum Held {
 impl Trees {
     /// Returns a writable tree of base and layer for one check: the kept worktree, or a copy while another
     /// check uses that.
-    pub fn assemble(&self, base: &Base, layer: &Layer) -> Result<Assembled, Error> {
+    pub fn assemble(&self, base: &Base, layer: &Layer) -> Result<AssembledTree, Error> {
         let sealed = layer.sealed_on(base)?;
         let index = Index::in_memory(sealed, &base.ground().index)
             .map_err(|error| Error::io("list", &base.path, error))?;
@@ -73,13 +73,13 @@ impl Trees {
         match try_lock(&place.join("lock"))? {
             Some(lock) => {
                 let written = Refresh::begin(&place)?.run(&index, &sources)?;
-                Ok(Assembled { path: place.join("tree"), written, _held: Held::Kept { _lock: lock } })
+                Ok(AssembledTree { path: place.join("tree"), written, _held: Held::Kept { _lock: lock } })
             }
             None => self.copied(&index, &sources),
         }
     }
 
-    fn copied(&self, index: &Index, sources: &Sources<'_>) -> Result<Assembled, Error> {
+    fn copied(&self, index: &Index, sources: &Sources<'_>) -> Result<AssembledTree, Error> {
         let layers = self.assembled_in.clone().unwrap_or_else(|| self.folder.join("layers"));
         let folder =
             tempfile::tempdir_in(&layers).map_err(|error| Error::io("make a folder in", &layers, error))?;
@@ -103,7 +103,7 @@ impl Trees {
             }
         })?;
         checkout.finish()?;
-        Ok(Assembled { path, written, _held: Held::Copy { _folder: folder } })
+        Ok(AssembledTree { path, written, _held: Held::Copy { _folder: folder } })
     }
 }
 

@@ -30,13 +30,13 @@ const OWN_BYTES: u64 = 64 << 20;
 
 /// Author and message of a commit.
 #[derive(Clone, Debug)]
-pub struct Authored<'a> {
+pub struct CommitText<'a> {
     pub name: &'a str,
     pub email: &'a str,
     pub message: &'a str,
 }
 
-impl Authored<'_> {
+impl CommitText<'_> {
     pub(super) fn environment(&self) -> Vec<(OsString, OsString)> {
         let who = [
             ("GIT_AUTHOR_NAME", self.name),
@@ -58,7 +58,7 @@ pub struct With {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Committed {
+pub struct NewCommit {
     pub commit: String,
     /// The tree's id in git.
     pub tree: String,
@@ -75,8 +75,8 @@ impl Trees {
         approved: &Base,
         judged: &Base,
         with: &With,
-        by: &Authored<'_>,
-    ) -> Result<Committed, Error> {
+        by: &CommitText<'_>,
+    ) -> Result<NewCommit, Error> {
         let _lock = Lock::take(&self.folder)?;
         let mirror = Mirror::open(&self.folder, &self.workspace, parent)?;
         mirror.borrow()?;
@@ -90,7 +90,7 @@ impl Trees {
         let tree = self.written_with(&mirror, parent, &listed)?;
         let args = ["commit-tree", &tree, "-p", parent];
         let commit = mirror.git(&args, by.message.as_bytes(), &by.environment())?;
-        Ok(Committed { commit: word(&commit), tree, left_out })
+        Ok(NewCommit { commit: word(&commit), tree, left_out })
     }
 
     /// Removes the changes that a commit must not contain: ignored files, provost's own files, and files

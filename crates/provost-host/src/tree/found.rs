@@ -17,11 +17,11 @@ pub struct ImportResult {
     pub folders: Vec<Vec<u8>>,
     /// The mtimes of the imported files.
     pub written: Vec<((i64, i64), Vec<u8>)>,
-    pub refused: Capped<ExcludedPath>,
+    pub refused: CappedList<ExcludedPath>,
     /// Paths that git ignores. A path with a final slash is a folder with all its content.
-    pub ignored: Capped<String>,
+    pub ignored: CappedList<String>,
     pub protected: Vec<String>,
-    pub outside: Capped<String>,
+    pub outside: CappedList<String>,
 }
 
 impl ImportResult {
@@ -40,18 +40,18 @@ impl ImportResult {
 }
 
 /// A list with a maximum length that counts the entries it leaves out.
-pub struct Capped<T> {
+pub struct CappedList<T> {
     pub some: Vec<T>,
     pub more: usize,
 }
 
-impl<T> Default for Capped<T> {
+impl<T> Default for CappedList<T> {
     fn default() -> Self {
         Self { some: Vec::new(), more: 0 }
     }
 }
 
-impl<T> Capped<T> {
+impl<T> CappedList<T> {
     fn push(&mut self, most: usize, item: impl FnOnce() -> T) {
         match self.some.len() < most {
             true => self.some.push(item()),

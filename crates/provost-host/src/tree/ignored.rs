@@ -37,7 +37,7 @@ const ALTERNATIVES: usize = 64;
 
 /// The rules of one approval.
 #[derive(Debug)]
-pub struct Ignored {
+pub struct IgnoreRules {
     source: Source,
     /// Used last: the repository's own list, then the user's.
     lists: Vec<Gitignore>,
@@ -68,7 +68,7 @@ impl Lists {
     }
 }
 
-impl Ignored {
+impl IgnoreRules {
     /// Returns the rules of an approval: its tree, and the lists as they were at the first call.
     pub(super) fn of_approval(
         folder: &Path,
@@ -148,14 +148,14 @@ impl Ignored {
 
     /// Returns the globs that name something that git ignores: `dist/**`, `.env`, `logs/*.log`. `**` and
     /// `src/**` do not name anything like that, whatever files are there.
-    pub fn named_by(&self, touches: &Touches) -> Vec<Naming> {
+    pub fn named_by(&self, touches: &Touches) -> Vec<IgnoredGlob> {
         let globs = touches.written().iter().enumerate();
         let namings = globs.filter_map(|(at, glob)| self.naming(at, globs::plain(glob)));
         namings.collect()
     }
 
-    fn naming(&self, at: usize, glob: &str) -> Option<Naming> {
-        let mut naming = Naming { glob: at, starts: Vec::new(), tops: Vec::new() };
+    fn naming(&self, at: usize, glob: &str) -> Option<IgnoredGlob> {
+        let mut naming = IgnoredGlob { glob: at, starts: Vec::new(), tops: Vec::new() };
         for glob in alternatives(glob) {
             let start = start_of(&glob);
             if !start.is_empty() && self.top(&start, true).or(self.top(&start, false)).is_some() {
@@ -182,7 +182,7 @@ impl Ignored {
 
 /// A glob of `touches` that names something git ignores.
 #[derive(Debug)]
-pub struct Naming {
+pub struct IgnoredGlob {
     /// The position of the glob.
     pub glob: usize,
     /// The part before the first wildcard, if it is ignored.
@@ -191,7 +191,7 @@ pub struct Naming {
     tops: Vec<GlobMatcher>,
 }
 
-impl Naming {
+impl IgnoredGlob {
     /// Returns whether the glob names the ignored path `top`.
     pub fn names(&self, top: &[u8]) -> bool {
         self.starts.iter().any(|start| is_at_or_beneath(start, top))
@@ -296,7 +296,7 @@ fn text(path: &Path) -> String {
 mod tests {
     use super::*;
 
-    fn ignored(files: &[(&str, &str)]) -> (tempfile::TempDir, Ignored) {
+    fn ignored(files: &[(&str, &str)]) -> (tempfile::TempDir, IgnoreRules) {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = folder.path().join(path);
@@ -304,7 +304,7 @@ mod tests {
             fs::write(path, text).unwrap();
         }
         let lists = Lists { exclude: "*.swp\n".to_owned(), global: ".DS_Store\n".to_owned() };
-        let ignored = Ignored::new(Source::Folder(folder.path().to_owned()), &lists);
+        let ignored = IgnoreRules::new(Source::Folder(folder.path().to_owned()), &lists);
         (folder, ignored)
     }
 

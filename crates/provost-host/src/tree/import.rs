@@ -26,7 +26,7 @@ use rustix::io::Errno;
 use super::checkout::{TreeWriter, lossy, stays_inside};
 use super::digest_cache::DigestCache;
 use super::found::{ImportResult, Rule};
-use super::ignored::{Ignored, Naming};
+use super::ignored::{IgnoreRules, IgnoredGlob};
 use super::index::{EntryKind, Index, Leaf, TreeDraft, TreeEntry, joined};
 use super::line_ends::{FILE_BYTES, LineEnds};
 use super::modes::Modes;
@@ -118,9 +118,9 @@ struct Walk<'a> {
     touches: &'a Touches,
     protect: &'a Touches,
     limits: &'a ImportLimits,
-    ignored: Option<&'a Ignored>,
+    ignored: Option<&'a IgnoreRules>,
     /// Globs that name something git ignores.
-    namings: Vec<Naming>,
+    namings: Vec<IgnoredGlob>,
     own_files: &'a OwnFiles,
     caches: &'a [Vec<u8>],
     own: Option<Vec<u8>>,
@@ -609,7 +609,7 @@ impl Walk<'_> {
 
     /// Returns the length of the ignored prefix: this path, one above it, or `None`.
     fn ignoring(&self, path: &[u8], is_folder: bool, above: Rule) -> Option<usize> {
-        let begins = |ignored: &Ignored| ignored.matches(path, is_folder).then_some(path.len());
+        let begins = |ignored: &IgnoreRules| ignored.matches(path, is_folder).then_some(path.len());
         above.ignored.or_else(|| self.ignored.and_then(begins))
     }
 

@@ -19,7 +19,7 @@ use super::index::{EntryKind, Leaf, TreeDraft};
 use super::mirror::{self, Mirror};
 use super::retention::Lock;
 use super::touches::is_at_or_beneath;
-use super::{Authored, Base, Error, Laid, Layer, TREE, Trees};
+use super::{Base, CommitText, Error, Laid, Layer, TREE, Trees};
 
 /// The result of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum Union {
 
 /// A path that differs between two trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Differing {
+pub struct TreeDifference {
     pub path: Vec<u8>,
     /// Mode and object; `None` if the path does not exist.
     pub old: Option<(String, String)>,
@@ -91,7 +91,7 @@ impl Trees {
     }
 
     /// Returns the differences between two trees or commits of the mirror, in the order of the paths.
-    pub fn differing(&self, old: &str, new: &str) -> Result<Vec<Differing>, Error> {
+    pub fn differing(&self, old: &str, new: &str) -> Result<Vec<TreeDifference>, Error> {
         if old == new {
             return Ok(Vec::new());
         }
@@ -105,7 +105,7 @@ impl Trees {
                 return Err(mirror.said("git listed a difference in an unknown way"));
             };
             let side = |mode: &str, id: &str| (mode != "000000").then(|| (mode.to_owned(), id.to_owned()));
-            differing.push(Differing {
+            differing.push(TreeDifference {
                 path: path.to_vec(),
                 old: side(old_mode, old),
                 new: side(new_mode, new),
@@ -149,7 +149,7 @@ impl Trees {
     }
 
     /// Makes a commit of this tree with these parents in the mirror.
-    pub fn merge_commit(&self, tree: &str, parents: &[&str], by: &Authored<'_>) -> Result<String, Error> {
+    pub fn merge_commit(&self, tree: &str, parents: &[&str], by: &CommitText<'_>) -> Result<String, Error> {
         let mirror = Mirror::open(&self.folder, &self.workspace, tree)?;
         let parents = parents.iter().flat_map(|parent| ["-p", parent]);
         let args: Vec<&str> = ["commit-tree", tree].into_iter().chain(parents).collect();
@@ -172,7 +172,7 @@ impl Trees {
             differing.extend(kept.into_iter().filter(|change| paths.contains(&change.path)));
         }
         let in_cache = |path: &[u8]| base.caches.iter().any(|cache| is_at_or_beneath(path, cache));
-        let changes: Vec<&Differing> = differing
+        let changes: Vec<&TreeDifference> = differing
             .iter()
             .filter(|change| mirror::is_harmless(&change.path) && !in_cache(&change.path))
             .filter(|change| !change.is_of_a_submodule())
@@ -184,7 +184,7 @@ impl Trees {
         self.advance(base, layer)
     }
 
-    fn layer_of(&self, base: &Base, from: &Trees, changes: &[&Differing]) -> Result<Layer, Error> {
+    fn layer_of(&self, base: &Base, from: &Trees, changes: &[&TreeDifference]) -> Result<Layer, Error> {
         let layers = self.folder.join("layers");
         let folder =
             tempfile::tempdir_in(&layers).map_err(|error| Error::io("make a folder in", &layers, error))?;
@@ -249,7 +249,7 @@ impl Trees {
     }
 }
 
-impl Differing {
+impl TreeDifference {
     pub fn shown(&self) -> String {
         lossy(&self.path)
     }

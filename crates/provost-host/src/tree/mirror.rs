@@ -24,7 +24,7 @@ use super::retention::boot;
 use super::touches::is_at_or_beneath;
 use super::{Error, ExcludedPath, ExclusionReason};
 use crate::process;
-use crate::process::{How, KeptBytes, NotStarted, Spawn};
+use crate::process::{HeadAndTail, How, Spawn, StartError};
 
 /// Timeout for one git command. A pipe in place of an object would block git forever.
 const DEADLINE: Duration = Duration::from_secs(600);
@@ -176,7 +176,7 @@ impl<'a> Mirror<'a> {
         let words = ["-c", "merge.directoryRenames=false", "merge-tree", "--write-tree", "-z", "--name-only"];
         let args: Vec<OsString> =
             words.into_iter().chain(["--no-messages", ours, theirs]).map(OsString::from).collect();
-        let ended = self.run(&args, b"", &[], KeptBytes { head: LIST_MAX, tail: 0 }, None, None)?;
+        let ended = self.run(&args, b"", &[], HeadAndTail { head: LIST_MAX, tail: 0 }, None, None)?;
         match ended.how {
             How::Exited(1) => Ok((false, ended.stdout.head)),
             _ => self.succeeded(&ended).map(|()| (true, ended.stdout.head)),
@@ -188,7 +188,7 @@ impl<'a> Mirror<'a> {
         let objects = objects(self.workspace).ok_or_else(|| self.said("the workspace has no repository"))?;
         let lent = [(OBJECTS.into(), quoted(&objects))];
         let args = ["merge-base", "--is-ancestor", older, self.commit].map(OsString::from);
-        let ended = self.run(&args, b"", &lent, KeptBytes { head: 0, tail: COMPLAINT_MAX }, None, None)?;
+        let ended = self.run(&args, b"", &lent, HeadAndTail { head: 0, tail: COMPLAINT_MAX }, None, None)?;
         match ended.how {
             How::Exited(1) => Ok(false),
             _ => self.succeeded(&ended).map(|()| true),
@@ -314,7 +314,7 @@ impl<'a> Mirror<'a> {
             }
         };
         let args = ["cat-file", "--batch", "--buffer"].map(OsString::from);
-        let keep = KeptBytes { head: 0, tail: COMPLAINT_MAX };
+        let keep = HeadAndTail { head: 0, tail: COMPLAINT_MAX };
         let ended = self.run(&args, &ids, &[], keep, Some(&stop), Some(&mut take));
         if let Some(error) = failed {
             return Err(error);
@@ -358,7 +358,7 @@ impl<'a> Mirror<'a> {
         more: &[(OsString, OsString)],
     ) -> Result<Result<Vec<u8>, String>, Error> {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
-        let ended = self.run(&args, b"", more, KeptBytes { head: LIST_MAX, tail: 0 }, None, None)?;
+        let ended = self.run(&args, b"", more, HeadAndTail { head: LIST_MAX, tail: 0 }, None, None)?;
         Ok(match self.succeeded(&ended) {
             Ok(()) => Ok(ended.stdout.head),
             Err(Error::Git { said, .. }) => Err(said),
@@ -383,7 +383,7 @@ impl<'a> Mirror<'a> {
         stdin: &[u8],
         more: &[(OsString, OsString)],
     ) -> Result<Vec<u8>, Error> {
-        let ended = self.run(args, stdin, more, KeptBytes { head: LIST_MAX, tail: 0 }, None, None)?;
+        let ended = self.run(args, stdin, more, HeadAndTail { head: LIST_MAX, tail: 0 }, None, None)?;
         self.succeeded(&ended)?;
         if !ended.stdout.is_whole() {
             return Err(self.said("the tree is too large"));
@@ -396,7 +396,7 @@ impl<'a> Mirror<'a> {
         args: &[OsString],
         stdin: &[u8],
         more: &[(OsString, OsString)],
-        keep: KeptBytes,
+        keep: HeadAndTail,
         stop: Option<&AtomicBool>,
         mut tee: process::Tee<'_>,
     ) -> Result<process::ProcessEnd, Error> {
@@ -436,7 +436,7 @@ impl<'a> Mirror<'a> {
             bounds: None,
         })
         .map_err(|source| match source {
-            NotStarted::NotFound { .. } => Error::NoGit { commit: self.commit.to_owned() },
+            StartError::NotFound { .. } => Error::NoGit { commit: self.commit.to_owned() },
             source => Error::NotStarted { source },
         })
     }

@@ -17,7 +17,7 @@ use super::{Base, Error, Layer, Trees, Variation};
 
 /// The trees of an attempt at work that is not settled yet.
 #[derive(Clone, Debug)]
-pub struct Unsettled {
+pub struct OpenAttemptTrees {
     pub start: Base,
     pub left: Option<Base>,
 }
@@ -37,7 +37,7 @@ impl Trees {
         &self,
         base: &Base,
         layer: Layer,
-        before: Option<&Unsettled>,
+        before: Option<&OpenAttemptTrees>,
         own: &[Base],
     ) -> Result<AttemptStart, Error> {
         let failed = |error: io::Error| Error::io("read the list of", &base.path, error);

@@ -18,7 +18,7 @@ use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 
 use super::commit::lock_with;
-use super::merge::Differing;
+use super::merge::TreeDifference;
 use super::mirror::Mirror;
 use super::{Error, Trees};
 use crate::files::safe_open;
@@ -73,18 +73,23 @@ impl Trees {
             };
             written.map_err(|error| Error::io("write", &checkout.join(change.as_path()), error))?;
         }
-        let changes: Vec<Differing> = standing.into_iter().map(|(change, _)| change).collect();
-        let all_files = changes.iter().all(Differing::is_of_files);
+        let changes: Vec<TreeDifference> = standing.into_iter().map(|(change, _)| change).collect();
+        let all_files = changes.iter().all(TreeDifference::is_of_files);
         Ok(all_files && self.follow(checkout, old, &changes).is_ok())
     }
 
-    fn standing(&self, checkout: &Path, old: &str, new: &str) -> Result<Vec<(Differing, Stands)>, Error> {
+    fn standing(
+        &self,
+        checkout: &Path,
+        old: &str,
+        new: &str,
+    ) -> Result<Vec<(TreeDifference, Stands)>, Error> {
         let differing = self.differing(old, new)?;
         let files = differing.iter().filter(|change| change.is_of_files());
         let ids = files.flat_map(|change| change.old.iter().chain(&change.new)).map(|(_, id)| id.as_str());
         let blobs = self.blobs(ids.collect())?;
         let top = safe_open::top(checkout).map_err(|errno| Error::io("open", checkout, errno))?;
-        let stands = |change: &Differing| {
+        let stands = |change: &TreeDifference| {
             let there = digest(&top, &change.path)?;
             let of = |side: &Option<(String, String)>| {
                 let digest = |(_, id): &(String, String)| blobs.get(id).map(|bytes| Hash::of(bytes));
@@ -98,7 +103,7 @@ impl Trees {
                 Stands::Neither
             })
         };
-        let each = |change: Differing| {
+        let each = |change: TreeDifference| {
             // Entries that are not files in either commit are left for their owner to update.
             let stands = if change.is_of_files() { stands(&change) } else { Ok(Stands::Old) };
             let failed = |error: io::Error| Error::io("read", &checkout.join(change.as_path()), error);
@@ -134,7 +139,7 @@ impl Trees {
     }
 
     /// Updates the index of the checkout to the new state of the files.
-    fn follow(&self, checkout: &Path, commit: &str, changes: &[Differing]) -> Result<(), Error> {
+    fn follow(&self, checkout: &Path, commit: &str, changes: &[TreeDifference]) -> Result<(), Error> {
         let folder = git::git_folder(checkout).unwrap_or_default();
         let (index, lock) = (folder.join("index"), folder.join("index.lock"));
         let (_room, copy) = self.index_copy(checkout)?;

@@ -19,7 +19,7 @@ use crate::git;
 
 /// The content of a worktree that is nowhere else, as far as git knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unsaved {
+pub struct UnsavedWork {
     /// In the index, but not in the commit.
     pub staged: Vec<String>,
     /// In a file, but not in the index.
@@ -58,7 +58,7 @@ impl Trees {
 
     /// Returns what a worktree on `commit` has and the commit does not have. Uses the worktree's own index
     /// (`as_it_stands`) or that of the commit.
-    pub fn unsaved(&self, worktree: &Path, commit: &str, as_it_stands: bool) -> Result<Unsaved, Error> {
+    pub fn unsaved(&self, worktree: &Path, commit: &str, as_it_stands: bool) -> Result<UnsavedWork, Error> {
         let _lock = Lock::take(&self.folder)?;
         let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
         let (_room, there) = self.lent(worktree, commit)?;
@@ -80,7 +80,7 @@ impl Trees {
             true => names(&["ls-files", "--others", "--exclude-standard", &excluded, "-z"])?,
             false => names(&["ls-files", "--others", "--exclude-standard", "-z"])?,
         };
-        Ok(Unsaved {
+        Ok(UnsavedWork {
             staged: names(&[
                 "diff-index",
                 "--cached",

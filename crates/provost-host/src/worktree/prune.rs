@@ -7,7 +7,7 @@ use super::note::{ListedWorktree, Records};
 use super::refs;
 use crate::files::folder;
 use crate::git;
-use crate::tree::{Trees, Unsaved};
+use crate::tree::{Trees, UnsavedWork};
 
 /// If one of these exists, a git operation is in progress.
 const UNDER_WAY: [&str; 6] =
@@ -150,7 +150,7 @@ fn is_elsewhere(trees: &Trees, workspace: &Path, found: &ListedWorktree, merged:
     })
 }
 
-fn without_marker(mut left: Unsaved) -> Unsaved {
+fn without_marker(mut left: UnsavedWork) -> UnsavedWork {
     for names in [&mut left.staged, &mut left.changed, &mut left.untracked] {
         names.retain(|name| name != ".harness/active-plan");
     }

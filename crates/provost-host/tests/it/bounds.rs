@@ -7,7 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use provost_host::process::{
-    Bounds, How, KeptBytes, LimitKind, NotStarted, ProcessEnd, Spawn, become_subreaper, cgroups_offered, run,
+    Bounds, HeadAndTail, How, LimitKind, ProcessEnd, Spawn, StartError, become_subreaper, cgroups_offered,
+    run,
 };
 use provost_rehearsal::skip;
 use tempfile::TempDir;
@@ -20,7 +21,7 @@ fn sh(script: &str, cwd: &Path, bounds: Bounds) -> ProcessEnd {
     start("bash", &["-c", script], cwd, bounds).unwrap()
 }
 
-fn start(program: &str, args: &[&str], cwd: &Path, bounds: Bounds) -> Result<ProcessEnd, NotStarted> {
+fn start(program: &str, args: &[&str], cwd: &Path, bounds: Bounds) -> Result<ProcessEnd, StartError> {
     become_subreaper().unwrap();
     run(Spawn {
         program: OsStr::new(program),
@@ -30,7 +31,7 @@ fn start(program: &str, args: &[&str], cwd: &Path, bounds: Bounds) -> Result<Pro
         stdin: b"",
         deadline: Duration::from_secs(600),
         grace: Duration::from_secs(5),
-        keep: KeptBytes { head: 4096, tail: 4096 },
+        keep: HeadAndTail { head: 4096, tail: 4096 },
         tag: &tag(),
         stop: None,
         tee: None,

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use provost_host::process::{How, KeptBytes, NotStarted, ProcessEnd, Spawn, run};
+use provost_host::process::{HeadAndTail, How, ProcessEnd, Spawn, StartError, run};
 use tempfile::TempDir;
 
 use crate::{eventually, lives, tag};
 
-const KEEP: KeptBytes = KeptBytes { head: 4096, tail: 4096 };
+const KEEP: HeadAndTail = HeadAndTail { head: 4096, tail: 4096 };
 
 /// Nothing here takes this long, however busy the machine is.
 const AMPLE: Duration = Duration::from_secs(600);
@@ -61,7 +61,7 @@ fn sh(script: &str) -> ProcessEnd {
     Child::default().run(script)
 }
 
-fn start(program: &str, args: &[OsString], cwd: &Path) -> Result<ProcessEnd, NotStarted> {
+fn start(program: &str, args: &[OsString], cwd: &Path) -> Result<ProcessEnd, StartError> {
     run(Spawn {
         program: OsStr::new(program),
         args,
@@ -140,18 +140,18 @@ fn what_cannot_be_started_says_why() {
     let no_interpreter = file("lost", "#!/no/such/interpreter\n", 0o755);
     let nonsense = file("nonsense", "\x01\x02\x03", 0o755);
     let here = folder.path();
-    assert!(matches!(start("no-such-program", &[], here), Err(NotStarted::NotFound { .. })));
-    assert!(matches!(start("/no/such/program", &[], here), Err(NotStarted::NotFound { .. })));
-    assert!(matches!(start("./absent", &[], here), Err(NotStarted::NotFound { .. })));
-    assert!(matches!(start(&plain, &[], here), Err(NotStarted::NotExecutable { .. })));
-    assert!(matches!(start("./plain", &[], here), Err(NotStarted::NotExecutable { .. })));
-    assert!(matches!(start(&no_interpreter, &[], here), Err(NotStarted::NotExecutable { .. })));
-    assert!(matches!(start(&nonsense, &[], here), Err(NotStarted::NotExecutable { .. })));
-    assert!(matches!(start("true", &[], &here.join("gone")), Err(NotStarted::NoFolder { .. })));
-    assert!(matches!(start("true", &[], Path::new(&plain)), Err(NotStarted::NoFolder { .. })));
+    assert!(matches!(start("no-such-program", &[], here), Err(StartError::NotFound { .. })));
+    assert!(matches!(start("/no/such/program", &[], here), Err(StartError::NotFound { .. })));
+    assert!(matches!(start("./absent", &[], here), Err(StartError::NotFound { .. })));
+    assert!(matches!(start(&plain, &[], here), Err(StartError::NotExecutable { .. })));
+    assert!(matches!(start("./plain", &[], here), Err(StartError::NotExecutable { .. })));
+    assert!(matches!(start(&no_interpreter, &[], here), Err(StartError::NotExecutable { .. })));
+    assert!(matches!(start(&nonsense, &[], here), Err(StartError::NotExecutable { .. })));
+    assert!(matches!(start("true", &[], &here.join("gone")), Err(StartError::NoFolder { .. })));
+    assert!(matches!(start("true", &[], Path::new(&plain)), Err(StartError::NoFolder { .. })));
     let long = OsString::from("x".repeat(3_000_000));
-    assert!(matches!(start("true", &[long], here), Err(NotStarted::TooLong { .. })));
-    assert!(matches!(start("true", &["nul\0".into()], here), Err(NotStarted::Other { .. })));
+    assert!(matches!(start("true", &[long], here), Err(StartError::TooLong { .. })));
+    assert!(matches!(start("true", &["nul\0".into()], here), Err(StartError::Other { .. })));
     assert_eq!(start("true", &[], here).unwrap().how, How::Exited(0));
 }
 

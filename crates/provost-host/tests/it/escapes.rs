@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use provost_host::process::{
-    How, KeptBytes, ProcessEnd, Spawn, become_subreaper, end_leftovers, inside_attempt, run,
+    HeadAndTail, How, ProcessEnd, Spawn, become_subreaper, end_leftovers, inside_attempt, run,
 };
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -23,7 +23,7 @@ fn sh(script: &str) -> ProcessEnd {
         stdin: b"",
         deadline: Duration::from_secs(600),
         grace: Duration::from_millis(100),
-        keep: KeptBytes { head: 4096, tail: 4096 },
+        keep: HeadAndTail { head: 4096, tail: 4096 },
         tag: &tag,
         stop: None,
         tee: None,
@@ -107,7 +107,7 @@ fn without_a_subreaper_a_daemon_that_prints_is_still_found() {
         stdin: b"",
         deadline: Duration::from_secs(600),
         grace: Duration::ZERO,
-        keep: KeptBytes { head: 4096, tail: 4096 },
+        keep: HeadAndTail { head: 4096, tail: 4096 },
         tag: &tag,
         stop: None,
         tee: None,

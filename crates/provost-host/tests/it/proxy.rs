@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use provost_host::egress::proxy::{Allowed, Proxy, SOCKET, Upstream};
+use provost_host::egress::proxy::{AllowedHosts, Proxy, SOCKET, Upstream};
 
 /// Answers every request with its own first line.
 fn model() -> u16 {
@@ -42,7 +42,7 @@ impl Site {
 
     fn behind(upstream: Option<Upstream>, api: &[String]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let proxy = Some(Proxy::open(folder.path(), Allowed::new(&[], api), upstream).unwrap());
+        let proxy = Some(Proxy::open(folder.path(), AllowedHosts::new(&[], api), upstream).unwrap());
         Self { folder, proxy }
     }
 
@@ -140,7 +140,7 @@ fn a_socket_may_lie_deep() {
     let folder = tempfile::tempdir().unwrap();
     let deep = folder.path().join("x".repeat(120));
     std::fs::create_dir(&deep).unwrap();
-    let proxy = Proxy::open(&deep, Allowed::default(), None).unwrap();
+    let proxy = Proxy::open(&deep, AllowedHosts::default(), None).unwrap();
     assert!(proxy.folder().join(SOCKET).exists());
 }
 

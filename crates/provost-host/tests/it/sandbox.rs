@@ -11,10 +11,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use provost_core::model::verdict::Isolation;
-use provost_host::process::{How, KeptBytes, ProcessEnd, Spawn};
+use provost_host::process::{HeadAndTail, How, ProcessEnd, Spawn};
 use provost_host::sandbox::{
     AgentFence, CheckFence, CheckMount, CheckTree, HomePolicy, MissingFeature, MountWrites, NO_NEEDS,
-    Network, Outlet, Processes, SandboxFeatures, Unavailable, Vantage, What, Wrapped,
+    Network, Outlet, Processes, SandboxFeatures, SandboxedCommand, Unavailable, Vantage, What,
 };
 use provost_host::{process, sandbox};
 use provost_rehearsal::skip;
@@ -139,11 +139,11 @@ pub struct Fenced {
 }
 
 impl Fenced {
-    fn run(wrapped: Wrapped) -> Self {
+    fn run(wrapped: SandboxedCommand) -> Self {
         Self::run_within(Duration::from_secs(600), wrapped)
     }
 
-    fn run_within(deadline: Duration, wrapped: Wrapped) -> Self {
+    fn run_within(deadline: Duration, wrapped: SandboxedCommand) -> Self {
         let ended = process::run(Spawn {
             program: &wrapped.program,
             args: &wrapped.args,
@@ -156,7 +156,7 @@ impl Fenced {
             stdin: b"",
             deadline,
             grace: Duration::from_millis(100),
-            keep: KeptBytes { head: 64 * 1024, tail: 0 },
+            keep: HeadAndTail { head: 64 * 1024, tail: 0 },
             tag: &tag(),
             stop: None,
             tee: None,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use provost_host::tree::{
-    Authored, Base, Committed, ExclusionReason, ImportLimits, Layer, Touches, Trees, With,
+    Base, CommitText, ExclusionReason, ImportLimits, Layer, NewCommit, Touches, Trees, With,
 };
 
 use crate::tree::{Site, listed, listed_base};
@@ -40,9 +40,9 @@ impl Approved {
         self.trees.take_over(&self.base, &touches, &Touches::default(), limits).unwrap()
     }
 
-    fn commit(&self, layer: Layer, with: &With) -> Committed {
+    fn commit(&self, layer: Layer, with: &With) -> NewCommit {
         let judged = self.trees.advance(&self.base, layer).unwrap();
-        let by = Authored { name: "a", email: "a@b", message: "m" };
+        let by = CommitText { name: "a", email: "a@b", message: "m" };
         let made = self.trees.commit(&self.site.head(), &self.base, &judged, with, &by).unwrap();
         self.trees.hand_over(&made.commit, "refs/heads/made", None).unwrap();
         made
@@ -191,7 +191,7 @@ fn permissions_arrive_as_the_agent_left_them() {
     let again = plan.trees.take_over(&next, &touches, &none, &ImportLimits::default()).unwrap();
     assert!(again.is_empty(), "{again:?}");
     // A commit knows one bit of it.
-    let by = Authored { name: "a", email: "a@b", message: "m" };
+    let by = CommitText { name: "a", email: "a@b", message: "m" };
     let head = plan.site.head();
     let made = plan.trees.commit(&head, &plan.base, &next, &With::default(), &by).unwrap();
     plan.trees.hand_over(&made.commit, "refs/heads/made", None).unwrap();
@@ -274,7 +274,7 @@ fn links_inside_touches_arrive_as_links() {
         .trees
         .assemble(&last, &plan.trees.take_over(&last, &none, &none, &ImportLimits::default()).unwrap());
     assert_eq!(listed(&assembled.unwrap().path), listed_base(&last));
-    let by = Authored { name: "a", email: "a@b", message: "m" };
+    let by = CommitText { name: "a", email: "a@b", message: "m" };
     let made = plan.trees.commit(&plan.site.head(), &plan.base, &last, &With::default(), &by).unwrap();
     plan.trees.hand_over(&made.commit, "refs/heads/made", None).unwrap();
     assert_eq!(plan.site.git(&["show", "made:src/current"]), "v1");

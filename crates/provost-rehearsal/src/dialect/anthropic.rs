@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Frame, Reply, Said, halves, pieces};
+use super::{EncodedReply, Frame, Reply, halves, pieces};
 use crate::turn::{ApiFailure, Form, StopReason};
 
-pub(super) fn say(reply: &Reply) -> Said {
+pub(super) fn say(reply: &Reply) -> EncodedReply {
     let used = &reply.usage;
     let usage = json!({
         "input_tokens": used.input.saturating_sub(used.cache_read + used.cache_write),
@@ -42,7 +42,7 @@ pub(super) fn say(reply: &Reply) -> Said {
     let end = json!({ "delta": { "stop_reason": stop, "stop_sequence": null }, "usage": usage });
     frames.push(Frame::typed("message_delta", end));
     frames.push(Frame::typed("message_stop", json!({})));
-    Said { body: message, frames }
+    EncodedReply { body: message, frames }
 }
 
 struct Block {

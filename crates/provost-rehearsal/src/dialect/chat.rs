@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Frame, Reply, Said, halves, pieces};
+use super::{EncodedReply, Frame, Reply, halves, pieces};
 use crate::turn::{ApiFailure, Form, StopReason};
 
 /// A fixed time, so that answers are reproducible.
 const CREATED: u64 = 1_767_225_600;
 
-pub(super) fn say(reply: &Reply) -> Said {
+pub(super) fn say(reply: &Reply) -> EncodedReply {
     let used = &reply.usage;
     let usage = json!({
         "prompt_tokens": used.input, "completion_tokens": used.output, "total_tokens": used.input + used.output,
@@ -45,7 +45,7 @@ pub(super) fn say(reply: &Reply) -> Said {
         "choices": [{ "index": 0, "message": message, "logprobs": null, "finish_reason": finish }],
         "usage": usage,
     });
-    Said { body, frames: frames(reply, &calls, finish, &usage) }
+    EncodedReply { body, frames: frames(reply, &calls, finish, &usage) }
 }
 
 fn frames(reply: &Reply, calls: &[Value], finish: &str, usage: &Value) -> Vec<Frame> {

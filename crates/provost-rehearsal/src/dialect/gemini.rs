@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Frame, Reply, Said, pieces};
+use super::{EncodedReply, Frame, Reply, pieces};
 use crate::turn::{ApiFailure, Form, StopReason};
 
-pub(super) fn say(reply: &Reply) -> Said {
+pub(super) fn say(reply: &Reply) -> EncodedReply {
     let used = &reply.usage;
     let usage = json!({
         "promptTokenCount": used.input,
@@ -60,7 +60,7 @@ pub(super) fn say(reply: &Reply) -> Said {
     let mut frames: Vec<Frame> =
         said.into_iter().map(|part| Frame::plain(&answer(&[part], None, early.clone()))).collect();
     frames.push(Frame::plain(&answer(&calls, Some(finish), usage)));
-    Said { body, frames }
+    EncodedReply { body, frames }
 }
 
 pub(super) fn error(failure: &ApiFailure) -> Value {

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Frame, Reply, Said, halves, pieces};
+use super::{EncodedReply, Frame, Reply, halves, pieces};
 use crate::turn::{Form, StopReason};
 
 /// A fixed time, so that answers are reproducible.
 const CREATED: u64 = 1_767_225_600;
 
-pub(super) fn say(reply: &Reply) -> Said {
+pub(super) fn say(reply: &Reply) -> EncodedReply {
     let used = &reply.usage;
     let usage = json!({
         "input_tokens": used.input, "input_tokens_details": { "cached_tokens": used.cache_read },
@@ -36,7 +36,7 @@ pub(super) fn say(reply: &Reply) -> Said {
     }
     let end = if status == "incomplete" { "response.incomplete" } else { "response.completed" };
     stream.push(end, json!({ "response": response }));
-    Said { body: response, frames: stream.frames }
+    EncodedReply { body: response, frames: stream.frames }
 }
 
 /// Returns the event of a stream that ends in an error.

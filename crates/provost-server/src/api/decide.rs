@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::look::find;
-use crate::http::problem::{Found, Written};
-use crate::http::{Answer, AppState, Problem, Said, Segment, Shared, Visitor, ask};
-use crate::view::Approvals;
+use crate::http::problem::{DiagnosticView, WriteRefusals};
+use crate::http::{Answer, AppState, JsonBody, Problem, Segment, Shared, Visitor, ask};
+use crate::view::ApprovalsView;
 
 /// For the document; the header is read on the way in.
 #[derive(IntoParams)]
@@ -75,7 +75,8 @@ pub struct Amendment {
 
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Answered {
+#[schema(as = Answered)]
+pub struct InboxAnswerBody {
     /// One of the item's choices: retry, skip, abort, revise or confirm.
     pub choice: String,
     /// Why.
@@ -88,12 +89,13 @@ pub struct Answered {
 
 /// How the plan stands after it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Decided {
+#[schema(as = Decided)]
+pub struct DecisionResult {
     pub plan: String,
     #[schema(example = "approved")]
     pub stage: String,
     pub revision: String,
-    pub approvals: Approvals,
+    pub approvals: ApprovalsView,
 }
 
 /// What a person decides about a plan.
@@ -106,7 +108,7 @@ pub enum Decision {
 }
 
 /// The one way in for decisions at the gate, from pages and programs.
-pub fn decide(house: &AppState, by: &Visitor, plan: &str, decision: Decision) -> Answer<Decided> {
+pub fn decide(house: &AppState, by: &Visitor, plan: &str, decision: Decision) -> Answer<DecisionResult> {
     let seen = find(&house.overview, plan)?;
     let harness = house.overview.harness(&seen, Access::Write, by.who(house))?.named(by.name());
     harness.only_people()?;
@@ -146,7 +148,7 @@ fn amended(harness: &Harness, Amendment { text, digest }: Amendment) -> Answer<R
     let after = harness.check_text(text.into_bytes())?;
     if after.errors() {
         let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "plan", "the new text has errors");
-        let diagnostics = Found::all(&after.text, &after.diagnostics);
+        let diagnostics = DiagnosticView::all(&after.text, &after.diagnostics);
         return Err(Problem { diagnostics, ..problem.hint("The plan is unchanged.") });
     }
     harness.rewrite(&before, &after.text)?;
@@ -154,17 +156,22 @@ fn amended(harness: &Harness, Amendment { text, digest }: Amendment) -> Answer<R
     Ok(if run.stage == Stage::Verified { harness.request_approval()? } else { run })
 }
 
-fn decided(harness: &Harness, run: &Run) -> Decided {
-    Decided {
+fn decided(harness: &Harness, run: &Run) -> DecisionResult {
+    DecisionResult {
         plan: harness.id().0.clone(),
         stage: run.stage.word().to_owned(),
         revision: run.revision.0.clone(),
-        approvals: Approvals::of(run),
+        approvals: ApprovalsView::of(run),
     }
 }
 
 /// The one way in for answers to what waits.
-pub fn answered(house: &AppState, by: &Visitor, item: &str, answer: Answered) -> Answer<Decided> {
+pub fn answered(
+    house: &AppState,
+    by: &Visitor,
+    item: &str,
+    answer: InboxAnswerBody,
+) -> Answer<DecisionResult> {
     let items = house.overview.inbox()?;
     let found = items.iter().find(|known| known.id.to_string() == item);
     let found = found.ok_or_else(|| Refusal::NoSuchItem { id: item.to_owned() })?;
@@ -219,15 +226,15 @@ pub fn answered(house: &AppState, by: &Visitor, item: &str, answer: Answered) ->
         Once,
     ),
     responses(
-        (status = 200, description = "Approved.", body = Decided),
-        Written,
+        (status = 200, description = "Approved.", body = DecisionResult),
+        WriteRefusals,
     )
 )]
 pub async fn approve(
     State(house): State<Shared>,
     Segment(plan): Segment<String>,
-    Said { by, said }: Said<Approval>,
-) -> Answer<Json<Decided>> {
+    JsonBody { by, said }: JsonBody<Approval>,
+) -> Answer<Json<DecisionResult>> {
     ask(&house, move |house| decide(house, &by, &plan, Decision::Approve(said)).map(Json)).await
 }
 
@@ -239,15 +246,15 @@ pub async fn approve(
         Once,
     ),
     responses(
-        (status = 200, description = "Asked.", body = Decided),
-        Written,
+        (status = 200, description = "Asked.", body = DecisionResult),
+        WriteRefusals,
     )
 )]
 pub async fn ask_back(
     State(house): State<Shared>,
     Segment(plan): Segment<String>,
-    Said { by, said }: Said<Question>,
-) -> Answer<Json<Decided>> {
+    JsonBody { by, said }: JsonBody<Question>,
+) -> Answer<Json<DecisionResult>> {
     ask(&house, move |house| decide(house, &by, &plan, Decision::Ask(said)).map(Json)).await
 }
 
@@ -259,15 +266,15 @@ pub async fn ask_back(
         Once,
     ),
     responses(
-        (status = 200, description = "Rejected.", body = Decided),
-        Written,
+        (status = 200, description = "Rejected.", body = DecisionResult),
+        WriteRefusals,
     )
 )]
 pub async fn reject(
     State(house): State<Shared>,
     Segment(plan): Segment<String>,
-    Said { by, said }: Said<Rejection>,
-) -> Answer<Json<Decided>> {
+    JsonBody { by, said }: JsonBody<Rejection>,
+) -> Answer<Json<DecisionResult>> {
     ask(&house, move |house| decide(house, &by, &plan, Decision::Reject(said)).map(Json)).await
 }
 
@@ -279,34 +286,34 @@ pub async fn reject(
         Once,
     ),
     responses(
-        (status = 200, description = "Changed.", body = Decided),
-        Written,
+        (status = 200, description = "Changed.", body = DecisionResult),
+        WriteRefusals,
     )
 )]
 pub async fn amend(
     State(house): State<Shared>,
     Segment(plan): Segment<String>,
-    Said { by, said }: Said<Amendment>,
-) -> Answer<Json<Decided>> {
+    JsonBody { by, said }: JsonBody<Amendment>,
+) -> Answer<Json<DecisionResult>> {
     ask(&house, move |house| decide(house, &by, &plan, Decision::Amend(said)).map(Json)).await
 }
 
 /// Answer what waits for a person
 #[utoipa::path(
-    post, path = "/api/inbox/{item}/answer", tag = "inbox", request_body = Answered,
+    post, path = "/api/inbox/{item}/answer", tag = "inbox", request_body = InboxAnswerBody,
     params(
         ("item" = String, Path, description = "Its id."),
         Once,
     ),
     responses(
-        (status = 200, description = "Answered.", body = Decided),
-        Written,
+        (status = 200, description = "Answered.", body = DecisionResult),
+        WriteRefusals,
     )
 )]
 pub async fn answer(
     State(house): State<Shared>,
     Segment(item): Segment<String>,
-    Said { by, said }: Said<Answered>,
-) -> Answer<Json<Decided>> {
+    JsonBody { by, said }: JsonBody<InboxAnswerBody>,
+) -> Answer<Json<DecisionResult>> {
     ask(&house, move |house| answered(house, &by, &item, said).map(Json)).await
 }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use axum::Json;
 use axum::extract::State;
-use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::chain::{PlanId, SealedEvent};
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
 use provost_engine::overview::Overview;
@@ -14,9 +14,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::look::limit;
-use crate::http::problem::Looked;
+use crate::http::problem::ReadRefusals;
 use crate::http::{Answer, Problem, Query, Shared, Viewer, ask};
-use crate::view::Event;
+use crate::view::EventView;
 
 /// Which events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, IntoParams)]
@@ -50,7 +50,7 @@ pub struct Filter {
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Events {
-    pub items: Vec<Event>,
+    pub items: Vec<EventView>,
     /// What to ask for next: `after` where it goes forward, `before` where it goes back; null at the end.
     pub next: Option<u64>,
 }
@@ -105,11 +105,11 @@ fn rfc3339(text: &str) -> Option<Timestamp> {
 }
 
 /// What was found, as it is sealed, and what to ask for next.
-pub(crate) type Page = (Vec<(Cursor, Sealed)>, Option<u64>);
+pub(crate) type Page = (Vec<(Cursor, SealedEvent)>, Option<u64>);
 
 fn read(overview: &Overview, filter: &Filter) -> Answer<Events> {
     let (items, next) = page(overview, filter)?;
-    Ok(Events { items: items.iter().map(|(at, sealed)| Event::of(*at, sealed)).collect(), next })
+    Ok(Events { items: items.iter().map(|(at, sealed)| EventView::of(*at, sealed)).collect(), next })
 }
 
 pub(crate) fn page(overview: &Overview, filter: &Filter) -> Answer<Page> {
@@ -147,7 +147,7 @@ pub(crate) fn page(overview: &Overview, filter: &Filter) -> Answer<Page> {
     get, path = "/api/log", tag = "log", params(Filter),
     responses(
         (status = 200, description = "Events.", body = Events),
-        Looked,
+        ReadRefusals,
     )
 )]
 pub async fn log(

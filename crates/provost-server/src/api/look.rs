@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::http::problem::{Looked, no_such_plan};
+use crate::http::problem::{ReadRefusals, no_such_plan};
 use crate::http::{Answer, Problem, Query, Segment, Shared, Viewer, ask};
-use crate::view::{Card, Gate, Plan, Waiting};
+use crate::view::{GateView, InboxItemView, PlanCard, PlanView};
 
 /// No list is longer at once.
 const PAGE_MAX: usize = 500;
@@ -39,7 +39,7 @@ pub struct Me {
     get, path = "/api/me", tag = "you",
     responses(
         (status = 200, description = "You.", body = Me),
-        Looked,
+        ReadRefusals,
     )
 )]
 pub async fn me(State(_house): State<Shared>, Viewer(visitor): Viewer) -> Json<Me> {
@@ -84,7 +84,7 @@ pub(crate) fn limit(asked: Option<usize>) -> Answer<usize> {
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Plans {
-    pub items: Vec<Card>,
+    pub items: Vec<PlanCard>,
     /// Where the next page begins; null on the last.
     pub next: Option<String>,
 }
@@ -94,7 +94,7 @@ pub struct Plans {
     get, path = "/api/plans", tag = "plans", params(Page),
     responses(
         (status = 200, description = "Plans.", body = Plans),
-        Looked,
+        ReadRefusals,
     )
 )]
 pub async fn plans(
@@ -104,16 +104,16 @@ pub async fn plans(
 ) -> Answer<Json<Plans>> {
     ask(&house, move |house| {
         let (page, next) = page.of(house.overview.plans()?, |seen| seen.id.0.clone())?;
-        Ok(Json(Plans { items: page.iter().map(Card::of).collect(), next }))
+        Ok(Json(Plans { items: page.iter().map(PlanCard::of).collect(), next }))
     })
     .await
 }
 
-pub(crate) fn plan_of(overview: &Overview, id: &str) -> Answer<Plan> {
+pub(crate) fn plan_of(overview: &Overview, id: &str) -> Answer<PlanView> {
     let seen = find(overview, id)?;
     let attempts = overview.attempts(&seen.id)?;
     let items = overview.items(&seen)?;
-    Ok(Plan::of(&seen, &attempts, items.iter().map(Waiting::from).collect()))
+    Ok(PlanView::of(&seen, &attempts, items.iter().map(InboxItemView::from).collect()))
 }
 
 /// One plan with its steps, attempts and verdicts
@@ -121,15 +121,15 @@ pub(crate) fn plan_of(overview: &Overview, id: &str) -> Answer<Plan> {
     get, path = "/api/plans/{plan}", tag = "plans",
     params(("plan" = String, Path, description = "Its id.")),
     responses(
-        (status = 200, description = "The plan.", body = Plan),
-        Looked,
+        (status = 200, description = "The plan.", body = PlanView),
+        ReadRefusals,
     )
 )]
 pub async fn plan(
     State(house): State<Shared>,
     _viewer: Viewer,
     Segment(plan): Segment<String>,
-) -> Answer<Json<Plan>> {
+) -> Answer<Json<PlanView>> {
     ask(&house, move |house| plan_of(&house.overview, &plan).map(Json)).await
 }
 
@@ -137,12 +137,12 @@ pub async fn plan(
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Lives {
     /// The oldest first, each with the attempts that were made under its `revision`.
-    pub items: Vec<Plan>,
+    pub items: Vec<PlanView>,
 }
 
 pub(crate) fn lives_of(overview: &Overview, id: &str) -> Answer<Lives> {
     let lives = overview.lives(&find(overview, id)?)?;
-    let items = lives.iter().map(|life| Plan::of(&life.seen, &life.attempts, Vec::new()));
+    let items = lives.iter().map(|life| PlanView::of(&life.seen, &life.attempts, Vec::new()));
     Ok(Lives { items: items.collect() })
 }
 
@@ -152,7 +152,7 @@ pub(crate) fn lives_of(overview: &Overview, id: &str) -> Answer<Lives> {
     params(("plan" = String, Path, description = "Its id.")),
     responses(
         (status = 200, description = "The lives.", body = Lives),
-        Looked,
+        ReadRefusals,
     )
 )]
 pub async fn lives(
@@ -168,16 +168,16 @@ pub async fn lives(
     get, path = "/api/plans/{plan}/gate", tag = "gate",
     params(("plan" = String, Path, description = "Its id.")),
     responses(
-        (status = 200, description = "The gate.", body = Gate),
-        Looked,
+        (status = 200, description = "The gate.", body = GateView),
+        ReadRefusals,
     )
 )]
 pub async fn gate(
     State(house): State<Shared>,
     _viewer: Viewer,
     Segment(plan): Segment<String>,
-) -> Answer<Json<Gate>> {
-    ask(&house, move |house| Gate::of(&house.overview, &find(&house.overview, &plan)?).map(Json)).await
+) -> Answer<Json<GateView>> {
+    ask(&house, move |house| GateView::of(&house.overview, &find(&house.overview, &plan)?).map(Json)).await
 }
 
 /// What changed in the plan file since the revision the log holds.
@@ -195,7 +195,7 @@ pub struct Diff {
     params(("plan" = String, Path, description = "Its id.")),
     responses(
         (status = 200, description = "The changes.", body = Diff),
-        Looked,
+        ReadRefusals,
     )
 )]
 pub async fn diff(
@@ -241,7 +241,7 @@ pub struct File {
     ),
     responses(
         (status = 200, description = "The files.", body = Work),
-        Looked,
+        ReadRefusals,
     )
 )]
 pub async fn changes(
@@ -307,7 +307,7 @@ pub(crate) fn proofs_of(overview: &Overview, plan: &str) -> Answer<Proofs> {
     params(("plan" = String, Path, description = "Its id.")),
     responses(
         (status = 200, description = "The proofs.", body = Proofs),
-        Looked,
+        ReadRefusals,
     )
 )]
 pub async fn proofs(
@@ -320,7 +320,7 @@ pub async fn proofs(
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Inbox {
-    pub items: Vec<Waiting>,
+    pub items: Vec<InboxItemView>,
 }
 
 /// What waits for a person, newest last
@@ -328,13 +328,13 @@ pub struct Inbox {
     get, path = "/api/inbox", tag = "inbox",
     responses(
         (status = 200, description = "What waits.", body = Inbox),
-        Looked,
+        ReadRefusals,
     )
 )]
 pub async fn inbox(State(house): State<Shared>, _viewer: Viewer) -> Answer<Json<Inbox>> {
     ask(&house, |house| {
         let items = house.overview.inbox()?;
-        Ok(Json(Inbox { items: items.iter().map(Waiting::from).collect() }))
+        Ok(Json(Inbox { items: items.iter().map(InboxItemView::from).collect() }))
     })
     .await
 }

@@ -9,7 +9,7 @@ use provost_engine::doctor;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::http::problem::Looked;
+use crate::http::problem::ReadRefusals;
 use crate::http::{Answer, AppState, Shared, Viewer, ask};
 
 const KEPT_FOR: Duration = Duration::from_secs(300);
@@ -20,7 +20,7 @@ pub struct Machine {
     #[schema(example = "clean")]
     pub level: String,
     pub offers: Vec<Offer>,
-    pub probes: Vec<Probe>,
+    pub probes: Vec<ProbeView>,
     pub version: String,
 }
 
@@ -34,16 +34,17 @@ pub struct Offer {
 
 /// One attempt to get through a fence from inside.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Probe {
+#[schema(as = Probe)]
+pub struct ProbeView {
     pub name: String,
     pub held: bool,
     pub detail: String,
 }
 
 #[derive(Default)]
-pub struct Kept(Mutex<Option<(Instant, Machine)>>);
+pub struct MachineCache(Mutex<Option<(Instant, Machine)>>);
 
-impl Kept {
+impl MachineCache {
     pub fn look(&self, house: &AppState) -> Answer<Machine> {
         // One self-test at a time: whoever comes meanwhile gets its answer.
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,7 +58,7 @@ impl Kept {
             words: line.words.clone(),
             hint: line.hint.clone(),
         });
-        let probes = found.levels.iter().flat_map(|seen| &seen.probes).map(|probe| Probe {
+        let probes = found.levels.iter().flat_map(|seen| &seen.probes).map(|probe| ProbeView {
             name: probe.name.clone(),
             held: probe.held,
             detail: probe.detail.clone(),
@@ -78,7 +79,7 @@ impl Kept {
     get, path = "/api/machine", tag = "machine",
     responses(
         (status = 200, description = "The machine.", body = Machine),
-        Looked,
+        ReadRefusals,
     )
 )]
 pub async fn machine(State(house): State<Shared>, _viewer: Viewer) -> Answer<Json<Machine>> {

@@ -1,6 +1,6 @@
 //! Drawings of small and large plans.
 
-use super::{Drawing, HEIGHT, Node, WIDTH, drawn};
+use super::{GraphLayout, HEIGHT, Node, WIDTH, drawn};
 
 /// `1; 2<1; 3<1,2`
 fn plan(text: &str) -> Vec<Node> {
@@ -13,7 +13,7 @@ fn plan(text: &str) -> Vec<Node> {
 }
 
 /// Row by row, from left to right.
-fn rows(drawing: &Drawing) -> String {
+fn rows(drawing: &GraphLayout) -> String {
     let mut nodes: Vec<_> =
         drawing.nodes.iter().map(|node| (node.y as i64, node.x as i64, node.id)).collect();
     nodes.sort_unstable();
@@ -23,7 +23,7 @@ fn rows(drawing: &Drawing) -> String {
     rows.map(row).collect::<Vec<_>>().join(" / ")
 }
 
-fn is_sound(drawing: &Drawing, count: usize) {
+fn is_sound(drawing: &GraphLayout, count: usize) {
     assert_eq!(drawing.nodes.len(), count);
     for (index, node) in drawing.nodes.iter().enumerate() {
         assert!(node.x >= 0.0 && node.x + WIDTH <= drawing.width, "{node:?} of {}", drawing.width);

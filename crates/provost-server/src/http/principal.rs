@@ -209,12 +209,12 @@ fn no_key() -> Problem {
 }
 
 /// JSON body sent by a program or by provost's own script.
-pub(crate) struct Said<T> {
+pub(crate) struct JsonBody<T> {
     pub by: Visitor,
     pub said: T,
 }
 
-impl<T: DeserializeOwned> FromRequest<Shared> for Said<T> {
+impl<T: DeserializeOwned> FromRequest<Shared> for JsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, house: &Shared) -> Result<Self, Problem> {
@@ -236,12 +236,12 @@ fn unreadable(rejection: JsonRejection) -> Problem {
 }
 
 /// Form sent by provost's own pages.
-pub(crate) struct Posted<T> {
+pub(crate) struct PageForm<T> {
     pub by: Visitor,
     pub said: T,
 }
 
-impl<T: DeserializeOwned> FromRequest<Shared> for Posted<T> {
+impl<T: DeserializeOwned> FromRequest<Shared> for PageForm<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, house: &Shared) -> Result<Self, Problem> {

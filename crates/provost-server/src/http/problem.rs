@@ -27,13 +27,13 @@ pub struct Problem {
     pub hint: Option<String>,
     /// What is wrong with a plan, where that is the problem.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub diagnostics: Vec<Found>,
+    pub diagnostics: Vec<DiagnosticView>,
 }
 
 /// How a question may be refused.
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "it is only for the document of the API")]
-pub enum Looked {
+pub enum ReadRefusals {
     /// It cannot be read.
     #[response(status = 400, content_type = "application/problem+json")]
     Bad(Problem),
@@ -57,7 +57,7 @@ pub enum Looked {
 /// How a decision may be refused.
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "it is only for the document of the API")]
-pub enum Written {
+pub enum WriteRefusals {
     /// It cannot be read.
     #[response(status = 400, content_type = "application/problem+json")]
     Bad(Problem),
@@ -89,7 +89,8 @@ pub enum Written {
 
 /// One finding of the static checks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Found {
+#[schema(as = Found)]
+pub struct DiagnosticView {
     pub code: String,
     #[schema(example = "error")]
     pub severity: String,
@@ -100,7 +101,7 @@ pub struct Found {
     pub hint: Option<String>,
 }
 
-impl Found {
+impl DiagnosticView {
     pub fn all(text: &str, diagnostics: &[provost_core::language::diagnostic::Diagnostic]) -> Vec<Self> {
         diagnostics
             .iter()
@@ -196,7 +197,7 @@ impl From<Error> for Problem {
                  fence: `provost doctor` says what this machine has.",
             ),
             Error::Diagnosed { text, diagnostics } => {
-                let found = Found::all(&text, &diagnostics);
+                let found = DiagnosticView::all(&text, &diagnostics);
                 let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "plan", "the plan has errors");
                 Problem { diagnostics: found, ..problem }
             }

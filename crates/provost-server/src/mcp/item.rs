@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use provost_engine::attempt_tools::{Saying, Served};
+use provost_engine::attempt_tools::{AgentStatement, ItemFiles};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult,
     PaginatedRequestParams, ServerCapabilities, ServerConfig,
@@ -22,11 +22,11 @@ const INSTRUCTIONS: &str = include_str!("item.md");
 
 #[derive(Clone)]
 pub struct AttemptService {
-    served: Arc<Served>,
+    served: Arc<ItemFiles>,
 }
 
 impl AttemptService {
-    pub fn new(served: Served) -> Self {
+    pub fn new(served: ItemFiles) -> Self {
         Self { served: Arc::new(served) }
     }
 
@@ -97,7 +97,7 @@ impl AttemptService {
                 (true, text, "noted: a person is asked when you have ended")
             }
         };
-        let said = self.served.say(&Saying { blocked, text });
+        let said = self.served.say(&AgentStatement { blocked, text });
         said.map_err(|error| Reply::refusal(format!("it could not be noted: {error}")))?;
         Ok(Reply::ok(answer))
     }

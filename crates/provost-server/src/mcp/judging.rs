@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use provost_core::model::chain::Sealed;
+use provost_core::model::chain::SealedEvent;
 use provost_core::model::event::Event;
 use provost_core::state::run::Run;
 use provost_core::text::render;
@@ -20,7 +20,7 @@ use tokio::sync::watch;
 /// Interval of progress notifications.
 const TICK: Duration = Duration::from_secs(1);
 
-pub type JobListener<'a> = dyn FnMut(&Run, &Sealed, &Event) + 'a;
+pub type JobListener<'a> = dyn FnMut(&Run, &SealedEvent, &Event) + 'a;
 type Outcome = Arc<Result<Run, String>>;
 
 /// A check to run.

@@ -12,7 +12,7 @@ use provost_core::model::verdict::Verdict;
 use provost_core::state::run::{PostState, Run, Stage, StepRun, StepState};
 use provost_core::text::prompt;
 use provost_core::text::render::base;
-use provost_engine::agent_session::{Created, SessionDecision};
+use provost_engine::agent_session::{CreateResult, SessionDecision};
 
 use super::Reply;
 use super::judging::CheckJobResult;
@@ -142,8 +142,8 @@ fn task(step: &Step) -> &str {
     step.task.as_ref().map_or(step.title.as_str(), |task| task.value.trim())
 }
 
-pub fn created(created: &Created) -> String {
-    let Created { run, name, path, gate, warnings, on_base } = created;
+pub fn created(created: &CreateResult) -> String {
+    let CreateResult { run, name, path, gate, warnings, on_base } = created;
     let steps = run.plan.steps.len();
     let mut out = format!("Plan {name} is made ({}): {steps} steps, ", path.display());
     let _ = writeln!(out, "{} postconditions.", run.plan.postconditions.len());

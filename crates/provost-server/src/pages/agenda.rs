@@ -10,7 +10,7 @@ use super::layout::{HtmlPage, Section, instant, segment, word};
 use super::partial::part;
 use super::text::T;
 use crate::http::{Answer, Query, Shared, Viewer, ask};
-use crate::view::Card;
+use crate::view::PlanCard;
 
 const STAGES: [&str; 6] = ["draft", "verified", "approved", "in-progress", "done", "failed"];
 
@@ -24,7 +24,7 @@ pub struct AgendaForm {
 }
 
 impl AgendaForm {
-    fn wants(&self, card: &Card) -> bool {
+    fn wants(&self, card: &PlanCard) -> bool {
         let name = self.name.trim().to_lowercase();
         let is_named = name.is_empty()
             || [&card.title, &card.name, &card.id].iter().any(|text| text.to_lowercase().contains(&name));
@@ -49,7 +49,7 @@ pub async fn show(
 }
 
 fn body(plans: &[PlanSnapshot], form: &AgendaForm) -> Answer<Markup> {
-    let mut cards: Vec<Card> = plans.iter().map(Card::of).collect();
+    let mut cards: Vec<PlanCard> = plans.iter().map(PlanCard::of).collect();
     cards.retain(|card| form.wants(card));
     // Plans that wait first, then the most recently changed ones.
     cards.sort_by(|a, b| (b.waiting > 0, &b.moved).cmp(&(a.waiting > 0, &a.moved)));
@@ -81,7 +81,7 @@ fn filter(form: &AgendaForm) -> Markup {
     }
 }
 
-fn table(cards: &[Card]) -> Markup {
+fn table(cards: &[PlanCard]) -> Markup {
     html! {
         table {
             thead { tr { th { "Plan" } th { "Stage" } th { "Steps" } th { "Waits" } th { "Cost" } th { "Moved" } } }
@@ -122,7 +122,7 @@ fn table(cards: &[Card]) -> Markup {
 }
 
 /// Describes what a running plan does now.
-fn standing(card: &Card) -> &'static str {
+fn standing(card: &PlanCard) -> &'static str {
     match (card.waiting, card.at_work.is_empty()) {
         (1.., _) => "waits for a person",
         (0, false) => "running",
@@ -131,6 +131,6 @@ fn standing(card: &Card) -> &'static str {
 }
 
 /// Returns the title, or the id if it is empty, because a link needs a text.
-fn titled(card: &Card) -> &str {
+fn titled(card: &PlanCard) -> &str {
     if card.title.trim().is_empty() { &card.id } else { &card.title }
 }

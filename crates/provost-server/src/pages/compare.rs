@@ -12,7 +12,7 @@ use super::text::T;
 use crate::api::lives_of;
 use crate::http::{Answer, AppState, Problem, Query, Shared, Viewer, ask};
 use crate::timeline::lasted;
-use crate::view::{Plan, Step, diff};
+use crate::view::{PlanView, StepView, diff};
 
 #[derive(Deserialize)]
 pub struct CompareForm {
@@ -74,7 +74,7 @@ impl CompareForm {
 
 /// A plan with its history by revision, and the selected one: `PLAN`, `PLAN@REVISION` or `PLAN@before`.
 struct Side {
-    lives: Vec<Plan>,
+    lives: Vec<PlanView>,
     chosen: usize,
 }
 
@@ -87,7 +87,7 @@ impl Side {
             "" => last,
             "before" => last.saturating_sub(1),
             start => {
-                let named = |plan: &Plan| plan.card.revision.starts_with(start);
+                let named = |plan: &PlanView| plan.card.revision.starts_with(start);
                 let none = || Problem::unknown(format!("nothing was tried under a revision {start}"));
                 lives.iter().rposition(named).ok_or_else(none)?
             }
@@ -95,7 +95,7 @@ impl Side {
         Ok(Self { lives, chosen })
     }
 
-    fn life(&self) -> Answer<&Plan> {
+    fn life(&self) -> Answer<&PlanView> {
         self.lives.get(self.chosen).ok_or_else(|| Problem::unknown("there is no such plan"))
     }
 }
@@ -143,7 +143,7 @@ struct Took {
 }
 
 impl Took {
-    fn of<'a>(steps: impl Iterator<Item = &'a Step>) -> Self {
+    fn of<'a>(steps: impl Iterator<Item = &'a StepView>) -> Self {
         let mut took = Self { tokens: Some(0), ..Self::default() };
         for attempt in steps.flat_map(|step| &step.attempts) {
             took.attempts += 1;
@@ -165,7 +165,7 @@ impl Took {
     }
 }
 
-fn compared(one: &Plan, other: &Plan) -> Markup {
+fn compared(one: &PlanView, other: &PlanView) -> Markup {
     let both = [one, other];
     let most = both.iter().flat_map(|plan| plan.steps.iter().map(|step| step.number)).max().unwrap_or(0);
     let lines = diff::lines(&one.text, &other.text);
@@ -191,7 +191,7 @@ fn compared(one: &Plan, other: &Plan) -> Markup {
     }
 }
 
-fn step(plan: &Plan, number: u32) -> Markup {
+fn step(plan: &PlanView, number: u32) -> Markup {
     let found = plan.steps.iter().find(|step| step.number == number);
     html! {
         @if let Some(step) = found {

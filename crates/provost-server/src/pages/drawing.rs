@@ -17,7 +17,7 @@ use provost_engine::overview::AttemptRecord;
 use super::layout::instant;
 use super::partial::part;
 use super::text::T;
-use crate::graph::{Drawing, Edge, HEIGHT, Node, Placed, WIDTH};
+use crate::graph::{Edge, GraphLayout, HEIGHT, Node, PlacedNode, WIDTH};
 use crate::timeline::{Bar, SpanKind, TimelineSpan, lasted};
 use crate::{graph, timeline};
 
@@ -46,10 +46,10 @@ fn sign(state: &str) -> &'static str {
 
 /// Cache of layouts: one per spec, because the layout does not change during a run.
 #[derive(Default)]
-pub struct Drawings(Mutex<VecDeque<(Hash, Arc<Drawing>)>>);
+pub struct Drawings(Mutex<VecDeque<(Hash, Arc<GraphLayout>)>>);
 
 impl Drawings {
-    fn of(&self, run: &Run) -> Arc<Drawing> {
+    fn of(&self, run: &Run) -> Arc<GraphLayout> {
         let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let law = run.law.unwrap_or_else(|| Hash::of(run.text.as_bytes()));
         if let Some((_, drawing)) = known().iter().find(|(known, _)| *known == law) {
@@ -65,7 +65,7 @@ impl Drawings {
     }
 }
 
-fn drawn(run: &Run) -> Drawing {
+fn drawn(run: &Run) -> GraphLayout {
     let nodes: Vec<Node> = run
         .plan
         .steps
@@ -95,7 +95,7 @@ pub fn graph(drawings: &Drawings, run: &Run, place: &str) -> Markup {
     }
 }
 
-fn step(run: &Run, node: &Placed, place: &str) -> Markup {
+fn step(run: &Run, node: &PlacedNode, place: &str) -> Markup {
     let number = provost_core::model::plan::StepNumber(node.id);
     let title = run.title(number).unwrap_or_default();
     let state = run.state_word(number);

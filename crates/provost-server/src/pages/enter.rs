@@ -8,7 +8,7 @@ use provost_core::model::timestamp::Timestamp;
 use serde::Deserialize;
 
 use super::layout;
-use crate::http::{Answer, Posted, Problem, Query, Shared, ask, door};
+use crate::http::{Answer, PageForm, Problem, Query, Shared, ask, door};
 
 #[derive(Deserialize)]
 pub struct EnterKey {
@@ -50,11 +50,11 @@ pub async fn show(
 }
 
 #[derive(Deserialize)]
-pub struct Nothing {}
+pub struct EmptyForm {}
 
 pub async fn leave(
     State(house): State<Shared>,
-    Posted { by, said: Nothing {} }: Posted<Nothing>,
+    PageForm { by, said: EmptyForm {} }: PageForm<EmptyForm>,
 ) -> Answer<Response> {
     let id = by.token.id.clone();
     ask(&house, move |house| Ok(house.tokens.revoke(&id))).await?;

@@ -14,8 +14,8 @@ use super::parts::{check, difference, findings};
 use super::text::T;
 use crate::api;
 use crate::api::{Amendment, Approval, Decision, Question, Rejection};
-use crate::http::{Answer, Posted, Problem, Segment, Shared, Viewer, Visitor, ask};
-use crate::view::{Gate, Intent, Loose, diff};
+use crate::http::{Answer, PageForm, Problem, Segment, Shared, Viewer, Visitor, ask};
+use crate::view::{GateView, IntentView, UncommittedView, diff};
 
 pub async fn show(
     State(house): State<Shared>,
@@ -24,7 +24,7 @@ pub async fn show(
 ) -> Answer<Response> {
     ask(&house, move |house| {
         let after = house.overview.cursor()?.0;
-        let gate = Gate::of(&house.overview, &api::find(&house.overview, &id)?)?;
+        let gate = GateView::of(&house.overview, &api::find(&house.overview, &id)?)?;
         let live = Some(format!("plan={}", segment(&id).0));
         let title = format!("Gate: {}", gate.title);
         let page =
@@ -55,7 +55,7 @@ pub struct GateForm {
 pub async fn decide(
     State(house): State<Shared>,
     Segment(id): Segment<String>,
-    Posted { by, said }: Posted<GateForm>,
+    PageForm { by, said }: PageForm<GateForm>,
 ) -> Answer<Response> {
     let draft = said.text.clone();
     let decision = match said.decision.as_str() {
@@ -71,7 +71,7 @@ pub async fn decide(
         Ok(_) => Ok(Redirect::to(&onward).into_response()),
         // The person's text is shown again with its diagnostics.
         Err(problem) if !problem.diagnostics.is_empty() => {
-            let gate = Gate::of(&house.overview, &api::find(&house.overview, &id)?)?;
+            let gate = GateView::of(&house.overview, &api::find(&house.overview, &id)?)?;
             let draft = Draft { text: &draft, problem: &problem };
             let title = format!("Gate: {}", gate.title);
             let body = body(&gate, &by, Some(&draft)).into();
@@ -91,7 +91,7 @@ struct Draft<'a> {
     problem: &'a Problem,
 }
 
-fn body(gate: &Gate, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup {
+fn body(gate: &GateView, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup {
     html! {
         h1 { "Gate: " (T(&gate.title)) }
         (plan_rooms(&gate.plan, PlanRoom::Gate))
@@ -135,8 +135,8 @@ fn body(gate: &Gate, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup {
 
 /// Lists the files that are not in the base commit: an agent would be credited with them, or no check sees
 /// them.
-fn uncommitted(gate: &Gate) -> Markup {
-    let list = |files: &[Loose]| {
+fn uncommitted(gate: &GateView) -> Markup {
+    let list = |files: &[UncommittedView]| {
         html! {
             ul {
                 @for file in files { li { code { (T(&file.path)) } " " (T(&file.change)) ", " (T(&file.whose)) } }
@@ -162,7 +162,7 @@ fn short(revision: &str) -> &str {
 }
 
 /// Renders the changes in words of steps and contracts, and line by line.
-fn changes(gate: &Gate) -> Markup {
+fn changes(gate: &GateView) -> Markup {
     // provost writes status and marks; they are not part of the spec.
     let bare = |text: &str| approved_spec::mark(text, &parse::plan(text).plan, "draft", |_| None);
     let before = gate.approved_text.as_ref();
@@ -184,7 +184,7 @@ fn changes(gate: &Gate) -> Markup {
 }
 
 /// Lists what an approval allows.
-fn intents(gate: &Gate) -> Markup {
+fn intents(gate: &GateView) -> Markup {
     html! {
         h2 { "What will run" }
         dl {
@@ -209,7 +209,7 @@ fn intents(gate: &Gate) -> Markup {
     }
 }
 
-fn intent(intent: &Intent) -> Markup {
+fn intent(intent: &IntentView) -> Markup {
     html! {
         section class="sheet" {
             header {
@@ -240,7 +240,7 @@ fn intent(intent: &Intent) -> Markup {
 }
 
 /// Returns why this person's approval would not count, if others must approve.
-fn cannot_add(gate: &Gate, name: &str) -> Option<&'static str> {
+fn cannot_add(gate: &GateView, name: &str) -> Option<&'static str> {
     let approvals = &gate.approvals;
     let is_them = |other: &String| quorum::is_same(other, name);
     if !gate.open || approvals.words.is_none() {
@@ -258,7 +258,7 @@ fn cannot_add(gate: &Gate, name: &str) -> Option<&'static str> {
     }
 }
 
-fn forms(gate: &Gate, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup {
+fn forms(gate: &GateView, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup {
     let place = html! { "/plans/" (segment(&gate.plan)) "/gate" }.into_string();
     html! {
         @if let Some(why) = cannot_add(gate, &visitor.name()) {

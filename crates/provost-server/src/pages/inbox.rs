@@ -9,14 +9,14 @@ use serde_json::Value;
 use super::layout::{HtmlPage, Section, form_key, instant, segment, word};
 use super::text::T;
 use crate::api;
-use crate::api::Answered;
-use crate::http::{Answer, Posted, Segment, Shared, Viewer, Visitor, ask};
-use crate::view::Waiting;
+use crate::api::InboxAnswerBody;
+use crate::http::{Answer, PageForm, Segment, Shared, Viewer, Visitor, ask};
+use crate::view::InboxItemView;
 
 pub async fn show(State(house): State<Shared>, Viewer(visitor): Viewer) -> Answer<Response> {
     ask(&house, move |house| {
         let after = house.overview.cursor()?.0;
-        let items: Vec<Waiting> = house.overview.inbox()?.iter().map(Waiting::from).collect();
+        let items: Vec<InboxItemView> = house.overview.inbox()?.iter().map(InboxItemView::from).collect();
         let body = html! {
             h1 { "Inbox" }
             @if items.is_empty() { p { "Nothing waits for a person." } }
@@ -45,10 +45,10 @@ pub struct InboxForm {
 pub async fn answer(
     State(house): State<Shared>,
     Segment(item): Segment<String>,
-    Posted { by, said }: Posted<InboxForm>,
+    PageForm { by, said }: PageForm<InboxForm>,
 ) -> Answer<Response> {
     let budget = Some(said.budget).filter(|text| !text.trim().is_empty());
-    let answer = Answered { choice: said.choice, note: said.note, budget };
+    let answer = InboxAnswerBody { choice: said.choice, note: said.note, budget };
     ask(&house, move |house| api::answered(house, &by, &item, answer)).await?;
     Ok(Redirect::to("/inbox").into_response())
 }
@@ -58,7 +58,7 @@ pub async fn back(Viewer(_): Viewer) -> Redirect {
     Redirect::to("/inbox")
 }
 
-fn item(item: &Waiting, visitor: &Visitor) -> Markup {
+fn item(item: &InboxItemView, visitor: &Visitor) -> Markup {
     let at_gate = matches!(item.kind.as_str(), "approval" | "question" | "changed");
     html! {
         section class="sheet" id=(item.id) {
@@ -104,7 +104,7 @@ fn context(context: &Value) -> Markup {
     }
 }
 
-fn form(item: &Waiting, visitor: &Visitor) -> Markup {
+fn form(item: &InboxItemView, visitor: &Visitor) -> Markup {
     let note = format!("note-{}", item.id);
     let budget = format!("budget-{}", item.id);
     html! {

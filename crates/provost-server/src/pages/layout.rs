@@ -188,7 +188,7 @@ pub fn word(word: &str) -> Markup {
 }
 
 /// Renders the state of a step; for a passed step its mark and the kind of pass.
-pub fn step_word(step: &crate::view::Step) -> Markup {
+pub fn step_word(step: &crate::view::StepView) -> Markup {
     let Some(pass) = &step.pass else { return word(&step.state) };
     let class = if pass == Pass::Verified.key() { "word good" } else { "word wait" };
     html! { span class=(class) { (step.mark.as_deref().unwrap_or_default()) " " (T(&step.word)) } }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::chain::{PlanId, SealedEvent};
 use provost_core::model::event::DESCRIPTIONS;
 use provost_core::text::render;
 use provost_engine::overview::{Overview, PlanSnapshot};
@@ -143,12 +143,12 @@ struct Plans<'a> {
 }
 
 impl Plans<'_> {
-    fn row(&mut self, news: &News, at: Cursor, event: &Sealed) -> Answer<Arc<PagePart>> {
+    fn row(&mut self, news: &News, at: Cursor, event: &SealedEvent) -> Answer<Arc<PagePart>> {
         news.row(at, || Ok(row(&self.words(event)?, at, event)))
     }
 
     /// Describes an event as the terminal does; if it cannot be read, by its fields.
-    fn words(&mut self, event: &Sealed) -> Answer<String> {
+    fn words(&mut self, event: &SealedEvent) -> Answer<String> {
         let seen = match self.known.entry(event.plan.clone()) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(free) => free.insert(self.overview.plan(&event.plan)?),
@@ -160,7 +160,7 @@ impl Plans<'_> {
     }
 }
 
-fn row(words: &str, at: Cursor, event: &Sealed) -> Markup {
+fn row(words: &str, at: Cursor, event: &SealedEvent) -> Markup {
     let plan = segment(&event.plan.0);
     html! {
         tr {
@@ -184,12 +184,12 @@ fn row(words: &str, at: Cursor, event: &Sealed) -> Markup {
     }
 }
 
-fn details(event: &Sealed) -> Value {
+fn details(event: &SealedEvent) -> Value {
     serde_json::from_str(&event.details).unwrap_or_default()
 }
 
 /// Returns the beginning of its fields as text.
-fn short(event: &Sealed) -> String {
+fn short(event: &SealedEvent) -> String {
     let details = details(event);
     let fields = details.as_object().into_iter().flatten();
     let words: Vec<String> = fields

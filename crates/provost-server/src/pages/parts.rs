@@ -4,13 +4,13 @@ use maud::{Markup, html};
 
 use super::layout::{instant, word};
 use super::text::T;
-use crate::http::problem::Found;
+use crate::http::problem::DiagnosticView;
 use crate::timeline::lasted;
 use crate::view::diff::{Line, Side};
-use crate::view::{Attempt, Check, Verdict};
+use crate::view::{AttemptView, CheckView, VerdictView};
 
 /// Renders a check: the command, the rubric, or that a person confirms it.
-pub fn check(name: &str, check: &Check) -> Markup {
+pub fn check(name: &str, check: &CheckView) -> Markup {
     html! {
         p class="quiet" {
             (name)
@@ -24,7 +24,7 @@ pub fn check(name: &str, check: &Check) -> Markup {
     }
 }
 
-pub fn verdict(verdict: &Verdict) -> Markup {
+pub fn verdict(verdict: &VerdictView) -> Markup {
     html! {
         p {
             (word(&verdict.outcome)) " "
@@ -62,7 +62,7 @@ fn more(count: u64) -> String {
 }
 
 /// Renders one attempt: the agent's words on one side, provost's verdicts on the other.
-pub fn attempt(attempt: &Attempt) -> Markup {
+pub fn attempt(attempt: &AttemptView) -> Markup {
     let is_silent = attempt.claims.is_empty() && attempt.report.trim().is_empty();
     html! {
         section class="sheet" id={ "attempt-" (attempt.number) } {
@@ -98,7 +98,7 @@ pub fn attempt(attempt: &Attempt) -> Markup {
     }
 }
 
-pub fn findings(found: &[Found]) -> Markup {
+pub fn findings(found: &[DiagnosticView]) -> Markup {
     html! {
         ul {
             @for each in found {

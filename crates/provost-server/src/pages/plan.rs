@@ -12,7 +12,7 @@ use super::text::T;
 use crate::api::find;
 use crate::http::{Answer, Segment, Shared, Viewer, ask};
 use crate::timeline::lasted;
-use crate::view::{Plan, Post, Step, Waiting};
+use crate::view::{InboxItemView, PlanView, PostconditionView, StepView};
 
 pub async fn show(
     State(house): State<Shared>,
@@ -24,7 +24,7 @@ pub async fn show(
         let seen = find(&house.overview, &id)?;
         let attempts = house.overview.attempts(&seen.id)?;
         let items = house.overview.items(&seen)?;
-        let plan = Plan::of(&seen, &attempts, items.iter().map(Waiting::from).collect());
+        let plan = PlanView::of(&seen, &attempts, items.iter().map(InboxItemView::from).collect());
         let pictures = Pictures {
             graph: drawing::graph(&house.drawings, &seen.run, "#step-"),
             timeline: drawing::timeline(&seen.run, &attempts, now(), "#step-"),
@@ -43,7 +43,7 @@ struct Pictures {
     timeline: Markup,
 }
 
-fn body(plan: &Plan, pictures: &Pictures) -> Markup {
+fn body(plan: &PlanView, pictures: &Pictures) -> Markup {
     let card = &plan.card;
     html! {
         h1 { (T(&card.title)) }
@@ -89,7 +89,7 @@ fn body(plan: &Plan, pictures: &Pictures) -> Markup {
     }
 }
 
-fn waits(item: &Waiting) -> Markup {
+fn waits(item: &InboxItemView) -> Markup {
     let is_gate = matches!(item.kind.as_str(), "approval" | "question" | "changed");
     html! {
         p class="wait" {
@@ -100,7 +100,7 @@ fn waits(item: &Waiting) -> Markup {
     }
 }
 
-fn step(plan: &str, step: &Step) -> Markup {
+fn step(plan: &str, step: &StepView) -> Markup {
     let tried = step.attempts.len();
     let took: u64 = step.attempts.iter().filter_map(|attempt| attempt.duration_ms).sum();
     html! {
@@ -147,7 +147,7 @@ fn step(plan: &str, step: &Step) -> Markup {
     }
 }
 
-fn post_class(post: &Post) -> &'static str {
+fn post_class(post: &PostconditionView) -> &'static str {
     match (post.state.as_str(), post.pass.as_deref()) {
         ("held", Some("verified")) => "good",
         ("broke", _) => "bad",
@@ -156,7 +156,7 @@ fn post_class(post: &Post) -> &'static str {
     }
 }
 
-fn post(post: &Post) -> Markup {
+fn post(post: &PostconditionView) -> Markup {
     html! {
         section class="sheet" {
             header { h3 { (post.number) ". " (T(&post.description)) } span class={ "word " (post_class(post)) } { (post.mark) " " (T(&post.word)) } }

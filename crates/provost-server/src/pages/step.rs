@@ -9,7 +9,7 @@ use provost_core::rules::command::Refusal;
 use provost_engine::harness::Access;
 use provost_engine::human_check::Who;
 use provost_engine::overview::PlanSnapshot;
-use provost_engine::step_changes::Changed;
+use provost_engine::step_changes::FileComparison;
 use provost_engine::{Error, step_changes};
 
 use super::layout::{HtmlPage, PlanRoom, Section, plan_rooms, segment, step_word, word};
@@ -17,7 +17,7 @@ use super::parts::{self, check, difference, verdict};
 use super::text::T;
 use crate::api::find;
 use crate::http::{Answer, AppState, Problem, Segment, Shared, Viewer, ask};
-use crate::view::{Plan, Step, diff};
+use crate::view::{PlanView, StepView, diff};
 
 pub async fn show(
     State(house): State<Shared>,
@@ -28,7 +28,7 @@ pub async fn show(
         let after = house.overview.cursor()?.0;
         let seen = find(&house.overview, &id)?;
         let attempts = house.overview.attempts(&seen.id)?;
-        let plan = Plan::of(&seen, &attempts, Vec::new());
+        let plan = PlanView::of(&seen, &attempts, Vec::new());
         let step = plan.steps.iter().find(|step| step.number == number);
         let step = step.ok_or_else(|| Problem::unknown(format!("the plan has no step {number}")))?;
         let body = html! {
@@ -49,7 +49,7 @@ pub async fn show(
     .await
 }
 
-fn body(plan: &Plan, step: &Step) -> Markup {
+fn body(plan: &PlanView, step: &StepView) -> Markup {
     html! {
         p {
             (step_word(step)) " of "
@@ -110,7 +110,7 @@ fn short(id: &str) -> &str {
     id.get(..12).unwrap_or(id)
 }
 
-fn one(file: &Changed) -> Markup {
+fn one(file: &FileComparison) -> Markup {
     let what = match (&file.unshown, &file.old, &file.new) {
         (None, None, Some(_)) => "new",
         (None, Some(_), None) => "deleted",

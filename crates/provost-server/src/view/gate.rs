@@ -16,12 +16,13 @@ use provost_engine::uncommitted::UncommittedFile;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Approvals, Check};
+use super::{ApprovalsView, CheckView};
 use crate::http::Problem;
-use crate::http::problem::Found;
+use crate::http::problem::DiagnosticView;
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Gate {
+#[schema(as = Gate)]
+pub struct GateView {
     pub plan: String,
     pub name: String,
     pub title: String,
@@ -36,7 +37,7 @@ pub struct Gate {
     pub question: Option<String>,
     pub rejected: Option<String>,
     /// How far the approvals of this revision have come.
-    pub approvals: Approvals,
+    pub approvals: ApprovalsView,
     /// What was approved last, and by whom; null if nothing was.
     pub approved: Option<String>,
     pub approved_by: Option<String>,
@@ -44,14 +45,14 @@ pub struct Gate {
     pub changes: Vec<String>,
     /// The plan as it was then.
     pub approved_text: Option<String>,
-    pub diagnostics: Vec<Found>,
+    pub diagnostics: Vec<DiagnosticView>,
     /// Files inside `touches` that are not committed: they are committed, put away or included before an
     /// approval.
-    pub uncommitted: Vec<Loose>,
+    pub uncommitted: Vec<UncommittedView>,
     /// What an approval has to name that includes them; null where there are none.
     pub revision_with_uncommitted: Option<String>,
     /// Uncommitted files outside of `touches`: no check sees them.
-    pub not_checked: Vec<Loose>,
+    pub not_checked: Vec<UncommittedView>,
     /// Globs the plan may change; null where it does not say.
     pub touches: Option<Vec<String>>,
     /// What the configuration adds to the law, a line each, and what of it only a fence can hold.
@@ -62,9 +63,9 @@ pub struct Gate {
     /// The checks are being tried on the base: ask again in a moment.
     pub on_base_under_way: bool,
     /// What is done for each step, and with what.
-    pub intents: Vec<Intent>,
+    pub intents: Vec<IntentView>,
     /// What is run when every step is over.
-    pub postconditions: Vec<Promise>,
+    pub postconditions: Vec<PromiseView>,
     /// What will be run, with which network and files: the plan in words.
     pub shown: String,
     /// The plan file as it stands.
@@ -75,7 +76,8 @@ pub struct Gate {
 
 /// A file that differs from the base commit.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Loose {
+#[schema(as = Loose)]
+pub struct UncommittedView {
     pub path: String,
     #[schema(example = "modified")]
     pub change: String,
@@ -84,7 +86,7 @@ pub struct Loose {
     pub whose: String,
 }
 
-impl Loose {
+impl UncommittedView {
     fn all(files: &[UncommittedFile]) -> Vec<Self> {
         let each = |file: &UncommittedFile| Self {
             path: file.path.clone(),
@@ -97,15 +99,16 @@ impl Loose {
 
 /// What an approval lets happen for one step.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Intent {
+#[schema(as = Intent)]
+pub struct IntentView {
     pub number: u32,
     pub title: String,
     /// Who works, and what they may reach.
     pub target: Option<String>,
     pub reach: String,
     pub task: Option<String>,
-    pub precondition: Option<Check>,
-    pub contract: Option<Check>,
+    pub precondition: Option<CheckView>,
+    pub contract: Option<CheckView>,
     /// Checks of this step may use the network.
     pub check_network: bool,
     /// Inside `touches`, and put back before it is judged.
@@ -121,13 +124,14 @@ pub struct Intent {
 
 /// A postcondition that will be run.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Promise {
+#[schema(as = Promise)]
+pub struct PromiseView {
     pub number: u32,
     pub description: String,
-    pub contract: Option<Check>,
+    pub contract: Option<CheckView>,
 }
 
-impl Intent {
+impl IntentView {
     fn of(run: &Run, step: &Step) -> Self {
         let limit = |limit: &Option<Spanned<Duration>>| {
             limit.as_ref().map(|limit| humantime::format_duration(limit.value).to_string())
@@ -139,8 +143,8 @@ impl Intent {
             target: step.target.as_ref().map(|target| target.value.clone()),
             reach: run.binding.terms.for_step(step).to_string(),
             task: step.task.as_ref().map(|task| task.value.clone()),
-            precondition: step.precondition.as_ref().map(Check::of),
-            contract: step.contract.as_ref().map(Check::of),
+            precondition: step.precondition.as_ref().map(CheckView::of),
+            contract: step.contract.as_ref().map(CheckView::of),
             check_network: step.network.as_ref().is_some_and(|network| network.value),
             protect: step.protect.iter().map(|glob| glob.value.clone()).collect(),
             attempt_limit: limit(&step.timeout),
@@ -153,7 +157,7 @@ impl Intent {
     }
 }
 
-impl Gate {
+impl GateView {
     pub fn of(overview: &Overview, seen: &PlanSnapshot) -> Result<Self, Problem> {
         let harness = overview.harness(seen, Access::Read, Who::Here)?;
         let (run, changed) = harness.preview()?;
@@ -175,9 +179,9 @@ impl Gate {
             Some(harness.preview()?.0.revision.0)
         };
         Ok(Self {
-            uncommitted: Loose::all(&found.inside),
+            uncommitted: UncommittedView::all(&found.inside),
             revision_with_uncommitted: with,
-            not_checked: Loose::all(&found.outside),
+            not_checked: UncommittedView::all(&found.outside),
             plan: seen.id.0.clone(),
             name: seen.name().to_owned(),
             title: run.plan.title.clone(),
@@ -187,7 +191,7 @@ impl Gate {
             changed,
             question: run.question.clone(),
             rejected: rejected.map(|(_, reason)| reason.clone()),
-            approvals: Approvals::of(&run),
+            approvals: ApprovalsView::of(&run),
             approved: since.as_ref().map(|since| since.from.0.clone()),
             approved_by: since.as_ref().map(|since| since.by.to_string()),
             changes: {
@@ -205,18 +209,18 @@ impl Gate {
                 OnBase::Known(look) => render::base::lines(&run.plan, look),
                 OnBase::UnderWay | OnBase::NotTried => Vec::new(),
             },
-            intents: run.plan.steps.iter().map(|step| Intent::of(&run, step)).collect(),
+            intents: run.plan.steps.iter().map(|step| IntentView::of(&run, step)).collect(),
             postconditions: run
                 .plan
                 .postconditions
                 .iter()
-                .map(|post| Promise {
+                .map(|post| PromiseView {
                     number: post.number,
                     description: post.description.clone(),
-                    contract: post.contract.as_ref().map(Check::of),
+                    contract: post.contract.as_ref().map(CheckView::of),
                 })
                 .collect(),
-            diagnostics: Found::all(&reading.text, &reading.diagnostics),
+            diagnostics: DiagnosticView::all(&reading.text, &reading.diagnostics),
             shown: render::plan(&run),
             digest: Hash::of(reading.text.as_bytes()).to_string(),
             text: reading.text,

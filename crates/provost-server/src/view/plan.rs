@@ -10,12 +10,13 @@ use provost_engine::overview::PlanSnapshot;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Card, Waiting};
+use super::{InboxItemView, PlanCard};
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Plan {
+#[schema(as = Plan)]
+pub struct PlanView {
     #[serde(flatten)]
-    pub card: Card,
+    pub card: PlanCard,
     /// As the log holds it.
     pub text: String,
     /// Globs the plan may change; null where it does not say.
@@ -23,13 +24,14 @@ pub struct Plan {
     /// What the configuration adds to the law, a line each.
     pub terms: Vec<String>,
     pub question: Option<String>,
-    pub steps: Vec<Step>,
-    pub postconditions: Vec<Post>,
-    pub waiting_items: Vec<Waiting>,
+    pub steps: Vec<StepView>,
+    pub postconditions: Vec<PostconditionView>,
+    pub waiting_items: Vec<InboxItemView>,
 }
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Step {
+#[schema(as = Step)]
+pub struct StepView {
     pub number: u32,
     pub title: String,
     pub target: Option<String>,
@@ -50,8 +52,8 @@ pub struct Step {
     /// The contract is meant to hold before the work too.
     pub guard: bool,
     pub task: Option<String>,
-    pub precondition: Option<Check>,
-    pub contract: Option<Check>,
+    pub precondition: Option<CheckView>,
+    pub contract: Option<CheckView>,
     /// Agents are not shown the contract.
     pub hidden: bool,
     pub on_fail: String,
@@ -60,13 +62,14 @@ pub struct Step {
     pub not_before: Option<String>,
     /// What the agent says. It decides nothing.
     pub claim: Option<String>,
-    pub verdict: Option<Verdict>,
-    pub attempts: Vec<Attempt>,
+    pub verdict: Option<VerdictView>,
+    pub attempts: Vec<AttemptView>,
 }
 
 /// What is run, or asked, to see whether something holds.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Check {
+#[schema(as = Check)]
+pub struct CheckView {
     #[schema(example = "shell")]
     pub kind: String,
     /// The command, or the rubric a model judges by.
@@ -75,7 +78,8 @@ pub struct Check {
 }
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Attempt {
+#[schema(as = Attempt)]
+pub struct AttemptView {
     pub number: u32,
     pub target: String,
     pub begun: String,
@@ -86,7 +90,7 @@ pub struct Attempt {
     pub report: String,
     pub notes: Vec<String>,
     pub claims: Vec<String>,
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<VerdictView>,
     pub failure: Option<String>,
     pub class: Option<String>,
     /// What followed from the failure.
@@ -97,7 +101,8 @@ pub struct Attempt {
 
 /// What the judge saw.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Verdict {
+#[schema(as = Verdict)]
+pub struct VerdictView {
     pub at: Option<String>,
     /// Which check it was.
     #[schema(example = "contract")]
@@ -132,7 +137,8 @@ pub struct Verdict {
 }
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Post {
+#[schema(as = Post)]
+pub struct PostconditionView {
     pub number: u32,
     pub description: String,
     #[schema(example = "held")]
@@ -147,28 +153,28 @@ pub struct Post {
     pub weaker: Option<String>,
     /// Why the pass is `uncontrolled`; none if a control was run.
     pub uncontrolled: Option<String>,
-    pub contract: Option<Check>,
-    pub verdict: Option<Verdict>,
+    pub contract: Option<CheckView>,
+    pub verdict: Option<VerdictView>,
 }
 
-impl Plan {
+impl PlanView {
     pub fn of(
         seen: &PlanSnapshot,
         attempts: &[overview::AttemptRecord],
-        waiting_items: Vec<Waiting>,
+        waiting_items: Vec<InboxItemView>,
     ) -> Self {
         let run = &seen.run;
         let touches = run.plan.touches.as_ref();
         Self {
-            card: Card::of(seen),
+            card: PlanCard::of(seen),
             text: run.text.clone(),
             touches: touches.map(|globs| globs.iter().map(|glob| glob.value.clone()).collect()),
             terms: run.binding.terms.lines(),
             question: run.question.clone(),
-            steps: run.steps().map(|(step, state)| Step::of(seen, step, state, attempts)).collect(),
+            steps: run.steps().map(|(step, state)| StepView::of(seen, step, state, attempts)).collect(),
             postconditions: run
                 .postconditions()
-                .map(|(post, state)| Post {
+                .map(|(post, state)| PostconditionView {
                     number: post.number,
                     description: post.description.clone(),
                     state: match state {
@@ -182,9 +188,9 @@ impl Plan {
                     pass: run.post_pass(post.number).map(|pass| pass.key().to_owned()),
                     weaker: run.post_pass(post.number).and_then(Pass::explanation).map(str::to_owned),
                     uncontrolled: run.post_uncontrolled(post.number).map(str::to_owned),
-                    contract: post.contract.as_ref().map(Check::of),
+                    contract: post.contract.as_ref().map(CheckView::of),
                     verdict: match state {
-                        PostState::Broke(verdict) => Some(Verdict::of(verdict)),
+                        PostState::Broke(verdict) => Some(VerdictView::of(verdict)),
                         PostState::Open | PostState::Held(_) => None,
                     },
                 })
@@ -194,7 +200,7 @@ impl Plan {
     }
 }
 
-impl Step {
+impl StepView {
     fn of(
         seen: &PlanSnapshot,
         step: &provost_core::model::plan::Step,
@@ -220,8 +226,8 @@ impl Step {
                 .and_then(|verdict| verdict.uncontrolled.clone()),
             guard: step.is_guard(),
             task: step.task.as_ref().map(|task| task.value.clone()),
-            precondition: step.precondition.as_ref().map(Check::of),
-            contract: step.contract.as_ref().map(Check::of),
+            precondition: step.precondition.as_ref().map(CheckView::of),
+            contract: step.contract.as_ref().map(CheckView::of),
             hidden: step.is_hidden(),
             on_fail: run.on_fail(step.number).to_string(),
             blocked: match &state.state {
@@ -234,8 +240,8 @@ impl Step {
             },
             not_before: state.wait.map(|wait| wait.until.to_string()),
             claim: state.claim.clone(),
-            verdict: state.verdict.as_ref().map(Verdict::of),
-            attempts: own.map(Attempt::of).collect(),
+            verdict: state.verdict.as_ref().map(VerdictView::of),
+            attempts: own.map(AttemptView::of).collect(),
         }
     }
 }
@@ -248,7 +254,7 @@ fn needs(step: &provost_core::model::plan::Step) -> Vec<u32> {
     }
 }
 
-impl Check {
+impl CheckView {
     pub fn of(contract: &Contract) -> Self {
         let expectations = Vec::new();
         match &contract.check {
@@ -265,7 +271,7 @@ impl Check {
     }
 }
 
-impl Attempt {
+impl AttemptView {
     fn of(attempt: &overview::AttemptRecord) -> Self {
         let end = match &attempt.end {
             Some(end) => Some(end.words()),
@@ -284,10 +290,10 @@ impl Attempt {
             verdicts: attempt
                 .verdicts
                 .iter()
-                .map(|judged| Verdict {
+                .map(|judged| VerdictView {
                     at: Some(judged.at.to_string()),
                     subject: Some(subject(judged.subject).to_owned()),
-                    ..Verdict::of(&judged.verdict)
+                    ..VerdictView::of(&judged.verdict)
                 })
                 .collect(),
             failure: attempt.failure.clone(),
@@ -309,7 +315,7 @@ fn subject(subject: CheckSubject) -> &'static str {
     }
 }
 
-impl Verdict {
+impl VerdictView {
     pub fn of(verdict: &verdict::Verdict) -> Self {
         let tree = verdict.tree.as_deref();
         Self {

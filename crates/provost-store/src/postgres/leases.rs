@@ -22,7 +22,7 @@ const LAST_WORD: Duration = Duration::from_secs(5);
 
 /// A lease that has expired and was not taken by another holder yet.
 #[derive(Clone, Debug)]
-pub struct Lapsed {
+pub struct ExpiredLease {
     pub fence: Fence,
     /// `None` if it cannot be parsed.
     pub holder: Option<Holder>,
@@ -105,7 +105,7 @@ pub fn renew(log: &Postgres, fence: &Fence) -> Result<(), Error> {
     Err(Error::Fenced { name: fence.name.clone(), held: fence.epoch, current })
 }
 
-pub fn lapsed(log: &Postgres) -> Result<Vec<Lapsed>, Error> {
+pub fn lapsed(log: &Postgres) -> Result<Vec<ExpiredLease>, Error> {
     log.with("look for leases that ran out", async |connection| {
         let rows = sqlx::query(
             "SELECT name, epoch, holder FROM provost.lease
@@ -116,7 +116,7 @@ pub fn lapsed(log: &Postgres) -> Result<Vec<Lapsed>, Error> {
         let lapsed = |row: &sqlx::postgres::PgRow| {
             let epoch = row.try_get::<i64, _>(1)?.cast_unsigned();
             let fence = Fence { name: rows::unquoted(row.try_get(0)?)?, epoch };
-            Ok(Lapsed { fence, holder: read(row.try_get(2)?) })
+            Ok(ExpiredLease { fence, holder: read(row.try_get(2)?) })
         };
         rows.iter().map(lapsed).collect()
     })

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** the value stored in `details` is the text that was hashed.
 
-use provost_core::model::chain::{Head, PlanId, Sealed};
+use provost_core::model::chain::{Head, PlanId, SealedEvent};
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
@@ -39,7 +39,7 @@ pub async fn head(connection: &mut PgConnection, plan: &PlanId) -> sqlx::Result<
 }
 
 /// Returns whether these events were written, for a write whose answer was lost.
-pub async fn are_there(connection: &mut PgConnection, written: &[Sealed]) -> sqlx::Result<bool> {
+pub async fn are_there(connection: &mut PgConnection, written: &[SealedEvent]) -> sqlx::Result<bool> {
     let Some(last) = written.last() else { return Ok(false) };
     let found = sqlx::query(
         "SELECT e.hash FROM provost.plan p JOIN provost.event e ON e.plan = p.id WHERE p.name = $1 AND e.seq = $2",
@@ -59,7 +59,7 @@ pub async fn are_there(connection: &mut PgConnection, written: &[Sealed]) -> sql
 pub async fn write(
     connection: &mut PgConnection,
     append: &Append<'_>,
-    events: &[Sealed],
+    events: &[SealedEvent],
     effects: &Effects,
 ) -> sqlx::Result<()> {
     let call = AppendCall {
@@ -102,7 +102,7 @@ pub struct AppendCall<'a> {
 }
 
 impl AppendCall<'_> {
-    pub async fn write(&self, connection: &mut PgConnection, events: &[Sealed]) -> sqlx::Result<()> {
+    pub async fn write(&self, connection: &mut PgConnection, events: &[SealedEvent]) -> sqlx::Result<()> {
         let (fence, epoch) = self.fence.unzip();
         let times: Vec<i64> = events.iter().map(|event| event.at.0.cast_signed()).collect();
         let names: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
@@ -134,11 +134,11 @@ impl AppendCall<'_> {
 pub const COLUMNS: &str = "(SELECT p.name FROM provost.plan p WHERE p.id = e.plan), e.seq, e.at_ms, e.name, \
                            e.step, e.task_name, e.details, e.prev, e.hash, e.id";
 
-pub fn sealed(row: &PgRow) -> sqlx::Result<(Cursor, Sealed)> {
+pub fn sealed(row: &PgRow) -> sqlx::Result<(Cursor, SealedEvent)> {
     let step: Option<i64> = row.try_get(4)?;
     let step = step.map(u32::try_from).transpose().map_err(|error| sqlx::Error::Decode(error.into()))?;
     let task_name: Option<&str> = row.try_get(5)?;
-    let sealed = Sealed {
+    let sealed = SealedEvent {
         plan: plan(row.try_get(0)?)?,
         seq: row.try_get::<i64, _>(1)?.cast_unsigned(),
         at: Timestamp(row.try_get::<i64, _>(2)?.cast_unsigned()),

@@ -8,7 +8,7 @@
 
 use std::ops::ControlFlow;
 
-use provost_core::model::chain::Sealed;
+use provost_core::model::chain::SealedEvent;
 use sqlx::postgres::{PgArguments, PgConnection};
 use sqlx::{Arguments as _, AssertSqlSafe, Row as _};
 
@@ -23,7 +23,7 @@ const USUAL: &str = "('TASK_STARTED', 'STEP_CLAIMED', 'ATTEMPT_ENDED', 'CONTRACT
 pub fn each(
     log: &Postgres,
     query: &Query,
-    each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
+    each: &mut dyn FnMut(Cursor, SealedEvent) -> ControlFlow<()>,
 ) -> Result<(), Error> {
     let Some(mut walk) = walk(log, query)? else { return Ok(()) };
     let mut left = query.limit.unwrap_or(u64::MAX);
@@ -76,7 +76,7 @@ fn walk(log: &Postgres, query: &Query) -> Result<Option<Walk>, Error> {
 }
 
 impl Walk {
-    fn key(&self, place: Cursor, sealed: &Sealed) -> i64 {
+    fn key(&self, place: Cursor, sealed: &SealedEvent) -> i64 {
         if self.plan.is_some() { sealed.seq.cast_signed() } else { place.0.cast_signed() }
     }
 
@@ -93,7 +93,7 @@ impl Walk {
         connection: &mut PgConnection,
         query: &Query,
         limit: u64,
-    ) -> sqlx::Result<Vec<(Cursor, Sealed)>> {
+    ) -> sqlx::Result<Vec<(Cursor, SealedEvent)>> {
         if self.first > self.last {
             return Ok(Vec::new());
         }

@@ -1,12 +1,12 @@
 //! Writes events that were sealed elsewhere.
 
-use provost_core::model::chain::Sealed;
+use provost_core::model::chain::SealedEvent;
 
 use super::{Sqlite, insert};
 use crate::{Error, SealedLog, transfer};
 
 impl SealedLog for Sqlite {
-    fn keep(&self, events: &[Sealed]) -> Result<(), Error> {
+    fn keep(&self, events: &[SealedEvent]) -> Result<(), Error> {
         if events.is_empty() {
             return Ok(());
         }

@@ -7,7 +7,7 @@
 
 use std::ops::ControlFlow;
 
-use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::chain::{PlanId, SealedEvent};
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
@@ -22,7 +22,7 @@ const USUAL: &str = "('TASK_STARTED', 'STEP_CLAIMED', 'ATTEMPT_ENDED', 'CONTRACT
 pub fn each(
     connection: &Connection,
     query: &Query,
-    each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
+    each: &mut dyn FnMut(Cursor, SealedEvent) -> ControlFlow<()>,
 ) -> rusqlite::Result<()> {
     let Some(SelectStatement { sql, values }) = statement(connection, query)? else {
         return Ok(());
@@ -149,8 +149,8 @@ fn time_as_ids(connection: &Connection, query: &Query) -> rusqlite::Result<Optio
         })
 }
 
-fn sealed(row: &Row<'_>) -> rusqlite::Result<Sealed> {
-    Ok(Sealed {
+fn sealed(row: &Row<'_>) -> rusqlite::Result<SealedEvent> {
+    Ok(SealedEvent {
         plan: PlanId(row.get(0)?),
         seq: row.get::<_, i64>(1)?.cast_unsigned(),
         at: Timestamp(row.get::<_, i64>(2)?.cast_unsigned()),

@@ -19,12 +19,12 @@ use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ModelIden, ServiceTarget};
 use provost_agent::agent::{Agent, Settings, Stop};
 use provost_agent::call_log::CallLog;
-use provost_agent::event::Event;
+use provost_agent::event::AgentEvent;
 use provost_agent::plan_state::PlanHolder;
 use provost_agent::provider::api::{Api, Dialect, Key};
 use provost_agent::tool::files::Workspace;
 use provost_agent::tool::{Catalogue, Spec};
-use provost_agent::transcript::{Answered, Call, Message, Transcript};
+use provost_agent::transcript::{Call, Message, ToolResult, Transcript};
 use serde_json::json;
 
 use crate::Asked;
@@ -122,7 +122,7 @@ fn conversation(lines: usize) -> Transcript {
         let text = "I look at the file.".to_owned();
         transcript.push(Message::Assistant { text, calls: vec![asked], replay: None });
         let text = format!("call:{call} ok\n{output}");
-        transcript.push(Message::Results(vec![Answered {
+        transcript.push(Message::Results(vec![ToolResult {
             id,
             call,
             tool: "read_file".to_owned(),
@@ -150,7 +150,7 @@ fn request(transcript: &Transcript, tools: &[Spec], system: &str) -> ChatRequest
             ChatMessage::assistant(MessageContent::from_parts(parts.collect::<Vec<_>>()))
         }
         Message::Results(results) => {
-            let result = |result: &Answered| ToolResponse::new(result.id.as_str(), result.text.as_str());
+            let result = |result: &ToolResult| ToolResponse::new(result.id.as_str(), result.text.as_str());
             ChatMessage::from(results.iter().map(result).collect::<Vec<ToolResponse>>())
         }
     });
@@ -199,8 +199,8 @@ pub fn measure(_: &Asked, table: &mut Table) {
         let transcript = conversation(lines);
         let mut turns = || {
             let said = socket.said.clone();
-            let mut tell = |event: Event| {
-                if let (Event::Text(_), Ok(said)) = (event, said.lock()) {
+            let mut tell = |event: AgentEvent| {
+                if let (AgentEvent::Text(_), Ok(said)) = (event, said.lock()) {
                     delays.push(said.map_or(Duration::ZERO, |at| at.elapsed()).as_secs_f64());
                 }
             };

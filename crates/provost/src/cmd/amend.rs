@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use provost_core::model::plan::{Span, StepNumber};
 use provost_engine::harness::{Access, Harness};
-use provost_engine::reading::Reading;
+use provost_engine::reading::BoundPlan;
 
 use crate::failure::Failure;
 use crate::open_plan::Global;
@@ -102,7 +102,7 @@ fn from_file(path: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 /// What is to be edited: all of it, or the steps from one on.
-fn rest(before: &Reading, first: Option<StepNumber>) -> String {
+fn rest(before: &BoundPlan, first: Option<StepNumber>) -> String {
     let steps = &before.plan.steps;
     let (Some(first), Some(last)) = (first.and_then(|first| before.plan.step(first)), steps.last()) else {
         return before.text.clone();

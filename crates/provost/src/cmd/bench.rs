@@ -1,4 +1,4 @@
-use provost_agent::overhead::{self, Measured, OverheadSettings, Sum};
+use provost_agent::overhead::{self, OverheadResult, OverheadSettings, Sum};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -82,7 +82,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
 
 type Column = (&'static str, fn(&Sum) -> f64, usize);
 
-fn table(measured: &Measured) -> String {
+fn table(measured: &OverheadResult) -> String {
     let OverheadSettings { tasks, parts, stop_rate, seed, .. } = measured.order;
     let mut out = format!(
         "{tasks} tasks of {parts} files; the model stops early at {:.0} % of its turns; seed {seed}\n\n{:<20}{:>14}{:>14}{:>14}\n",

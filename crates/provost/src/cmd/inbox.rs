@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 
 use provost_core::model::chain::PlanId;
 use provost_core::rules::command::Refusal;
-use provost_core::rules::inbox::{self, InboxItem, Tried};
+use provost_core::rules::inbox::{self, FailedTry, InboxItem};
 use provost_engine::harness::Access;
 use provost_engine::inbox as listing;
 use provost_engine::inbox::InboxListing;
@@ -198,7 +198,7 @@ fn whole(item: &InboxItem, id: &str, late: bool) -> String {
     text
 }
 
-fn attempt(tried: &Tried) -> String {
+fn attempt(tried: &FailedTry) -> String {
     let by = tried.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
     let mut parts: Vec<String> = tried.ended.iter().cloned().collect();
     parts.extend(tried.failure.clone());

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use provost_engine::attempt_tools::Served;
+use provost_engine::attempt_tools::ItemFiles;
 use provost_server::stdio;
 
 use crate::failure::Failure;
@@ -15,7 +15,7 @@ pub struct Args {
 
 pub fn obey(args: Args) -> Answer {
     let failed = |what: String| move |source| Failure::Io { what, source };
-    let served = Served::open(&args.folder).map_err(failed(format!("open {}", args.folder.display())))?;
+    let served = ItemFiles::open(&args.folder).map_err(failed(format!("open {}", args.folder.display())))?;
     stdio::serve_item(served).map_err(failed("serve on standard input and output".to_owned()))?;
     Ok(Outcome::Done)
 }

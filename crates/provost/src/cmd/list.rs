@@ -1,6 +1,6 @@
 use provost_core::state::run::Stage;
 use provost_engine::agenda;
-use provost_engine::agenda::Listed;
+use provost_engine::agenda::PlanEntry;
 use serde_json::{Value, json};
 
 use crate::open_plan::Global;
@@ -50,7 +50,7 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
     Ok(Outcome::Done)
 }
 
-fn row(plan: &Listed) -> Vec<String> {
+fn row(plan: &PlanEntry) -> Vec<String> {
     let star = if plan.is_active { "*" } else { "" };
     let more = match &plan.landed {
         _ if plan.is_running() => " (running)".to_owned(),
@@ -69,7 +69,7 @@ fn row(plan: &Listed) -> Vec<String> {
     ]
 }
 
-fn as_json(plan: &Listed) -> Value {
+fn as_json(plan: &PlanEntry) -> Value {
     json!({
         "plan": plan.id, "name": plan.name, "path": plan.path, "progress": plan.progress,
         "title": plan.title, "stage": plan.stage.word(), "landed": plan.landed, "done": plan.done, "total": plan.total,

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use provost_core::language::template::{self, Template};
 use provost_core::model::usage::Usage;
 use provost_engine::draft;
-use provost_engine::draft::{Drafted, Drafting, Goal, Round};
+use provost_engine::draft::{Draft, DraftRounds, Goal, Round};
 use provost_engine::harness::Harness;
-use provost_engine::reading::Reading;
+use provost_engine::reading::BoundPlan;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -178,15 +178,15 @@ fn from_goal(global: &Global, name: &str, goal: &str, args: &Args) -> Answer {
     let goal = Goal { goal: goal.to_owned(), context, rounds: args.rounds };
     let drafting = harness.draft(&goal, &mut told)?;
     let reading = match &drafting.drafted {
-        Drafted::Interrupted => {
+        Draft::Interrupted => {
             terminal::talk("interrupted; no plan was made");
             return Ok(Outcome::Interrupted);
         }
-        Drafted::Nothing { why } => {
+        Draft::Nothing { why } => {
             terminal::talk(&format!("no plan came in {} rounds: {why}", drafting.rounds));
             return Ok(Outcome::PlanFailed);
         }
-        Drafted::Plan(reading) => reading,
+        Draft::Plan(reading) => reading,
     };
     // Whatever was paid for is kept.
     harness.found(&reading.text)?;
@@ -233,8 +233,8 @@ fn told(round: &Round) {
 fn show(
     global: &Global,
     harness: &Harness,
-    reading: &Reading,
-    drafting: Option<&Drafting>,
+    reading: &BoundPlan,
+    drafting: Option<&DraftRounds>,
 ) -> Result<(), Failure> {
     let place = harness.place();
     if !global.json {

@@ -1,5 +1,5 @@
 use provost_engine::agenda;
-use provost_engine::agenda::Listed;
+use provost_engine::agenda::PlanEntry;
 use serde_json::{Value, json};
 
 use crate::open_plan::Global;
@@ -24,8 +24,8 @@ pub struct Args {
 
 pub fn obey(global: &Global, args: Args) -> Answer {
     let plans = agenda::read(&global.settings(None)?)?;
-    let is_shown = |plan: &&Listed| args.all || plan.holder.is_some() || plan.lease.is_some();
-    let shown: Vec<&Listed> = plans.listed.iter().filter(is_shown).collect();
+    let is_shown = |plan: &&PlanEntry| args.all || plan.holder.is_some() || plan.lease.is_some();
+    let shown: Vec<&PlanEntry> = plans.listed.iter().filter(is_shown).collect();
     if global.json {
         let all: Vec<Value> = shown.iter().map(|plan| as_json(plan)).collect();
         terminal::print(&format!("{}\n", json!({ "queue": all })))?;
@@ -40,7 +40,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     Ok(Outcome::Done)
 }
 
-fn row(plan: &Listed) -> Vec<String> {
+fn row(plan: &PlanEntry) -> Vec<String> {
     let lease = plan.lease.as_ref();
     let steps: Vec<String> = plan.at_work.iter().map(|work| work.step.to_string()).collect();
     let roles: Vec<&str> = plan.at_work.iter().map(|work| work.role.as_str()).collect();
@@ -63,7 +63,7 @@ fn row(plan: &Listed) -> Vec<String> {
     ]
 }
 
-fn as_json(plan: &Listed) -> Value {
+fn as_json(plan: &PlanEntry) -> Value {
     let lease = plan.lease.as_ref();
     let steps: Vec<Value> = plan
         .at_work

@@ -1,5 +1,5 @@
-use provost_core::fleet::agenda::{Agenda, AgendaEntry, Compatibility, Standing, StartablePlan};
-use provost_core::language::globs::overlap::{Meeting, Overlap};
+use provost_core::fleet::agenda::{Agenda, AgendaEntry, Compatibility, StartState, StartablePlan};
+use provost_core::language::globs::overlap::{GlobOverlap, Overlap};
 use provost_engine::agenda;
 use serde_json::{Value, json};
 
@@ -38,21 +38,21 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
     let mut rows = Vec::new();
     for entry in agenda.entries() {
         let words = match agenda.standing(entry) {
-            Standing::Done => continue,
-            Standing::Failed => ("failed", "`provost status` says why".to_owned()),
-            Standing::UnderWay => ("running", String::new()),
-            Standing::Waits(on) => {
+            StartState::Done => continue,
+            StartState::Failed => ("failed", "`provost status` says why".to_owned()),
+            StartState::UnderWay => ("running", String::new()),
+            StartState::Waits(on) => {
                 let on: Vec<String> =
                     on.iter().map(|(name, stage)| format!("{name} ({})", stage.word())).collect();
                 ("waits", format!("for {}", on.join(", ")))
             }
-            Standing::Unsound(problem) => ("stuck", problem.to_string()),
-            Standing::Broken(why) => ("stuck", format!("{why}: `provost verify {}`", entry.name)),
-            Standing::Unapproved => {
+            StartState::Unsound(problem) => ("stuck", problem.to_string()),
+            StartState::Broken(why) => ("stuck", format!("{why}: `provost verify {}`", entry.name)),
+            StartState::Unapproved => {
                 ("waits", format!("for approval: `provost show {0}`, then `provost approve {0}`", entry.name))
             }
-            Standing::AsksAPerson => ("waits", "for a person: `provost inbox`".to_owned()),
-            Standing::Ready => {
+            StartState::AsksAPerson => ("waits", "for a person: `provost inbox`".to_owned()),
+            StartState::Ready => {
                 let beside = starts.iter().find(|start| start.name == entry.name).map(|start| &start.beside);
                 ("ready", beside.map(words).unwrap_or_default())
             }
@@ -85,7 +85,7 @@ fn words(beside: &Compatibility) -> String {
     }
 }
 
-fn shared(meeting: &Meeting) -> String {
+fn shared(meeting: &GlobOverlap) -> String {
     match &meeting.overlap {
         Overlap::Shared(path) => format!("both may change {path}"),
         Overlap::Undecided(why) => format!("nobody knows whether they meet: {why}"),
@@ -95,14 +95,14 @@ fn shared(meeting: &Meeting) -> String {
 
 fn as_json(agenda: &Agenda, entry: &AgendaEntry, starts: &[StartablePlan]) -> Value {
     let (standing, waits_for) = match agenda.standing(entry) {
-        Standing::Done => ("done", Vec::new()),
-        Standing::Failed => ("failed", Vec::new()),
-        Standing::UnderWay => ("running", Vec::new()),
-        Standing::Ready => ("ready", Vec::new()),
-        Standing::Waits(on) => ("waits", on.into_iter().map(|(name, _)| name).collect()),
-        Standing::Unapproved => ("unapproved", Vec::new()),
-        Standing::AsksAPerson => ("asks_a_person", Vec::new()),
-        Standing::Unsound(_) | Standing::Broken(_) => ("stuck", Vec::new()),
+        StartState::Done => ("done", Vec::new()),
+        StartState::Failed => ("failed", Vec::new()),
+        StartState::UnderWay => ("running", Vec::new()),
+        StartState::Ready => ("ready", Vec::new()),
+        StartState::Waits(on) => ("waits", on.into_iter().map(|(name, _)| name).collect()),
+        StartState::Unapproved => ("unapproved", Vec::new()),
+        StartState::AsksAPerson => ("asks_a_person", Vec::new()),
+        StartState::Unsound(_) | StartState::Broken(_) => ("stuck", Vec::new()),
     };
     let beside = starts.iter().find(|start| start.name == entry.name).map(|start| match &start.beside {
         Compatibility::Safe => json!({ "safe": true }),

@@ -217,7 +217,7 @@ fn gate(
     harness: &Harness,
     notices: &Notices<'_>,
     run: Run,
-    reading: Option<&provost_engine::reading::Reading>,
+    reading: Option<&provost_engine::reading::BoundPlan>,
     may_ask: bool,
 ) -> Result<Passage, Failure> {
     if run.stage != Stage::Verified {

@@ -1,7 +1,7 @@
 use provost_core::language::diagnostic;
 use provost_core::model::event::Revision;
 use provost_engine::harness::Access;
-use provost_engine::reading::Reading;
+use provost_engine::reading::BoundPlan;
 
 use crate::failure::Failure;
 use crate::open_plan::Global;
@@ -71,7 +71,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     Ok(Outcome::Done)
 }
 
-fn json(plan: &str, revision: &Revision, reading: &Reading) -> serde_json::Value {
+fn json(plan: &str, revision: &Revision, reading: &BoundPlan) -> serde_json::Value {
     diagnose::json(&reading.text, plan, &revision.0, reading.plan.steps.len(), &reading.diagnostics)
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Dialect;
 use crate::provider::Ask;
 use crate::tool::Spec;
-use crate::transcript::{Answered, Call, Message, Replay};
+use crate::transcript::{Call, Message, Replay, ToolResult};
 
 pub(super) fn request(ask: &Ask<'_>, dialect: Dialect) -> ChatRequest {
     let mut messages: Vec<ChatMessage> = ask.messages.iter().map(message).collect();
@@ -72,7 +72,7 @@ fn object(arguments: &Value) -> Value {
     }
 }
 
-fn result(result: &Answered) -> ToolResponse {
+fn result(result: &ToolResult) -> ToolResponse {
     ToolResponse::new(result.id.as_str(), result.text.as_str()).with_fn_name(result.tool.as_str())
 }
 

@@ -41,7 +41,7 @@ impl World {
         landed
     }
 
-    fn run(&self) -> (Settled, usize) {
+    fn run(&self) -> (TrainDecision, usize) {
         let mut answers = Answers::default();
         let mut judgings = 0;
         for _ in 0..10_000 {
@@ -49,8 +49,8 @@ impl World {
                 TrainStep::Over(settled) => return (settled, judgings),
                 TrainStep::Ask(TrainQuestion::Merge(set)) => {
                     let merged = match self.merges(&set) {
-                        true => Merged::Clean,
-                        false => Merged::Conflict { files: vec!["a".to_owned()] },
+                        true => MergeResult::Clean,
+                        false => MergeResult::Conflict { files: vec!["a".to_owned()] },
                     };
                     assert!(answers.merged.insert(set, merged).is_none(), "asked twice");
                 }
@@ -153,8 +153,8 @@ proptest! {
                 }
                 TrainStep::Ask(TrainQuestion::Merge(set)) => {
                     let merged = match odd(&set, 7) {
-                        0..3 => Merged::Conflict { files: Vec::new() },
-                        _ => Merged::Clean,
+                        0..3 => MergeResult::Conflict { files: Vec::new() },
+                        _ => MergeResult::Clean,
                     };
                     answers.merged.insert(set, merged);
                 }

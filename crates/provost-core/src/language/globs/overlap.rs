@@ -54,7 +54,7 @@ struct Piece {
 
 /// Two globs that overlap or may overlap.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Meeting {
+pub struct GlobOverlap {
     pub globs: (String, String),
     pub overlap: Overlap,
 }
@@ -66,15 +66,15 @@ impl GlobSet {
 
     /// Returns the first pair with a common path, else the first undecided pair; `None` if the sets are
     /// disjoint.
-    pub fn meets(&self, other: &GlobSet) -> Option<Meeting> {
+    pub fn meets(&self, other: &GlobSet) -> Option<GlobOverlap> {
         let mut doubt = None;
         for one in &self.globs {
             for two in &other.globs {
                 let globs = (one.written.clone(), two.written.clone());
                 match one.with(two) {
                     Overlap::None => {}
-                    overlap @ Overlap::Shared(_) => return Some(Meeting { globs, overlap }),
-                    overlap @ Overlap::Undecided(_) => doubt = doubt.or(Some(Meeting { globs, overlap })),
+                    overlap @ Overlap::Shared(_) => return Some(GlobOverlap { globs, overlap }),
+                    overlap @ Overlap::Undecided(_) => doubt = doubt.or(Some(GlobOverlap { globs, overlap })),
                 }
             }
         }

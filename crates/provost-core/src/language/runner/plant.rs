@@ -8,7 +8,7 @@
 //! understood, planting is refused.
 
 use super::select::Selection;
-use super::{Runner, Started};
+use super::{Runner, RunnerStart};
 
 /// A file that contains a failing test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Plant {
 
 /// Adds a test at the end of a test file; an error says why that is impossible.
 pub fn into_file(
-    started: &Started,
+    started: &RunnerStart,
     chosen: &Selection,
     path: &str,
     text: &str,
@@ -48,7 +48,7 @@ pub fn into_file(
 
 /// Makes a new file in a folder of tests; `like` is an existing test file there.
 pub fn beside(
-    started: &Started,
+    started: &RunnerStart,
     chosen: &Selection,
     folder: &str,
     like: Option<&str>,
@@ -117,7 +117,7 @@ fn puts_itself_aside(runner: Runner, text: &str) -> Option<&'static str> {
     marks.iter().copied().find(|mark| text.contains(mark) && !(is_program && *mark == "fn main("))
 }
 
-fn python(started: &Started, chosen: &Selection, like: &str, name: &str, random: &str) -> String {
+fn python(started: &RunnerStart, chosen: &Selection, like: &str, name: &str, random: &str) -> String {
     if let Some(function) = &chosen.function {
         return format!("\n\ndef {function}():\n    assert False, \"planted\"\n");
     }

@@ -5,7 +5,7 @@
 //!
 //! **Invariant:** a record that cannot be read is skipped; skipping never makes a session look better.
 
-use super::{Runner, Started, recognised};
+use super::{Runner, RunnerStart, recognised};
 
 /// Maximum number of sessions that are kept.
 const SESSIONS_MAX: usize = 1000;
@@ -33,7 +33,7 @@ pub struct RunnerReport {
     /// Sessions of runners that count their tests themselves (pytest, unittest).
     pub sessions: Vec<TestSession>,
     /// Other runners, as they were started.
-    pub started: Vec<Started>,
+    pub started: Vec<RunnerStart>,
     /// Names of runners for which no failing test can be planted.
     pub others: Vec<String>,
     /// Some records were dropped because there were too many.
@@ -97,7 +97,7 @@ impl RunnerReport {
             (Some((runner, words)), Some(folder)) => {
                 let args = words.iter().map(|word| word.as_deref().map(|word| inner(root, &folder, word)));
                 let args = args.collect();
-                self.started.push(Started { runner, folder, args, negated: false });
+                self.started.push(RunnerStart { runner, folder, args, negated: false });
             }
             (Some((runner, _)), None) => self.others.push(runner.word().to_owned()),
             (None, _) if name == "mocha" => self.others.push(name.to_owned()),

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** a selection that is not understood is an error, never a guess.
 
-use super::{Args, Runner, Started, joined};
+use super::{Args, Runner, RunnerStart, joined};
 use crate::language::test_files;
 
 /// The part of the tree that a contract selects.
@@ -24,7 +24,7 @@ pub struct Selection {
 }
 
 /// Reads the selection, or says why nothing can be planted.
-pub fn selection(started: &Started) -> Result<Selection, String> {
+pub fn selection(started: &RunnerStart) -> Result<Selection, String> {
     if started.negated {
         return Err("it is meant to fail".to_owned());
     }
@@ -49,7 +49,7 @@ pub fn selection(started: &Started) -> Result<Selection, String> {
 
 impl Selection {
     /// Returns whether the contract runs the tests of a file of this name.
-    pub fn reaches(&self, started: &Started, path: &str) -> bool {
+    pub fn reaches(&self, started: &RunnerStart, path: &str) -> bool {
         let Some(inner) = beneath(path, &started.folder) else { return false };
         if path
             .split('/')
@@ -183,7 +183,7 @@ fn by_name(option: &str, word: &str) -> Result<Option<String>, String> {
         .ok_or_else(|| format!("`{option} {word}` selects in a way that is not understood"))
 }
 
-fn places(started: &Started, args: Args<'_>) -> Result<Selection, String> {
+fn places(started: &RunnerStart, args: Args<'_>) -> Result<Selection, String> {
     let mut chosen = Selection::default();
     for place in operands(args, &[])? {
         chosen
@@ -193,7 +193,7 @@ fn places(started: &Started, args: Args<'_>) -> Result<Selection, String> {
     Ok(chosen)
 }
 
-fn pytest(started: &Started) -> Result<Selection, String> {
+fn pytest(started: &RunnerStart) -> Result<Selection, String> {
     let args = &started.args;
     let values = [
         "-k",
@@ -250,7 +250,7 @@ fn pytest(started: &Started) -> Result<Selection, String> {
     Ok(chosen)
 }
 
-fn unittest(started: &Started) -> Result<Selection, String> {
+fn unittest(started: &RunnerStart) -> Result<Selection, String> {
     let args = &started.args;
     if has(args, &["-p", "--pattern"]) {
         return Err("it selects files by a pattern of its own".to_owned());
@@ -280,7 +280,7 @@ fn unittest(started: &Started) -> Result<Selection, String> {
     Ok(chosen)
 }
 
-fn cargo(started: &Started) -> Result<Selection, String> {
+fn cargo(started: &RunnerStart) -> Result<Selection, String> {
     let split = started.args.iter().position(|arg| arg.as_deref() == Some("--"));
     let (args, behind) = started.args.split_at(split.unwrap_or(started.args.len()));
     if has(behind, &["--exact", "--ignored", "--list"])
@@ -332,7 +332,7 @@ fn cargo(started: &Started) -> Result<Selection, String> {
     Ok(chosen)
 }
 
-fn node(started: &Started) -> Result<Selection, String> {
+fn node(started: &RunnerStart) -> Result<Selection, String> {
     if has(&started.args, &["--test-name-pattern", "--test-only", "--test-skip-pattern"]) {
         return Err("it selects tests by their names".to_owned());
     }
@@ -343,7 +343,7 @@ fn node(started: &Started) -> Result<Selection, String> {
     }
 }
 
-fn by_parts(started: &Started, by_name: &[&str], values: &[&str]) -> Result<Selection, String> {
+fn by_parts(started: &RunnerStart, by_name: &[&str], values: &[&str]) -> Result<Selection, String> {
     if has(&started.args, by_name)
         || has(&started.args, &["--onlyChanged", "-o", "--changed", "--findRelatedTests", "--shard"])
     {
@@ -357,7 +357,7 @@ fn by_parts(started: &Started, by_name: &[&str], values: &[&str]) -> Result<Sele
     Ok(Selection { parts, ..Selection::default() })
 }
 
-fn go(started: &Started) -> Result<Selection, String> {
+fn go(started: &RunnerStart) -> Result<Selection, String> {
     let args = &started.args;
     if has(args, &["-skip", "-list", "-bench", "-c", "-tags"]) {
         return Err("it selects tests in a way that is not understood".to_owned());

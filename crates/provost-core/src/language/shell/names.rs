@@ -49,9 +49,9 @@ fn called<'t>(
             found.push(CalledProgram { name: name.clone(), start: first.start, end: first.end });
         }
         match wrapped {
-            Wrapped::Nothing => return,
-            Wrapped::Command(inner) => words = inner,
-            Wrapped::Script(inner) => {
+            WrappedCommand::Nothing => return,
+            WrappedCommand::Command(inner) => words = inner,
+            WrappedCommand::Script(inner) => {
                 if let Some(source) = inner.literal(text) {
                     // One level is enough; contracts do not nest scripts more deeply.
                     let nested = read(&source);
@@ -85,14 +85,14 @@ fn shallow(source: &str, script: &ShellScript) -> Vec<String> {
 }
 
 /// The command or script that a command runs in turn.
-pub(crate) enum Wrapped<'w> {
+pub(crate) enum WrappedCommand<'w> {
     Nothing,
     Command(&'w [Word]),
     Script(&'w Word),
 }
 
 /// Returns what a wrapper runs.
-pub(crate) fn wrapped<'w>(name: &str, text: &str, rest: &'w [Word]) -> Wrapped<'w> {
+pub(crate) fn wrapped<'w>(name: &str, text: &str, rest: &'w [Word]) -> WrappedCommand<'w> {
     let after = |with_value: &[&str], operands: usize| {
         let mut at = 0;
         let mut operands = operands;
@@ -109,7 +109,7 @@ pub(crate) fn wrapped<'w>(name: &str, text: &str, rest: &'w [Word]) -> Wrapped<'
                 break;
             }
         }
-        Wrapped::Command(rest.get(at..).unwrap_or(&[]))
+        WrappedCommand::Command(rest.get(at..).unwrap_or(&[]))
     };
     match name {
         "env" => after(&["-u", "-C", "--unset", "--chdir"], 0),
@@ -124,11 +124,11 @@ pub(crate) fn wrapped<'w>(name: &str, text: &str, rest: &'w [Word]) -> Wrapped<'
         "bash" | "sh" | "dash" => {
             let flag = rest.iter().position(|word| is_command_flag(word.raw(text)));
             match flag.and_then(|at| rest.get(at + 1)) {
-                Some(script) => Wrapped::Script(script),
-                None => Wrapped::Nothing,
+                Some(script) => WrappedCommand::Script(script),
+                None => WrappedCommand::Nothing,
             }
         }
-        _ => Wrapped::Nothing,
+        _ => WrappedCommand::Nothing,
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use super::{ShellCommand, ShellScript, Word, Wrapped, is_assignment, read, wrapped};
+use super::{ShellCommand, ShellScript, Word, WrappedCommand, is_assignment, read, wrapped};
 
 /// A path that a script names and that may be outside of the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,14 +183,14 @@ fn of_command(text: &str, script: &ShellScript, command: &ShellCommand, found: &
         let literal = first.literal(text).map(|name| name.into_owned());
         name = literal.unwrap_or_else(|| first.raw(text).to_owned());
         match wrapped(&name, text, rest) {
-            Wrapped::Command(inner) => words = inner,
-            Wrapped::Script(inner) => {
+            WrappedCommand::Command(inner) => words = inner,
+            WrappedCommand::Script(inner) => {
                 let source = inner.literal(text).map(|source| source.into_owned()).unwrap_or_default();
                 let nested = outer_paths(&source).into_iter();
                 found.extend(nested.map(|path| OuterPath { start: inner.start, end: inner.end, ..path }));
                 return;
             }
-            Wrapped::Nothing => {
+            WrappedCommand::Nothing => {
                 words = rest;
                 break;
             }

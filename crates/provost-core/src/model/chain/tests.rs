@@ -10,7 +10,7 @@ fn plan() -> PlanId {
     PlanId("demo-0123abcd".to_owned())
 }
 
-fn sealed() -> Vec<Sealed> {
+fn sealed() -> Vec<SealedEvent> {
     let events = [
         Event::StepStarted {
             step: StepNumber(1),
@@ -44,7 +44,7 @@ fn sealed() -> Vec<Sealed> {
 
 #[test]
 fn the_wire_form_is_one_object_a_line_with_sorted_keys() {
-    let lines: Vec<String> = sealed().iter().map(Sealed::line).collect();
+    let lines: Vec<String> = sealed().iter().map(SealedEvent::line).collect();
     expect![[r#"
         {"details":{"attempt":1,"step":1,"target":"coder"},"event":"TASK_STARTED","plan":"demo-0123abcd","prev":"0000000000000000000000000000000000000000000000000000000000000000","seq":1,"task_id":"task_1","task_name":"First","timestamp":"2025-11-15T03:00:00.123Z","hash":"c655db25485c59bdac3ca8e6a274c2a2428be44003288779b7ce96f49e886f6f"}
         {"details":{"evidence":"a \"quoted\" ünïcode\nclaim","step":1},"event":"STEP_CLAIMED","plan":"demo-0123abcd","prev":"c655db25485c59bdac3ca8e6a274c2a2428be44003288779b7ce96f49e886f6f","seq":2,"task_id":"task_1","task_name":"First","timestamp":"2025-11-15T03:00:00.123Z","hash":"802b6c5e69917b0a6c3dc07b8ef5ca3a503c575af9019ac35b0cbeeb6895f63c"}
@@ -65,7 +65,7 @@ fn anybody_can_check_a_line_with_a_json_parser() {
 
 #[test]
 fn an_audit_finds_every_kind_of_change() {
-    let audit = |events: &[Sealed]| {
+    let audit = |events: &[SealedEvent]| {
         let mut auditor = Auditor::default();
         events.iter().try_for_each(|sealed| auditor.next(sealed))
     };
@@ -73,7 +73,7 @@ fn an_audit_finds_every_kind_of_change() {
     assert_eq!(audit(&good), Ok(()));
     assert_eq!(audit(&good[1..]), Err(Break::Gap { after: 0, found: 2 }));
     assert_eq!(audit(&[good[0].clone(), good[2].clone()]), Err(Break::Gap { after: 1, found: 3 }));
-    let changes: [fn(&mut Sealed); 6] = [
+    let changes: [fn(&mut SealedEvent); 6] = [
         |s| s.details = s.details.replace("claim", "clain"),
         |s| s.at = Timestamp(s.at.0 + 1),
         |s| s.name = "TASK_COMPLETED".to_owned(),

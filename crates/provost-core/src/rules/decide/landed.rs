@@ -4,11 +4,11 @@ use super::{Decision, wrong_stage};
 use crate::model::event::{CheckSubject, Event, RunEndReason, RunOutcome};
 use crate::model::verdict::Verdict;
 use crate::rules::command::Refusal;
-use crate::state::run::{Landed, Run, Stage};
+use crate::state::run::{LandedCommit, Run, Stage};
 
 /// Records a landing, once.
 pub fn landed(run: &Run, plan: String, target: String, before: String, commit: String) -> Decision {
-    if run.landed == Some(Landed { target: target.clone(), commit: commit.clone() }) {
+    if run.landed == Some(LandedCommit { target: target.clone(), commit: commit.clone() }) {
         return Ok(Vec::new());
     }
     if run.stage != Stage::Done {

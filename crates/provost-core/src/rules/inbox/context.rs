@@ -16,7 +16,7 @@ const OUTPUT_BYTES: usize = 4096;
 /// Earlier tries, and the last output.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ItemContext {
-    pub tried: Vec<Tried>,
+    pub tried: Vec<FailedTry>,
     /// The last output of the check, or the agent's last message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
@@ -38,7 +38,7 @@ pub struct ItemContext {
 
 /// One failure, and what followed from it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Tried {
+pub struct FailedTry {
     pub attempt: u32,
     pub at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,9 +104,9 @@ fn end_of(text: &str) -> String {
     if from == 0 { text.to_owned() } else { format!("[…]\n{}", &text[from..]) }
 }
 
-fn tried(events: &[(u64, Timestamp, Event)]) -> Vec<Tried> {
-    let mut all: Vec<Tried> = Vec::new();
-    let fresh = |attempt, at| Tried {
+fn tried(events: &[(u64, Timestamp, Event)]) -> Vec<FailedTry> {
+    let mut all: Vec<FailedTry> = Vec::new();
+    let fresh = |attempt, at| FailedTry {
         attempt,
         at,
         by: None,
@@ -120,7 +120,7 @@ fn tried(events: &[(u64, Timestamp, Event)]) -> Vec<Tried> {
     for (_, at, event) in events {
         match event {
             Event::StepStarted { attempt, target, .. } => {
-                all.push(Tried { by: Some(target.clone()), ..fresh(*attempt, *at) });
+                all.push(FailedTry { by: Some(target.clone()), ..fresh(*attempt, *at) });
             }
             Event::FailureDetected { attempt, error_message, .. } => {
                 // The check was repeated and the same attempt failed again.

@@ -61,7 +61,7 @@ pub struct Detect {
     /// One of these, as in the other lists.
     pub exit_code: Vec<i32>,
     pub http: Vec<u16>,
-    /// Words of [`Outcome::word`](crate::model::verdict::Outcome::word).
+    /// Words of [`CheckOutcome::word`](crate::model::verdict::CheckOutcome::word).
     pub verdict: Vec<String>,
 }
 

@@ -4,7 +4,7 @@
 
 use super::area::Areas;
 use super::ready::ReadySteps;
-use super::{Conversation, Landed, LastAttempt, PostState, Run, Stage, StepRun, StepState, Wait};
+use super::{Conversation, LandedCommit, LastAttempt, PostState, Run, Stage, StepRun, StepState, Wait};
 use crate::language::parse;
 use crate::model::approved_spec::{self, Binding};
 use crate::model::event::{
@@ -265,7 +265,7 @@ impl Run {
                 };
             }
             Event::PlanLanded { target, commit, .. } => {
-                self.landed = Some(Landed { target: target.clone(), commit: commit.clone() });
+                self.landed = Some(LandedCommit { target: target.clone(), commit: commit.clone() });
             }
             // Recorded for people; these events change no decision.
             Event::TrainStarted { .. }

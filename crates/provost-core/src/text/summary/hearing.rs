@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{AgentName, AgentRow, PlanRow, PlansSummary, StepRow, Taken};
+use super::{AgentName, AgentRow, Effort, PlanRow, PlansSummary, StepRow};
 use crate::model::chain::PlanId;
 use crate::model::event::{Choice, EndedAttempt, Event};
 use crate::model::plan::StepNumber;
@@ -20,7 +20,7 @@ pub struct SummaryReader {
     since: Timestamp,
     run: Run,
     steps: BTreeMap<StepNumber, StepSoFar>,
-    itself: Taken,
+    itself: Effort,
     /// Since when the plan waits for a person, at the gate or as a whole.
     waits_since: Option<Timestamp>,
     agents: BTreeMap<AgentName, AgentRow>,
@@ -29,7 +29,7 @@ pub struct SummaryReader {
 #[derive(Debug, Default)]
 struct StepSoFar {
     title: String,
-    taken: Taken,
+    taken: Effort,
     /// The role of the running attempt.
     open: Option<String>,
     /// The agent of the last attempt.

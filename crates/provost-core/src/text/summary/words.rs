@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use super::{AgentName, AgentRow, PartialSum, PlanRow, PlansSummary, Taken};
+use super::{AgentName, AgentRow, Effort, PartialSum, PlanRow, PlansSummary};
 
 const TITLE_WIDTH: usize = 32;
 const NOTHING: &str = "-";
@@ -52,14 +52,14 @@ fn steps(plan: &PlanRow) -> Table {
         let name = shortened(&format!("{}. {}", step.number, step.title));
         table.row([name, step.state.to_owned()].into_iter().chain(taken(&step.taken)));
     }
-    if plan.itself != Taken::default() {
+    if plan.itself != Effort::default() {
         table.row(["the plan itself".to_owned(), String::new()].into_iter().chain(taken(&plan.itself)));
     }
     table.row(["total".to_owned(), String::new()].into_iter().chain(taken(&plan.total)));
     table
 }
 
-fn taken(taken: &Taken) -> [String; 9] {
+fn taken(taken: &Effort) -> [String; 9] {
     [
         count(taken.attempts),
         counts(&taken.classes),

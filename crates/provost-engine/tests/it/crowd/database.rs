@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use provost_core::fleet::work_item::WorkItem;
-use provost_core::model::chain::{Head, PlanId, Sealed};
+use provost_core::model::chain::{Head, PlanId, SealedEvent};
 use provost_core::model::timestamp::Timestamp;
 use provost_store::{Append, Cursor, Effect, Error, Fence, Holder, Lease, Log, Memory, Query};
 
@@ -218,7 +218,7 @@ impl Line<'_> {
 }
 
 impl Log for Line<'_> {
-    fn append(&self, append: Append<'_>) -> Result<Vec<Sealed>, Error> {
+    fn append(&self, append: Append<'_>) -> Result<Vec<SealedEvent>, Error> {
         if self.dies.0 {
             die();
         }

@@ -12,7 +12,7 @@ use provost_core::redact::Redactor;
 
 use crate::check::judge;
 use crate::files::folder;
-use crate::process::{How, KeptBytes, ProcessEnd, Spawn};
+use crate::process::{HeadAndTail, How, ProcessEnd, Spawn};
 use crate::sandbox::{
     CACHES, CheckFence, CheckMount, CheckTree, MountWrites, Network, Processes, SandboxFeatures, USUAL_SIZE,
     What,
@@ -51,7 +51,7 @@ const TRANSPORT: [&str; 22] = [
     "GOPRIVATE",
 ];
 const GRACE: Duration = Duration::from_secs(2);
-const SAID: KeptBytes = KeptBytes { head: 16 * 1024, tail: 16 * 1024 };
+const SAID: HeadAndTail = HeadAndTail { head: 16 * 1024, tail: 16 * 1024 };
 /// Most lines, and most characters of a line, of a command's output in a message.
 const LINES: usize = 4;
 const LINE: usize = 200;

@@ -15,7 +15,7 @@ pub enum MeteredApi {
 
 /// A request that may pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum AllowedRequest {
     /// A model call; the answer reports its usage in this form.
     Answer(Form),
     /// A free request: the list of models, or the token count of a text.
@@ -129,19 +129,19 @@ impl MeteredApi {
     /// Returns whether and how a request may pass. Everything else is rejected: a key gives access to more
     /// than models, and some of that would not be counted. `path` is without its query and without the
     /// base.
-    pub(super) fn asked(self, method: &str, path: &str) -> Option<Asked> {
+    pub(super) fn asked(self, method: &str, path: &str) -> Option<AllowedRequest> {
         match (self, method) {
             (MeteredApi::Anthropic, "POST") => match path {
-                "/v1/messages" => Some(Asked::Answer(Form::Messages)),
-                "/v1/messages/count_tokens" => Some(Asked::Aside),
+                "/v1/messages" => Some(AllowedRequest::Answer(Form::Messages)),
+                "/v1/messages/count_tokens" => Some(AllowedRequest::Aside),
                 _ => None,
             },
             (MeteredApi::OpenAi | MeteredApi::Chat, "POST") => match path {
-                "/responses" | "/responses/compact" => Some(Asked::Answer(Form::Responses)),
+                "/responses" | "/responses/compact" => Some(AllowedRequest::Answer(Form::Responses)),
                 "/chat/completions" | "/completions" | "/embeddings" => {
-                    Some(Asked::Answer(Form::Completions))
+                    Some(AllowedRequest::Answer(Form::Completions))
                 }
-                "/responses/input_tokens" => Some(Asked::Aside),
+                "/responses/input_tokens" => Some(AllowedRequest::Aside),
                 _ => None,
             },
             (MeteredApi::Gemini, "POST") => {
@@ -151,8 +151,8 @@ impl MeteredApi {
                     .any(|kind| name.strip_prefix(kind).is_some_and(is_name));
                 match verb {
                     _ if !is_model => None,
-                    "generateContent" | "streamGenerateContent" => Some(Asked::Answer(Form::Gemini)),
-                    "countTokens" => Some(Asked::Aside),
+                    "generateContent" | "streamGenerateContent" => Some(AllowedRequest::Answer(Form::Gemini)),
+                    "countTokens" => Some(AllowedRequest::Aside),
                     _ => None,
                 }
             }
@@ -163,10 +163,10 @@ impl MeteredApi {
                 };
                 let name = versionless.strip_prefix("/models")?;
                 let is_model = name.is_empty() || name.strip_prefix('/').is_some_and(is_name);
-                is_model.then_some(Asked::Aside)
+                is_model.then_some(AllowedRequest::Aside)
             }
             // A client tests the connection.
-            (_, "HEAD") => (path == "/" || path.is_empty()).then_some(Asked::Aside),
+            (_, "HEAD") => (path == "/" || path.is_empty()).then_some(AllowedRequest::Aside),
             _ => None,
         }
     }
@@ -217,7 +217,7 @@ fn is_name(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Asked, Form, MeteredApi};
+    use super::{AllowedRequest, Form, MeteredApi};
 
     #[test]
     fn what_a_model_answers_passes_and_the_rest_of_the_account_is_closed() {
@@ -232,7 +232,7 @@ mod tests {
             (MeteredApi::Gemini, "POST /v1beta/models/gemini-2.5-pro:generateContent", Form::Gemini),
             (MeteredApi::Gemini, "POST /v1alpha/models/g:streamGenerateContent", Form::Gemini),
         ] {
-            assert_eq!(asked(api, line), Some(Asked::Answer(form)), "{line}");
+            assert_eq!(asked(api, line), Some(AllowedRequest::Answer(form)), "{line}");
         }
         for (api, line) in [
             (MeteredApi::Anthropic, "GET /v1/models"),
@@ -243,7 +243,7 @@ mod tests {
             (MeteredApi::Gemini, "GET /v1beta/models"),
             (MeteredApi::Gemini, "POST /v1beta/models/g:countTokens"),
         ] {
-            assert_eq!(asked(api, line), Some(Asked::Aside), "{line}");
+            assert_eq!(asked(api, line), Some(AllowedRequest::Aside), "{line}");
         }
         for (api, line) in [
             (MeteredApi::Anthropic, "POST /v1/messages/batches"),

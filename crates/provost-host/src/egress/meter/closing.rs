@@ -10,15 +10,15 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
-pub struct Closing {
+pub struct OpenAnswers {
     answers: Mutex<u32>,
     booked: Condvar,
 }
 
 /// An answer that is not booked yet; dropped when it is booked.
-pub struct OpenAnswer<'a>(&'a Closing);
+pub struct OpenAnswer<'a>(&'a OpenAnswers);
 
-impl Closing {
+impl OpenAnswers {
     pub fn begin(&self) -> OpenAnswer<'_> {
         *self.answers.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         OpenAnswer(self)

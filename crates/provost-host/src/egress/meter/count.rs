@@ -13,7 +13,7 @@ const BODY_MAX: usize = 64 * 1024 * 1024;
 
 /// The usage that one answer reported, as far as it did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct ReportedUsage {
     pub model: Option<String>,
     pub input: Option<u64>,
     pub output: Option<u64>,
@@ -21,7 +21,7 @@ pub struct Counted {
     pub cache_write: Option<u64>,
 }
 
-impl Counted {
+impl ReportedUsage {
     /// Returns zero usage, for an error.
     pub fn nothing() -> Self {
         let zero = Some(0);
@@ -45,7 +45,7 @@ impl Counted {
 pub struct Tap {
     form: Form,
     body: Body,
-    counted: Counted,
+    counted: ReportedUsage,
     pub bytes: usize,
 }
 
@@ -65,7 +65,7 @@ impl Tap {
             true => Body::Stream { line: Vec::new(), is_too_long: false },
             false => Body::Whole(Vec::new()),
         };
-        Self { form, body, counted: Counted::default(), bytes: 0 }
+        Self { form, body, counted: ReportedUsage::default(), bytes: 0 }
     }
 
     pub fn feed(&mut self, bytes: &[u8]) {
@@ -101,7 +101,7 @@ impl Tap {
         self.counted.output.is_some()
     }
 
-    pub fn end(mut self) -> Counted {
+    pub fn end(mut self) -> ReportedUsage {
         match &self.body {
             Body::Stream { line, .. } => event(self.form, line, &mut self.counted),
             Body::Whole(body) => match serde_json::from_slice(body) {
@@ -117,7 +117,7 @@ impl Tap {
     }
 }
 
-fn event(form: Form, line: &[u8], counted: &mut Counted) {
+fn event(form: Form, line: &[u8], counted: &mut ReportedUsage) {
     let Some(data) = line.strip_prefix(b"data:") else { return };
     // Most lines are a few words of the answer and need no parsing.
     if data.windows(6).any(|six| six == b"\"usage")
@@ -128,7 +128,7 @@ fn event(form: Form, line: &[u8], counted: &mut Counted) {
 }
 
 /// Merges the usage of this part of an answer into `counted`.
-fn read(form: Form, part: &Value, counted: &mut Counted) {
+fn read(form: Form, part: &Value, counted: &mut ReportedUsage) {
     let (usage, model) = match form {
         Form::Messages if part["message"].is_object() => {
             (&part["message"]["usage"], &part["message"]["model"])
@@ -193,11 +193,11 @@ fn read(form: Form, part: &Value, counted: &mut Counted) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counted, Form, Tap};
+    use super::{Form, ReportedUsage, Tap};
 
-    fn counted(form: Form, kind: &str, body: &str) -> Counted {
+    fn counted(form: Form, kind: &str, body: &str) -> ReportedUsage {
         // Fed in pieces of several sizes.
-        let mut all: Vec<Counted> = [1, 7, body.len().max(1)]
+        let mut all: Vec<ReportedUsage> = [1, 7, body.len().max(1)]
             .into_iter()
             .map(|size| {
                 let mut tap = Tap::new(form, Some(kind));
@@ -210,9 +210,9 @@ mod tests {
         all.remove(0)
     }
 
-    fn of(model: &str, input: u64, output: Option<u64>, read: u64, written: Option<u64>) -> Counted {
+    fn of(model: &str, input: u64, output: Option<u64>, read: u64, written: Option<u64>) -> ReportedUsage {
         let (input, cache_read) = (Some(input), Some(read));
-        Counted { model: Some(model.to_owned()), input, output, cache_read, cache_write: written }
+        ReportedUsage { model: Some(model.to_owned()), input, output, cache_read, cache_write: written }
     }
 
     const SSE: &str = "text/event-stream; charset=utf-8";
@@ -257,7 +257,7 @@ mod tests {
             ["", "{", "[]", "null", "data: {\"usage\": 7}\n\n", "data: \"usage\n", "<html>\"usage\"</html>"]
         {
             for kind in ["text/event-stream", "application/json"] {
-                assert_eq!(counted(Form::Responses, kind, body), Counted::default(), "{body}");
+                assert_eq!(counted(Form::Responses, kind, body), ReportedUsage::default(), "{body}");
             }
         }
     }

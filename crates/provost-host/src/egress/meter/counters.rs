@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use provost_core::model::usage::Usage;
 
-use super::count::Counted;
+use super::count::ReportedUsage;
 
 /// Spending limits; `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Sum {
 
 /// One finished call.
 pub struct FinishedCall<'a> {
-    pub counted: &'a Counted,
+    pub counted: &'a ReportedUsage,
     pub micro_usd: Option<u64>,
     /// Bytes of request and answer, for the estimate.
     pub bytes: (usize, usize),
@@ -71,7 +71,7 @@ impl UsageCounters {
     }
 
     pub fn book(&mut self, call: &FinishedCall<'_>) {
-        let Counted { model, input, output, cache_read, cache_write } = call.counted;
+        let ReportedUsage { model, input, output, cache_read, cache_write } = call.counted;
         if let Some(model) = model {
             *self.models.entry(model.clone()).or_default() += 1;
         }
@@ -146,16 +146,16 @@ fn dollars(micro_usd: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counted, FinishedCall, Limit, UsageCounters};
+    use super::{FinishedCall, Limit, ReportedUsage, UsageCounters};
 
     #[test]
     fn what_one_answer_left_unsaid_is_unknown_in_the_sum_and_counts_for_the_limit() {
         let mut tally = UsageCounters::default();
         let limit = Limit { tokens: Some(1000), micro_usd: None };
-        let whole = Counted { input: Some(600), output: Some(100), ..Counted::default() };
+        let whole = ReportedUsage { input: Some(600), output: Some(100), ..ReportedUsage::default() };
         tally.book(&FinishedCall { counted: &whole, micro_usd: Some(7), bytes: (0, 0) });
         assert_eq!((tally.usage().tokens(), tally.is_over(&limit)), (Some(700), None));
-        let half = Counted { input: Some(200), output: None, ..Counted::default() };
+        let half = ReportedUsage { input: Some(200), output: None, ..ReportedUsage::default() };
         tally.book(&FinishedCall { counted: &half, micro_usd: None, bytes: (0, 400) });
         assert_eq!((tally.usage().tokens(), tally.usage().input_tokens), (None, Some(800)));
         assert_eq!(tally.is_over(&limit).as_deref(), Some("the budget is used up: 1000 of 1000 tokens"));
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn dollars_are_a_limit_too() {
         let mut tally = UsageCounters::default();
-        let counted = Counted { input: Some(1), output: Some(1), ..Counted::default() };
+        let counted = ReportedUsage { input: Some(1), output: Some(1), ..ReportedUsage::default() };
         tally.book(&FinishedCall { counted: &counted, micro_usd: Some(1_500_000), bytes: (0, 0) });
         let nothing = Limit { tokens: Some(0), micro_usd: None };
         assert_eq!(UsageCounters::default().is_over(&nothing).as_deref(), Some("the budget is used up"));

@@ -8,7 +8,7 @@ use provost_core::model::usage::Usage;
 use serde_json::Value;
 
 use super::api::No;
-use super::count::{Counted, Tap};
+use super::count::{ReportedUsage, Tap};
 use super::counters::FinishedCall;
 use super::http::{Framing, HttpHead};
 use super::question::{self, BodyMemory, MeteredRequest};
@@ -79,13 +79,14 @@ impl Counter {
         Ok(question)
     }
 
-    fn book(&self, question: &MeteredRequest, counted: Counted, bytes: usize) {
-        let counted = Counted { model: counted.model.or_else(|| question.model.clone()), ..counted };
+    fn book(&self, question: &MeteredRequest, counted: ReportedUsage, bytes: usize) {
+        let counted = ReportedUsage { model: counted.model.or_else(|| question.model.clone()), ..counted };
         let model = counted.model.as_deref().unwrap_or_default();
-        let micro_usd = match counted == (Counted { model: counted.model.clone(), ..Counted::nothing() }) {
-            true => Some(0),
-            false => (self.service.price)(model, &counted.usage()),
-        };
+        let micro_usd =
+            match counted == (ReportedUsage { model: counted.model.clone(), ..ReportedUsage::nothing() }) {
+                true => Some(0),
+                false => (self.service.price)(model, &counted.usage()),
+            };
         locked(&self.tally).book(&FinishedCall {
             counted: &counted,
             micro_usd,
@@ -97,7 +98,7 @@ impl Counter {
         if question.form.is_some() {
             locked(&self.tally).begin();
         }
-        let unanswered = |counted: Counted| {
+        let unanswered = |counted: ReportedUsage| {
             if question.form.is_some() {
                 self.book(question, counted, 0);
             }
@@ -105,12 +106,12 @@ impl Counter {
         let (mut wire, head) = match self.asked(agent, number, question) {
             Ok(found) => found,
             Err(Unanswered::Unreached(error)) => {
-                unanswered(Counted::nothing());
+                unanswered(ReportedUsage::nothing());
                 let why = format!("{} cannot be reached: {error}", self.service.target);
                 return say(self, agent, &No::perhaps_later(502, why)).map(|()| Then::Ends);
             }
             Err(Unanswered::Lost(error)) => {
-                unanswered(Counted::default());
+                unanswered(ReportedUsage::default());
                 if error.kind() == ErrorKind::ConnectionAborted {
                     return Err(error);
                 }
@@ -205,7 +206,7 @@ impl Counter {
         });
         if let Some(tap) = tap {
             let bytes = tap.bytes;
-            let counted = if is_error { Counted::nothing() } else { tap.end() };
+            let counted = if is_error { ReportedUsage::nothing() } else { tap.end() };
             self.book(question, counted, bytes);
         }
         drop(closing);

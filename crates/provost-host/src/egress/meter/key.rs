@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::process;
-use crate::process::{How, KeptBytes, Spawn};
+use crate::process::{HeadAndTail, How, Spawn};
 
 /// Longest key, in bytes.
 const KEY_MAX: usize = 16 * 1024;
@@ -113,7 +113,7 @@ fn said(words: &[String], environment: &[(OsString, OsString)], workspace: &Path
         stdin: b"",
         deadline: PATIENCE,
         grace: Duration::from_secs(1),
-        keep: KeptBytes { head: KEY_MAX, tail: KEY_MAX },
+        keep: HeadAndTail { head: KEY_MAX, tail: KEY_MAX },
         tag: "key",
         stop: None,
         tee: None,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 
 use super::Counter;
-use super::api::{Asked, Form, No};
+use super::api::{AllowedRequest, Form, No};
 use super::http::{Framing, HttpHead};
 
 /// Largest request body, in bytes; no provider accepts more.
@@ -91,7 +91,7 @@ pub fn read(
         head,
         body,
     };
-    if let Asked::Answer(form) = asked {
+    if let AllowedRequest::Answer(form) = asked {
         question.form = Some(form);
         question.understand(form, path)?;
     }

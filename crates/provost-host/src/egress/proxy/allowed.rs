@@ -58,7 +58,7 @@ const BASE_URLS: [&str; 15] = [
 const OLLAMA_PORT: u16 = 11434;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Allowed {
+pub struct AllowedHosts {
     named: BTreeSet<Address>,
     /// Well-known hosts are not allowed either.
     no_others: bool,
@@ -71,7 +71,7 @@ pub enum Leave {
     Named,
 }
 
-impl Allowed {
+impl AllowedHosts {
     /// Allows the addresses in the agent's environment and in the configuration of its role.
     pub fn new(environment: &[(OsString, OsString)], api: &[String]) -> Self {
         let of_environment = environment.iter().filter_map(|(name, value)| {
@@ -169,14 +169,14 @@ fn is_of_the_house(ip: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Address, Allowed, Leave};
+    use super::{Address, AllowedHosts, Leave};
 
-    fn allowed(variables: &[(&str, &str)], api: &[&str]) -> Allowed {
+    fn allowed(variables: &[(&str, &str)], api: &[&str]) -> AllowedHosts {
         let environment: Vec<_> = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        Allowed::new(&environment, &api.iter().map(|each| (*each).to_owned()).collect::<Vec<_>>())
+        AllowedHosts::new(&environment, &api.iter().map(|each| (*each).to_owned()).collect::<Vec<_>>())
     }
 
-    fn leave(allowed: &Allowed, to: &str) -> Option<Leave> {
+    fn leave(allowed: &AllowedHosts, to: &str) -> Option<Leave> {
         allowed.leave(&Address::parse(to).expect("an address"))
     }
 
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn who_is_metered_reaches_the_meter_and_what_was_named_beside_it() {
-        let allowed = Allowed::only(([127, 0, 0, 1], 4000).into(), &["llm.example.org:443".to_owned()]);
+        let allowed = AllowedHosts::only(([127, 0, 0, 1], 4000).into(), &["llm.example.org:443".to_owned()]);
         for named in ["127.0.0.1:4000", "llm.example.org:443"] {
             assert_eq!(leave(&allowed, named), Some(Leave::Named), "{named}");
         }

@@ -11,7 +11,7 @@ use crate::tree;
 use crate::tree::{Base, ImportLimits, Layer, Touches, Trees, Variation};
 
 /// provost's trees of a workspace, and the approved one.
-pub struct Approved {
+pub struct ApprovedTree {
     pub trees: Trees,
     pub base: Base,
     pub touches: Touches,
@@ -26,7 +26,7 @@ pub struct Approved {
     pub above: Option<Above>,
 }
 
-impl Approved {
+impl ApprovedTree {
     pub fn make(estate: &RunPaths<'_>, approval: &ApprovedFiles<'_>) -> Result<Self, Error> {
         let mut trees = trees_of(estate.workspace, estate.state)?;
         if approval.limits.as_git {
@@ -138,7 +138,7 @@ fn trees_folder(workspace: &Path, state: &Path) -> PathBuf {
 
 /// Opens provost's trees of a workspace and makes the approved one, without running an agent or a check.
 pub fn trees(estate: &RunPaths<'_>, approval: &ApprovedFiles<'_>) -> Result<(Trees, Base), Error> {
-    let approved = Approved::make(estate, approval)?;
+    let approved = ApprovedTree::make(estate, approval)?;
     Ok((approved.trees, approved.base))
 }
 

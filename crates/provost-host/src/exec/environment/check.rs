@@ -14,11 +14,11 @@ use provost_core::model::verdict::{CheckOutcome, Isolation, Tree, Verdict};
 
 use super::check_request::CheckSpec;
 use super::hidden_paths::left_at_home;
-use super::mounts::Fitted;
-use super::{Approved, ExecEnv, gone, told, view};
+use super::mounts::CheckMounts;
+use super::{ApprovedTree, ExecEnv, gone, told, view};
 use crate::check::judge::reporter::{Control, Places, Reporter};
 use crate::check::judge::{self, CheckRequest};
-use crate::check::negative_control::{self, ControlRequest, Observed};
+use crate::check::negative_control::{self, ControlRequest, ControlRun};
 use crate::check::provision::MissingSupply;
 use crate::sandbox::{CheckFence, CheckMount, CheckTree, Network, SandboxFeatures, USUAL_SIZE, What};
 use crate::tree::{Base, ExclusionReason, Layer, Touches};
@@ -33,7 +33,7 @@ impl ExecEnv {
         let Some(approved) = &self.trees else {
             let ground = judge::CheckRoot::Workspace;
             let (verdict, report) = self.in_court_with(case, ground, &[], None)?;
-            let verdict = negative_control::counted(&case.doubts, Observed { verdict, report }).verdict;
+            let verdict = negative_control::counted(&case.doubts, ControlRun { verdict, report }).verdict;
             let is_open =
                 verdict.held() && case.doubts.bite && test_files::lets_code_decide(&case.shell.command);
             let why = || format!("at {} there is no tree of the harness's own to try it on", self.level);
@@ -106,12 +106,12 @@ impl ExecEnv {
     /// Runs the check once on base and layer.
     fn on(
         &self,
-        approved: &Approved,
+        approved: &ApprovedTree,
         case: &CheckSpec<'_>,
         base: &Base,
         layer: &Layer,
         control: Control,
-    ) -> Result<Observed, Interrupted> {
+    ) -> Result<ControlRun, Interrupted> {
         // The check also runs if the reporters cannot be started; the verdict then knows less about its
         // tests.
         let is_watched = !test_files::only_looks(&case.shell.command) && self.confining().is_none();
@@ -122,7 +122,7 @@ impl ExecEnv {
             }
             _ => self.unfenced(case, approved, base, layer, reporter)?,
         };
-        let observed = Observed { verdict, report };
+        let observed = ControlRun { verdict, report };
         Ok(if control == Control::AsTheyAre {
             negative_control::counted(&case.doubts, observed)
         } else {
@@ -194,7 +194,7 @@ impl ExecEnv {
     fn unfenced(
         &self,
         case: &CheckSpec<'_>,
-        approved: &Approved,
+        approved: &ApprovedTree,
         base: &Base,
         layer: &Layer,
         reporter: Option<Reporter>,
@@ -242,7 +242,7 @@ impl ExecEnv {
         &self,
         case: &CheckSpec<'_>,
         folder: &Path,
-        fitted: &Fitted,
+        fitted: &CheckMounts,
         reporter: Option<&Reporter>,
     ) -> Result<(Verdict, RunnerReport), Interrupted> {
         let Some(offer) = self.confining() else {
@@ -297,7 +297,7 @@ fn is_the_same(known: &Verdict, level: Isolation, layer: &Layer) -> bool {
     ended && known.isolation == level && known.tree_id() == Some(layer.id.as_str())
 }
 
-impl Approved {
+impl ApprovedTree {
     /// Adds the tree that the work began with and the files that someone else had changed.
     pub(super) fn told(&self, case: &CheckSpec<'_>, tree: Tree) -> Tree {
         let Some(start) = case.start.filter(|start| start.tree == tree.base) else { return tree };

@@ -18,7 +18,7 @@ use provost_core::model::run_policy::HomeAccess;
 use provost_core::model::verdict::{Isolation, Verdict};
 use tempfile::TempDir;
 
-use super::{CheckSpec, ExecEnv, Fitted, RunPaths};
+use super::{CheckMounts, CheckSpec, ExecEnv, RunPaths};
 use crate::agent::{AgentDriver, AttemptInput, AttemptReport, Behind, Outbox, item};
 use crate::exec::access::Grant;
 use crate::sandbox::{Confinement, Confines, Network, Rules, SandboxFeatures, Unavailable};
@@ -153,7 +153,7 @@ impl ExecEnv {
         &'a self,
         offer: &'a SandboxFeatures,
         folder: &Path,
-        fitted: &Fitted,
+        fitted: &CheckMounts,
         case: &CheckSpec<'_>,
     ) -> Result<ConfinedCheck<'a>, Unavailable> {
         let own = PrivateFolders::make()?;

@@ -13,7 +13,9 @@ use provost_core::model::verdict::{CheckOutcome, Verdict};
 use tempfile::TempDir;
 
 use crate::check::build_cache::{Builds, CodeOrigin, Loan};
-use crate::check::provision::{CheckSupplies, InstallEnvironment, MissingSupply, Prepared, Supplies, View};
+use crate::check::provision::{
+    CheckSupplies, InstallEnvironment, MissingSupply, PreparedSupplies, Supplies, View,
+};
 use crate::files::folder;
 use crate::sandbox::{CheckMount, MountWrites, SandboxFeatures, What};
 use crate::tree::{Base, Layer};
@@ -22,7 +24,7 @@ use super::RunPaths;
 
 pub struct Outfit {
     supplies: Supplies,
-    prepared: OnceLock<Prepared>,
+    prepared: OnceLock<PreparedSupplies>,
     builds: Option<Builds>,
     /// Id of the approved base.
     approved: String,
@@ -32,7 +34,7 @@ pub struct Outfit {
 }
 
 /// The mounts of one check, and the variables that lead its tools to them.
-pub struct Fitted {
+pub struct CheckMounts {
     given: CheckSupplies,
     places: Vec<PathBuf>,
     // Each holds one folder of `given`.
@@ -89,7 +91,7 @@ impl Outfit {
         view: &View<'_>,
         means: &InstallEnvironment<'_>,
         network: bool,
-    ) -> Result<Fitted, MissingSupply> {
+    ) -> Result<CheckMounts, MissingSupply> {
         let given = self.given(view, base, layer, means)?;
         let mut env = Vec::new();
         let (mut places, mut folders) = (Vec::new(), Vec::new());
@@ -103,7 +105,7 @@ impl Outfit {
             self.builds.as_ref().filter(|builds| Builds::are_for(view) && builds.work(offer, scratch));
         let loan = builds.and_then(|builds| builds.lend(view, &base.id, origin).ok());
         env.extend(loan.iter().flat_map(Loan::environment));
-        Ok(Fitted { given, places, folders, loan, env })
+        Ok(CheckMounts { given, places, folders, loan, env })
     }
 
     /// Prepares the files of a check in a folder. It gets copies, since nothing keeps it from writing.
@@ -112,7 +114,7 @@ impl Outfit {
         tree: &Path,
         given: CheckSupplies,
         network: bool,
-    ) -> Result<Fitted, MissingSupply> {
+    ) -> Result<CheckMounts, MissingSupply> {
         let (mut env, mut folders) = (Vec::new(), Vec::new());
         for ready in &given.ready {
             let place = match ready.in_tree() {
@@ -131,7 +133,7 @@ impl Outfit {
             put().map_err(MissingSupply::not_placed)?;
             env.extend(ready.environment(&place, network));
         }
-        Ok(Fitted { given, places: Vec::new(), folders, loan: None, env })
+        Ok(CheckMounts { given, places: Vec::new(), folders, loan: None, env })
     }
 
     /// Creates an empty folder for one check.
@@ -143,7 +145,7 @@ impl Outfit {
 
     /// Keeps the build caches of a check if that is allowed, and adds to the verdict what was provisioned
     /// again.
-    pub fn after(&self, fitted: Fitted, layer: &Layer, verdict: Verdict) -> Verdict {
+    pub fn after(&self, fitted: CheckMounts, layer: &Layer, verdict: Verdict) -> Verdict {
         let may_keep = match (layer.id == self.approved, &verdict.outcome) {
             // Only approved files took part, so the result does not matter.
             (true, CheckOutcome::Held | CheckOutcome::Broke { .. }) => Some(CodeOrigin::Approved),
@@ -158,7 +160,7 @@ impl Outfit {
     }
 }
 
-impl Fitted {
+impl CheckMounts {
     /// Adds a folder that the check may write; removed with the check.
     pub fn add_place(&mut self, folder: TempDir) {
         self.folders.push(folder);

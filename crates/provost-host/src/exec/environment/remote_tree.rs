@@ -3,19 +3,19 @@
 //! No attempt changes the workspace of such a plan. The tree that the last attempt left takes its place:
 //! the next attempt begins with it, and checks import from it.
 
-use super::{Approved, ExecEnv, step_worktree};
+use super::{ApprovedTree, ExecEnv, step_worktree};
 use crate::tree;
 use crate::tree::{Apart, Base, ExcludedPath, ExclusionReason, ImportLimits, Remote, Touches};
 
 /// The files that an agent left inside the plan's `touches`.
-pub struct Gathered {
+pub struct AgentFiles {
     pub tree: Base,
     /// Files that could not be imported.
     pub refused: Vec<ExcludedPath>,
 }
 
 impl ExecEnv {
-    fn carrying(&self) -> Result<&Approved, tree::Error> {
+    fn carrying(&self) -> Result<&ApprovedTree, tree::Error> {
         let none = || tree::Error::NotInside { path: "at this level a tree of the harness's own".to_owned() };
         self.trees.as_ref().ok_or_else(none)
     }
@@ -56,7 +56,7 @@ impl ExecEnv {
     }
 
     /// Imports what the agent left, as a tree. The judge checks for protected files, not this function.
-    pub fn gather(&self, apart: &Apart) -> Result<Gathered, tree::Error> {
+    pub fn gather(&self, apart: &Apart) -> Result<AgentFiles, tree::Error> {
         let approved = self.carrying()?;
         let nothing: &[&str] = &[];
         let (base, none) = (approved.kept(&apart.base)?, Touches::new(nothing)?);
@@ -70,7 +70,7 @@ impl ExecEnv {
         {
             return Err(tree::Error::TooMuch { path: cut.path.clone() });
         }
-        Ok(Gathered { tree: approved.trees.advance(&base, layer)?, refused })
+        Ok(AgentFiles { tree: approved.trees.advance(&base, layer)?, refused })
     }
 
     /// Sends a kept tree to the remote.
@@ -82,7 +82,7 @@ impl ExecEnv {
     }
 }
 
-impl Approved {
+impl ApprovedTree {
     /// Returns the tree that has passed, and the tree that takes the place of the workspace.
     fn beginning(&self, passed: Option<&str>, work: Option<&str>) -> Result<(Base, Base), tree::Error> {
         let base = match passed {

@@ -1,8 +1,8 @@
 //! Determines the tree that an attempt begins with in the workspace, and keeps the one that it leaves.
 
-use super::{Approved, ExecEnv};
+use super::{ApprovedTree, ExecEnv};
 use crate::tree;
-use crate::tree::{AttemptStart, Touches, Unsettled};
+use crate::tree::{AttemptStart, OpenAttemptTrees, Touches};
 
 /// State of the plan when an attempt begins.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ impl ExecEnv {
         let before = match outset.before {
             Some((start, left)) => {
                 let left = left.map(kept).transpose()?.flatten();
-                kept(start)?.map(|start| Unsettled { start, left })
+                kept(start)?.map(|start| OpenAttemptTrees { start, left })
             }
             None => None,
         };
@@ -47,7 +47,7 @@ impl ExecEnv {
     }
 }
 
-impl Approved {
+impl ApprovedTree {
     fn standing(&self, tree: Option<&str>) -> Result<tree::Base, tree::Error> {
         tree.map_or_else(|| Ok(self.base.clone()), |id| self.kept(id))
     }

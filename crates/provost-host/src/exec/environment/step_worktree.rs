@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use provost_core::model::hash::Hash;
 use provost_core::model::verdict::Isolation;
 
-use super::{Approved, ExecEnv};
+use super::{ApprovedTree, ExecEnv};
 use crate::tree;
 use crate::tree::{Apart, Base, Touches, clear_apart};
 
@@ -74,7 +74,7 @@ impl ExecEnv {
 
     /// Creates the `.git` of a step worktree. In bubblewrap it is a mount point for what the policy allows;
     /// elsewhere it is a clone.
-    pub(super) fn make_repository(&self, approved: &Approved, folder: &Path) -> Result<(), tree::Error> {
+    pub(super) fn make_repository(&self, approved: &ApprovedTree, folder: &Path) -> Result<(), tree::Error> {
         let (there, here) = (self.workspace.join(".git"), folder.join(".git"));
         let failed = |source| tree::Error::Io { attempt: "make", path: here.clone(), source };
         match (&approved.commit, self.level) {
@@ -118,7 +118,7 @@ impl ExecEnv {
     }
 }
 
-impl Approved {
+impl ApprovedTree {
     /// Returns the approved tree with the workspace's files inside `touches`.
     fn as_it_is(&self) -> Result<Base, tree::Error> {
         let nothing: &[&str] = &[];

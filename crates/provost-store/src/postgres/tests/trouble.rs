@@ -123,7 +123,7 @@ fn a_log_moves_from_sqlite_to_postgres_and_back_byte_by_byte() {
     let second = crate::Sqlite::open(two.path()).expect("a log");
     crate::transfer(&database, &second, &mut |_| {}).expect("moved");
     let lines =
-        |log: &dyn Log| suite::all(log, Query::default()).iter().map(Sealed::line).collect::<Vec<_>>();
+        |log: &dyn Log| suite::all(log, Query::default()).iter().map(SealedEvent::line).collect::<Vec<_>>();
     assert_eq!(lines(&first), lines(&database));
     assert_eq!(lines(&first), lines(&second));
     // Whoever went on in the database cannot be overwritten by whoever went on in the file.

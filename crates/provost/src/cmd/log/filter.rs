@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 
-use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::chain::{PlanId, SealedEvent};
 use provost_core::model::event::{DESCRIPTIONS, Event, FailureClass};
 use provost_core::model::plan::StepNumber;
 use provost_core::model::suggest;
@@ -35,7 +35,7 @@ const OF_A_FAILURE: [&str; 8] = [
 ];
 
 /// Told of each event that passes; may have enough.
-type Each<'a> = &'a mut dyn FnMut(Sealed) -> ControlFlow<()>;
+type Each<'a> = &'a mut dyn FnMut(SealedEvent) -> ControlFlow<()>;
 const GO_ON: ControlFlow<()> = ControlFlow::Continue(());
 
 pub struct Filter {
@@ -110,7 +110,7 @@ impl Filter {
         Ok(())
     }
 
-    fn pass(&mut self, sealed: Sealed, each: Each<'_>) -> ControlFlow<()> {
+    fn pass(&mut self, sealed: SealedEvent, each: Each<'_>) -> ControlFlow<()> {
         if self.plans.as_ref().is_some_and(|plans| !plans.contains(&sealed.plan)) {
             return GO_ON;
         }
@@ -127,7 +127,7 @@ struct Failures {
     /// Of these only; none stands for all.
     names: Vec<String>,
     /// Not classified yet.
-    detected: Option<Sealed>,
+    detected: Option<SealedEvent>,
     /// The last event that belonged to a failure of the class.
     last: Option<(PlanId, u64)>,
 }
@@ -137,7 +137,7 @@ impl Failures {
         Self { class, names: names.to_vec(), detected: None, last: None }
     }
 
-    fn pass(&mut self, sealed: Sealed, each: Each<'_>) -> ControlFlow<()> {
+    fn pass(&mut self, sealed: SealedEvent, each: Each<'_>) -> ControlFlow<()> {
         let follows = |before: &PlanId, seq: u64| *before == sealed.plan && seq + 1 == sealed.seq;
         let detected = self.detected.take().filter(|detected| follows(&detected.plan, detected.seq));
         if sealed.name == "FAILURE_DETECTED" {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::chain::{PlanId, SealedEvent};
 use provost_core::model::event::Event;
 use provost_core::state::run::Run;
 use provost_core::text::render;
@@ -25,7 +25,7 @@ impl Printer {
         Self { json, many, hiding: BTreeMap::new(), failed: None }
     }
 
-    pub fn print(&mut self, sealed: &Sealed) -> ControlFlow<()> {
+    pub fn print(&mut self, sealed: &SealedEvent) -> ControlFlow<()> {
         let line = if self.json { sealed.line() } else { self.words(sealed) };
         match terminal::print(&format!("{line}\n")) {
             Ok(()) => ControlFlow::Continue(()),
@@ -41,7 +41,7 @@ impl Printer {
         self.failed.take().map_or(Ok(()), Err)
     }
 
-    fn words(&mut self, sealed: &Sealed) -> String {
+    fn words(&mut self, sealed: &SealedEvent) -> String {
         let words = match sealed.event() {
             Ok(event) => {
                 self.learn(&sealed.plan, &event);

@@ -1,6 +1,6 @@
 //! The summary as one JSON document. What nobody counted is `null`, with what is known beside it.
 
-use provost_core::text::summary::{AgentName, AgentRow, PartialSum, PlanRow, PlansSummary, StepRow, Taken};
+use provost_core::text::summary::{AgentName, AgentRow, Effort, PartialSum, PlanRow, PlansSummary, StepRow};
 use serde_json::{Value, json};
 
 pub fn json(summary: &PlansSummary) -> Value {
@@ -31,7 +31,7 @@ fn step(row: &StepRow) -> Value {
     value
 }
 
-fn taken(taken: &Taken) -> Value {
+fn taken(taken: &Effort) -> Value {
     json!({
         "attempts": taken.attempts,
         "failures": taken.classes,

@@ -1,7 +1,7 @@
 //! Reads an item that waits for a person, with details for the decision.
 
 use provost_core::model::event::Choice;
-use provost_core::rules::inbox::{InboxItem, Tried};
+use provost_core::rules::inbox::{FailedTry, InboxItem};
 use provost_core::state::run::Run;
 
 use crate::watch::known::{Answer, Said, Tone, Waits};
@@ -71,7 +71,7 @@ fn page(item: &InboxItem, waits: &Waits) -> Vec<Said> {
     page
 }
 
-fn attempt(tried: &Tried) -> String {
+fn attempt(tried: &FailedTry) -> String {
     let by = tried.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
     let mut parts: Vec<String> = tried.ended.iter().chain(&tried.failure).cloned().collect();
     parts.extend(tried.class.map(|class| class.word().to_owned()));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 
-use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::chain::{PlanId, SealedEvent};
 use provost_core::model::pass::Pass;
 use provost_core::state::run::Run;
 use provost_core::text::render::{self, EventLine, Symbol};
@@ -65,7 +65,7 @@ impl Tail {
     }
 }
 
-fn line(sealed: &Sealed, all: &[PlanSnapshot]) -> LogLine {
+fn line(sealed: &SealedEvent, all: &[PlanSnapshot]) -> LogLine {
     let seen = all.iter().find(|seen| seen.id == sealed.plan);
     let none = Run::default();
     let run = seen.map_or(&none, |seen| &*seen.run);

@@ -5,7 +5,7 @@ use provost_core::model::pass::Pass;
 use provost_core::model::plan::{Check, Contract, Needs, Step, StepNumber};
 use provost_core::model::verdict::Verdict;
 use provost_core::state::run::{PostState, Run, StepRun, StepState};
-use provost_engine::overview::{AttemptRecord, Judged};
+use provost_engine::overview::{AttemptRecord, TimedVerdict};
 
 use crate::watch::known::{Part, PlanRow, Said, Sheet, Tone};
 use crate::watch::text;
@@ -151,11 +151,11 @@ fn took(ms: Option<u64>) -> String {
 }
 
 /// Returns whether this is a negative control before any work, which is expected to fail.
-fn is_control(judged: &Judged) -> bool {
+fn is_control(judged: &TimedVerdict) -> bool {
     matches!(judged.subject, CheckSubject::Control(_))
 }
 
-fn verdict(page: &mut Vec<Said>, judged: &Judged) {
+fn verdict(page: &mut Vec<Said>, judged: &TimedVerdict) {
     let what = match judged.subject {
         CheckSubject::Precondition(_) => "precondition",
         CheckSubject::Control(_) => "before the work, contract",

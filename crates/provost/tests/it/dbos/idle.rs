@@ -19,7 +19,7 @@ impl Fleet {
         let log = Postgres::open(&cluster::address(&self.url)).expect("the log");
         let first = log.plans().expect("plans").remove(0);
         let mut events: Vec<Event> = Vec::new();
-        let each = &mut |sealed: provost_core::model::chain::Sealed| {
+        let each = &mut |sealed: provost_core::model::chain::SealedEvent| {
             events.push(sealed.event().expect("an event"));
             ControlFlow::Continue(())
         };
