@@ -1,16 +1,16 @@
-//! Works: an agent loop that knows its plan and does not take "done" for an answer.
+//! An agent loop that keeps a plan and does not accept a final answer while the plan is incomplete.
 //!
-//! A [`Provider`](provider::Provider) answers, a [`Catalogue`](tool::Catalogue) of tools acts, a
-//! [`PlanHolder`](plan_state::PlanHolder) keeps the plan outside of the conversation, and
-//! [`Agent::run`](agent::Agent::run) goes round until the plan is complete. A final answer with open steps
-//! or unverified postconditions is refused: it joins the transcript together with the plan as it stands,
-//! and the model goes on.
+//! A [`Provider`](provider::Provider) talks to the model, a [`Catalogue`](tool::Catalogue) holds the tools, a
+//! [`PlanHolder`](plan_state::PlanHolder) stores the plan outside of the conversation, and
+//! [`Agent::run`](agent::Agent::run) repeats turns until the plan is complete. It refuses a final answer with
+//! open steps or unverified postconditions: the refusal is added to the transcript with the current plan, and
+//! the model continues.
 //!
 //! ```
 //! use provost_agent::agent::{Agent, RunEnd, Settings, Stop};
 //! use provost_agent::plan_state::PlanHolder;
-//! use provost_agent::call_log::Ledger;
-//! use provost_agent::provider::scripted::Scripted;
+//! use provost_agent::call_log::CallLog;
+//! use provost_agent::provider::scripted::ScriptedProvider;
 //! use provost_agent::tool::Catalogue;
 //! use provost_agent::tool::files::Workspace;
 //! use serde_json::json;
@@ -18,7 +18,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> std::io::Result<()> {
 //! // A model that claims too early. For a real one: provider::api::Api.
-//! let model = Scripted::default()
+//! let model = ScriptedProvider::default()
 //!     .calls("plan_create", json!({
 //!         "objective": "say hello", "steps": ["write hello.txt"], "postconditions": ["hello.txt is there"]
 //!     }))
@@ -31,7 +31,7 @@
 //!
 //! # let folder = std::env::temp_dir().join(format!("provost-agent-doc-{}", std::process::id()));
 //! # std::fs::create_dir_all(&folder)?;
-//! let (holder, ledger) = (PlanHolder::default(), Ledger::default());
+//! let (holder, ledger) = (PlanHolder::default(), CallLog::default());
 //! let workspace = Workspace::new(&folder)?;
 //! let agent = Agent {
 //!     provider: &model,

@@ -1,8 +1,8 @@
-//! Test support: a model that says what a script says.
+//! Test support: a server that answers like a model, from a script.
 //!
-//! A server on loopback that answers as Anthropic Messages, OpenAI Responses, Chat Completions and Gemini
-//! do, streamed or not. What it says is written down before: turn after turn, or by what the newest
-//! message holds; and it can fail in every way a provider does.
+//! The server listens on loopback and speaks Anthropic Messages, OpenAI Responses, Chat Completions and
+//! Gemini, streamed or not. A script gives its answers, turn by turn or by the content of the newest message.
+//! A script can also make it fail in every way a provider does.
 //!
 //! ```
 //! use provost_rehearsal::{Model, Turn};
