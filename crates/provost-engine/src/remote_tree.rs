@@ -121,12 +121,9 @@ impl TreeTransport {
 /// Returns why trees cannot travel at a level, if so.
 pub(crate) fn not_at(level: Isolation) -> Option<&'static str> {
     match level {
-        Isolation::InPlace | Isolation::None => Some(
+        Isolation::Uid | Isolation::InPlace | Isolation::None => Some(
             "at its isolation checks run in the workspace itself: workers must share the disk, and are started \
              without a remote",
-        ),
-        Isolation::Uid => Some(
-            "at isolation `uid` agents work in the workspace itself; `guard+clean` and the levels above `uid` do",
         ),
         Isolation::Clean | Isolation::Landlock | Isolation::GuardClean => None,
     }

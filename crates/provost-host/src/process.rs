@@ -36,7 +36,7 @@ mod talk;
 pub use bounds::{Bounds, LimitExcess, LimitKind, size};
 pub use caller::{Caller, caller, can_be_below};
 pub use cgroup::offered as cgroups_offered;
-pub use escape::{become_subreaper, end_attempt, end_leftovers, end_user, inside_attempt};
+pub use escape::{become_subreaper, end_attempt, end_leftovers, inside_attempt};
 pub use lineage::{Age, Blind, Lineage, Seat};
 pub use output::{HeadAndTail, Output};
 pub use talk::Peer;

@@ -25,6 +25,7 @@ use crate::process::{How, ProcessEnd};
 mod agent;
 mod attest;
 mod calls;
+mod capabilities;
 mod check;
 mod confine;
 mod enter;
@@ -36,18 +37,16 @@ mod offer;
 mod probe;
 mod room;
 mod status;
-mod uid;
 mod untraced;
 
 pub use attest::{Attestation, SelfTestProbe, Vantage, attested, probes, self_test};
-pub use confine::{Confinement, Confines, Rules, confine};
+pub use confine::{Confines, Rules, confine};
 pub use enter::enter;
 pub use kept::{CACHES, CheckMount, MountWrites, UPPER, What};
 pub use needs::{AgentPaths, CommandLine, NO_NEEDS, find_program};
 pub use offer::{Bubblewrap, FeatureLine, MissingFeature, OverlayTools, SandboxFeatures, State};
 pub use probe::survey;
 pub use status::{HomeSeen, SandboxStatus, read_status, signal_behind};
-pub use uid::unused_uid;
 
 /// `HOME` inside a check: private, empty, and the same path for each check, so that cache paths stay valid.
 pub const HOME: &str = "/home/check";

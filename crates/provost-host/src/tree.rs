@@ -47,7 +47,6 @@ mod checkout;
 mod clone;
 mod commit;
 mod found;
-pub(crate) mod chown;
 mod ignored;
 mod index;
 mod retention;
@@ -101,8 +100,6 @@ const TREE: &str = "tree";
 pub struct Trees {
     folder: PathBuf,
     workspace: PathBuf,
-    /// The folder in which trees are assembled, if not in `folder`.
-    assembled_in: Option<PathBuf>,
     /// Digests of the workspace's files, valid while the files are unchanged.
     known: DigestCache,
     /// Rules for what git ignores, as of the approval.
@@ -305,8 +302,6 @@ pub enum ExclusionReason {
     Socket,
     #[error("a device")]
     Device,
-    #[error("a hard link, which cannot be told from one to a file elsewhere at `uid`; put a copy there")]
-    HardLink,
     #[error(
         "{bytes} bytes, more than is taken over of one file; `[verify] max_file` in provost.toml raises it"
     )]
@@ -354,8 +349,6 @@ pub struct ImportLimits {
     pub file_bytes: u64,
     pub total_bytes: u64,
     pub files: usize,
-    /// Files with more than one hard link are imported like others.
-    pub second_names: bool,
     /// Import only what a commit can hold: no permissions except the executable bit, no empty folders.
     pub as_git: bool,
 }
@@ -370,7 +363,7 @@ impl ImportLimits {
 
 impl Default for ImportLimits {
     fn default() -> Self {
-        Self { file_bytes: 1 << 30, total_bytes: 8 << 30, files: 100_000, second_names: true, as_git: false }
+        Self { file_bytes: 1 << 30, total_bytes: 8 << 30, files: 100_000, as_git: false }
     }
 }
 
@@ -449,7 +442,6 @@ impl Trees {
         let trees = Self {
             folder: whole(folder)?,
             workspace: whole(workspace)?,
-            assembled_in: None,
             known: DigestCache::default(),
             ignored: None,
             own_files: OwnFiles::default(),
@@ -484,12 +476,7 @@ impl Trees {
 
     /// Returns the folder in which an assembled tree is put.
     pub fn assembles_in(&self) -> PathBuf {
-        self.assembled_in.as_ref().unwrap_or(&self.folder).join("worktree")
-    }
-
-    /// Assembles trees in `place` instead, which other users can enter.
-    pub fn assemble_in(&mut self, place: &Path) {
-        self.assembled_in = Some(place.to_path_buf());
+        self.folder.join("worktree")
     }
 
     /// Returns the tree that a person approved: the files of the commit (without one: of the workspace as

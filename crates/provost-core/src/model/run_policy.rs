@@ -108,10 +108,6 @@ impl RunPolicy {
                 "at landlock `network` is fenced only where it is `off`, git is not, and a private home cannot be written"
                     .to_owned(),
             ),
-            Some(Isolation::Uid) => Some(
-                "at uid `network` is fenced only where it is `off`, git is not, and the agent's home is empty"
-                    .to_owned(),
-            ),
             Some(level) => Some(format!("network, git and home are not fenced at {level}")),
             None => Some("network, git and home are fenced at `clean` only".to_owned()),
         }

@@ -386,6 +386,7 @@ pub enum Isolation {
     Clean,
     #[serde(rename = "landlock")]
     Landlock,
+    /// Another user; no longer available. Old logs have it.
     #[serde(rename = "uid")]
     Uid,
     /// A clean tree without a kernel sandbox.

@@ -226,8 +226,8 @@ fn isolation(level: Isolation, probes: &[Probe]) -> String {
              write the repository, and its network is fenced only where it is off"
         }
         Isolation::Uid => {
-            "checks run as another user, on the approved base and the files the plan may touch; the agent is \
-             another user too, can write the repository, and its network is fenced only where it is off"
+            "checks ran as another user, on the approved base and the files the plan may touch; the agent was \
+             another user too"
         }
         Isolation::GuardClean => {
             "checks run on the approved base and the files the plan may touch, without a fence; \

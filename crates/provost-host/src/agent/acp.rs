@@ -21,7 +21,6 @@ use crate::agent::{
 };
 use crate::config::{Client, Permissions};
 use crate::process::Peer;
-use crate::sandbox::Confinement;
 use crate::{Interrupted, process};
 
 mod lines;
@@ -210,18 +209,10 @@ impl Peer for Conversation<'_> {
 
 /// Returns the rules for files that provost writes on the agent's behalf.
 fn desk<'a>(work: &AttemptInput<'a>) -> AcpFiles<'a> {
-    let (mut closed, mut owner): (Vec<&'a Path>, _) = (Vec::new(), None);
-    match work.fence {
-        Some(Behind::Bubblewrap(_, fence)) => {
-            closed.extend(fence.read_only.iter().chain(fence.hidden).copied().chain([fence.scratch]));
-            closed.extend(fence.veiled.iter().chain(fence.instead).map(|(place, _)| *place));
-        }
-        Some(Behind::Confines(confines, _)) => {
-            if let Confinement::Uid(user) = confines.by {
-                owner = Some(user);
-            }
-        }
-        None => {}
+    let mut closed: Vec<&'a Path> = Vec::new();
+    if let Some(Behind::Bubblewrap(_, fence)) = work.fence {
+        closed.extend(fence.read_only.iter().chain(fence.hidden).copied().chain([fence.scratch]));
+        closed.extend(fence.veiled.iter().chain(fence.instead).map(|(place, _)| *place));
     }
-    AcpFiles { workspace: work.workspace, closed, owner }
+    AcpFiles { workspace: work.workspace, closed }
 }

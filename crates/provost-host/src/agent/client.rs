@@ -6,10 +6,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::agent::{AttemptInput, Behind};
+use crate::agent::AttemptInput;
 use crate::config::{Client, Speaks};
-use crate::sandbox::Confinement;
-use crate::tree::chown;
 
 mod furnish;
 
@@ -87,10 +85,5 @@ pub fn furnished<'a>(
 ) -> Result<&'a Path, ClientConfigError> {
     let home = work.home.ok_or(ClientConfigError::NoHome)?;
     furnish::furnish(client, home, model, work)?;
-    if let Some(Behind::Confines(confines, _)) = work.fence
-        && let Confinement::Uid(user) = confines.by
-    {
-        chown::give(home, user)?;
-    }
     Ok(home)
 }

@@ -22,7 +22,7 @@ use rustix::process::Signal;
 
 use self::reporter::Reporter;
 use crate::process::{Bounds, HeadAndTail, How, Output, ProcessEnd, Spawn, StartError};
-use crate::sandbox::{CheckFence, Confinement, Confines, Processes, SandboxFeatures, Unavailable};
+use crate::sandbox::{CheckFence, Confines, Processes, SandboxFeatures, Unavailable};
 use crate::{Interrupted, process, sandbox};
 
 mod missing;
@@ -63,10 +63,7 @@ impl CheckRoot<'_> {
         match self {
             CheckRoot::Workspace => matches!(isolation, Isolation::InPlace | Isolation::None),
             CheckRoot::Folder(_) => isolation == Isolation::GuardClean,
-            CheckRoot::Confined { confines, .. } => match confines.by {
-                Confinement::Landlock(_) => isolation == Isolation::Landlock,
-                Confinement::Uid(_) => isolation == Isolation::Uid,
-            },
+            CheckRoot::Confined { .. } => isolation == Isolation::Landlock,
             CheckRoot::Fenced { .. } => isolation == Isolation::Clean,
         }
     }

@@ -189,6 +189,14 @@ fn values_that_make_no_sense_are_refused() {
         "#]],
     );
     refused(
+        "[verify]\nisolation = \"uid\"\n",
+        expect![[r#"
+            provost.toml:2:13: the level `uid` was removed; use `landlock`, or `clean` with bubblewrap
+              isolation = "uid"
+                          ^^^^^
+        "#]],
+    );
+    refused(
         "[verify]\ncaches = [\"../target\"]\n",
         expect![[r#"
             provost.toml:2:10: `../target` is not a folder inside the workspace

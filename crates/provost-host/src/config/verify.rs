@@ -73,8 +73,7 @@ pub(super) fn read(top: &Section<'_, '_>) -> Result<Verify, Wrong> {
 
 fn isolation(section: &Section<'_, '_>) -> Result<Demand, Wrong> {
     let Some(word) = section.string("isolation")? else { return Ok(Demand::Auto) };
-    let levels =
-        [Isolation::Clean, Isolation::GuardClean, Isolation::Landlock, Isolation::Uid, Isolation::InPlace];
+    let levels = [Isolation::Clean, Isolation::GuardClean, Isolation::Landlock, Isolation::InPlace];
     if word == "auto" {
         return Ok(Demand::Auto);
     }
@@ -82,8 +81,12 @@ fn isolation(section: &Section<'_, '_>) -> Result<Demand, Wrong> {
         let message = "`none` is no level to configure; it is a flag of a single run".to_owned();
         return Err(section.wrong("isolation", message));
     }
+    if word == "uid" {
+        let message = "the level `uid` was removed; use `landlock`, or `clean` with bubblewrap".to_owned();
+        return Err(section.wrong("isolation", message));
+    }
     levels.into_iter().find(|level| level.to_string() == word).map(Demand::Exactly).ok_or_else(|| {
-        let known = ["auto", "clean", "guard+clean", "landlock", "uid", "in-place"];
+        let known = ["auto", "clean", "guard+clean", "landlock", "in-place"];
         section.wrong_value("isolation", &format!("there is no isolation `{word}`"), &known)
     })
 }

@@ -2,8 +2,7 @@
 //!
 //! At every level except `in-place`, a check sees the base that a person approved, the work of the steps
 //! before, and the files inside `touches` as the agent has them now. At `clean`, checks and agents run in
-//! bubblewrap; at `landlock` and `uid`, in a weaker sandbox. At `in-place`, a check runs in the workspace
-//! itself.
+//! bubblewrap; at `landlock`, in a weaker sandbox. At `in-place`, a check runs in the workspace itself.
 //!
 //! **Invariant:** the self-test attests a level before anything runs at it; a level that is demanded but
 //! not available is an error.
@@ -72,8 +71,7 @@ pub struct RunPaths<'a> {
     pub read_only: &'a [PathBuf],
     /// A key that signs proofs, which no agent may read.
     pub secret: Option<&'a Path>,
-    /// The command that starts a process that confines itself; without it, `landlock` and `uid` are not
-    /// available.
+    /// The command that starts a process that confines itself; without it, `landlock` is not available.
     pub launcher: &'a [OsString],
 }
 
@@ -95,10 +93,6 @@ pub struct ExecEnv {
     repository: WorkspaceRepository,
     /// The clone for agents that have their own repository; removed at the end of the run.
     clone: Mutex<Option<TempDir>>,
-    /// At `uid`: the folder for trees of checks that other users can enter.
-    _open: Option<TempDir>,
-    /// At `uid`: locked while one agent owns the workspace.
-    handed: Mutex<()>,
 }
 
 /// Settings for the things that checks need besides their tree.
@@ -137,25 +131,15 @@ impl ExecEnv {
         let scratch = estate.state.join("scratch");
         let _ = std::fs::create_dir_all(&scratch);
         sweep(&scratch);
-        confined::bring_back(estate);
         let mut trees = match level.has_clean_tree() {
             false => None,
             true => Some(ApprovedTree::make(estate, approval)?),
         };
-        if let Some(approved) = trees.as_mut().filter(|_| level == Isolation::Uid) {
-            // At `uid`, another user may hard-link a file that only this user can read.
-            approved.limits.second_names = false;
-        }
         if let Some(approved) = trees.as_mut().filter(|_| !level.has_fence()) {
             approved.above = Some(Above::look(&approved.trees.assembles_in()));
         }
-        let open = confined::open_place(level)?;
-        if let (Some(open), Some(approved)) = (&open, &mut trees) {
-            approved.trees.assemble_in(open.path());
-            approved.outfit.give_in(open.path());
-        }
         if let Some(approved) = &mut trees {
-            approved.show_repository(open.as_ref().map(TempDir::path));
+            approved.show_repository();
         }
         let ground = Self {
             level,
@@ -170,8 +154,6 @@ impl ExecEnv {
             touches: Touches::new(approval.touches)?,
             repository: WorkspaceRepository::of(estate.workspace),
             clone: Mutex::default(),
-            _open: open,
-            handed: Mutex::default(),
         };
         if let Some(approved) = &ground.trees {
             ground.provide(approved, approval.wanted.stop)?;
@@ -200,10 +182,7 @@ impl ExecEnv {
         stop: Option<&AtomicBool>,
         then: impl FnOnce(&InstallEnvironment<'_>) -> T,
     ) -> T {
-        let write = || match self.may_install(base, layer) {
-            true => approved.trees.assemble(base, layer).map_err(|error| told(&error)),
-            false => Err("at `uid` nothing is installed from a lock file that a step changed".to_owned()),
-        };
+        let write = || approved.trees.assemble(base, layer).map_err(|error| told(&error));
         let ground = match &self.offer {
             Some(offer) if self.level == Isolation::Clean => {
                 provision::InstallSandbox::Fenced { offer, state: &self.state, scratch: &self.scratch }
@@ -221,13 +200,6 @@ impl ExecEnv {
             _ => provision::InstallSandbox::Folder(&write),
         };
         then(&InstallEnvironment { ground, stop })
-    }
-
-    /// Returns whether dependencies may be installed. At `uid` the installing commands are not sandboxed,
-    /// so an agent's changes must not take part in them.
-    fn may_install(&self, base: &Base, layer: &Layer) -> bool {
-        let approved = self.trees.as_ref().is_some_and(|approved| approved.base.id == layer.id);
-        self.level != Isolation::Uid || base.id == layer.id && approved
     }
 
     /// Returns provost's own folder, outside of every workspace.

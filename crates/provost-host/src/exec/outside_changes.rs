@@ -44,8 +44,6 @@ pub struct ComparedFolders<'a> {
     pub known: &'a dyn Fn(&Path) -> bool,
     /// True if the agent can write the repository.
     pub repository: bool,
-    /// True if only the agent can move the ctime of a file, so that a moved ctime counts as a change.
-    pub by_change_time: bool,
 }
 
 /// The state of a workspace before an attempt.
@@ -81,7 +79,7 @@ impl WorkspaceState {
         let mut found = Vec::new();
         for (path, stamp) in &now.files {
             match self.files.get(path) {
-                Some(before) if is_same(before, stamp, scope.by_change_time) => {}
+                Some(before) if before == stamp => {}
                 Some(_) => found.push((path.clone(), OutsideChange::Changed)),
                 None => found.push((path.clone(), OutsideChange::Made)),
             }
@@ -146,12 +144,6 @@ impl WorkspaceState {
         }
         found
     }
-}
-
-/// Compares two stamps. The ctime is ignored if provost itself moves it by changing the owner of files.
-fn is_same(before: &FileStamp, after: &FileStamp, by_change_time: bool) -> bool {
-    by_change_time && before == after
-        || !by_change_time && FileStamp { changed: before.changed, ..*after } == *before
 }
 
 /// The changes that an attempt left behind.
@@ -361,7 +353,6 @@ mod tests {
             own: &own,
             known: &known,
             repository: true,
-            by_change_time: true,
         };
         let before = WorkspaceState::look(&scope);
         act();

@@ -259,28 +259,6 @@ pub fn end_attempt(tag: &str) -> Vec<Survivor> {
     end_remains(tag)
 }
 
-/// Ends every process of a user id that was created for one attempt or check. Only root can do this.
-pub fn end_user(user: u32) -> Vec<Survivor> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let of_user = |pid: i32| {
-            let handle = pidfd_open(proc_files::typed(pid)?, PidfdFlags::empty()).ok()?;
-            // A zombie no longer has a meaningful user, and does nothing.
-            let lives = proc_files::stat(pid).is_some_and(|stat| !stat.is_dead());
-            (lives && proc_files::user(pid)? == user).then_some((pid, handle))
-        };
-        let found: Vec<(i32, OwnedFd)> = proc_files::of_this_user().into_iter().filter_map(of_user).collect();
-        for (_, handle) in &found {
-            let _ = pidfd_send_signal(handle, Signal::KILL);
-        }
-        let left: Vec<i32> =
-            found.iter().filter(|(_, handle)| !gone(handle, deadline)).map(|(pid, _)| *pid).collect();
-        if found.is_empty() || Instant::now() >= deadline {
-            return left.into_iter().map(Survivor::of).collect();
-        }
-    }
-}
-
 fn end_tagged(is_meant: impl Fn(&str) -> bool) -> Vec<Survivor> {
     let spared = Spared::now();
     let deadline = Instant::now() + PATIENCE;

@@ -97,13 +97,6 @@ pub fn open_files(pid: i32) -> Vec<PathBuf> {
     open.map(|entry| entry.path()).collect()
 }
 
-/// Returns the real user of a process. (The owner of its `/proc` folder is root if it may not be examined.)
-pub fn user(pid: i32) -> Option<u32> {
-    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    line.split_whitespace().next()?.parse().ok()
-}
-
 /// Returns every process of this user.
 pub fn of_this_user() -> Vec<i32> {
     let me = geteuid().as_raw();

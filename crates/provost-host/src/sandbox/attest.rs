@@ -6,14 +6,13 @@
 //!
 //! **Invariant:** a probe that reported nothing did not hold.
 
-use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use provost_core::model::verdict::Isolation;
@@ -21,10 +20,9 @@ use serde::Serialize;
 use tempfile::TempDir;
 
 use super::{
-    AgentFence, CheckFence, CheckTree, Confinement, Confines, HOME, HomePolicy, NO_NEEDS, Network, Outlet,
-    Processes, Rules, SandboxFeatures, SandboxedCommand, TMP, Unavailable, probe,
+    AgentFence, CheckFence, CheckTree, Confines, HOME, HomePolicy, NO_NEEDS, Network, Outlet, Processes,
+    Rules, SandboxFeatures, SandboxedCommand, TMP, Unavailable, probe,
 };
-use crate::process;
 use crate::process::{Bounds, How, ProcessEnd};
 
 const PROBES: &str = include_str!("probes.sh");
@@ -82,9 +80,8 @@ pub fn probes(offer: &SandboxFeatures, vantage: &Vantage<'_>, level: Isolation) 
     let by = match level {
         Isolation::Clean => Means::Bubblewrap,
         Isolation::Landlock => Means::Landlock,
-        Isolation::Uid => Means::Uid,
         // These levels have no sandbox to attack.
-        Isolation::GuardClean | Isolation::InPlace | Isolation::None => return Vec::new(),
+        Isolation::Uid | Isolation::GuardClean | Isolation::InPlace | Isolation::None => return Vec::new(),
     };
     let mut probes = Vec::new();
     for inside in [Inside::Check, Inside::Agent] {
@@ -110,7 +107,6 @@ enum Inside {
 enum Means {
     Bubblewrap,
     Landlock,
-    Uid,
 }
 
 #[derive(Clone, Copy)]
@@ -131,7 +127,6 @@ impl Fence {
         let level = match self.by {
             Means::Bubblewrap => "",
             Means::Landlock => "landlock/",
-            Means::Uid => "uid/",
         };
         SelfTestProbe { name: format!("{level}{}/{name}", self.name()), held, detail: detail.into() }
     }
@@ -141,7 +136,7 @@ impl Fence {
         let has_namespaces = self.by == Means::Bubblewrap;
         match name {
             "user-namespace" => has_namespaces && self.inside == Inside::Check,
-            "home-read" => self.by != Means::Uid && self.inside == Inside::Check,
+            "home-read" => self.inside == Inside::Check,
             "processes" => has_namespaces,
             "process-read" => !has_namespaces,
             _ => true,
@@ -153,13 +148,11 @@ impl Fence {
 struct Site<'a> {
     vantage: &'a Vantage<'a>,
     folder: TempDir,
-    /// The folder for sandboxes without namespaces, in a place that every user can enter.
+    /// The folder for sandboxes without namespaces, outside of the state folder.
     own: TempDir,
     door: TcpListener,
     port: u16,
     mark: String,
-    /// The user inside the sandbox, if it is another one.
-    user: OnceCell<u32>,
 }
 
 impl<'a> Site<'a> {
@@ -181,7 +174,7 @@ impl<'a> Site<'a> {
         let door = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;
         door.set_nonblocking(true).map_err(failed)?;
         let port = door.local_addr().map_err(failed)?.port();
-        Ok(Self { vantage, folder, own, door, port, mark, user: OnceCell::new() })
+        Ok(Self { vantage, folder, own, door, port, mark })
     }
 
     fn probe(&self, offer: &SandboxFeatures, fence: Fence) -> Result<Vec<SelfTestProbe>, Unavailable> {
@@ -190,7 +183,6 @@ impl<'a> Site<'a> {
             (Means::Bubblewrap, Inside::Check) => self.behind_check(offer, &args)?,
             (Means::Bubblewrap, Inside::Agent) => self.behind_agent(offer, &args)?,
             (Means::Landlock, _) => self.behind_landlock(offer, fence.inside, &args)?,
-            (Means::Uid, _) => self.behind_uid(offer, fence.inside, &args)?,
         };
         // As for attempts: without a namespace, the cgroup ends processes that are left.
         let usual = Bounds { disk: u64::MAX, memory: u64::MAX, processes: u64::MAX, cgroup: true };
@@ -202,9 +194,6 @@ impl<'a> Site<'a> {
         let _ = fs::set_permissions(closed, fs::Permissions::from_mode(0o700));
         let how = wrapped.how(&ended)?;
         // First of all: a process that is still alive now has outlived its sandbox.
-        if let Some(user) = self.user.get() {
-            process::end_user(*user);
-        }
         let has_daemon = is_alive(&self.mark);
         if how != How::Exited(0) {
             let said = format!("the probes ended with {how:?}");
@@ -287,7 +276,7 @@ impl<'a> Site<'a> {
         // The environment in the sandbox is that of the run; a home is the only variable the probes need.
         let script = match fence.by {
             Means::Bubblewrap => format!("HOME={HOME}\n{PROBES}"),
-            Means::Landlock | Means::Uid => PROBES.to_owned(),
+            Means::Landlock => PROBES.to_owned(),
         };
         let mut args: Vec<OsString> = vec!["--noprofile".into(), "--norc".into(), "-c".into()];
         args.extend([script.into(), "probes".into(), self.vantage.state.into()]);
@@ -323,44 +312,17 @@ impl<'a> Site<'a> {
             Inside::Agent => Rules::of_agent(&self.hidden(), self.vantage.workspace)?,
         };
         rules.write.push(self.own.path().to_path_buf());
-        self.confined(offer, Confinement::Landlock(rules), args)
-    }
-
-    fn behind_uid(
-        &self,
-        offer: &SandboxFeatures,
-        inside: Inside,
-        args: &[OsString],
-    ) -> Result<SandboxedCommand, Unavailable> {
-        if let Err(missing) = &offer.uid {
-            return Err(Unavailable::Missing { what: "a user of its own", missing: missing.clone() });
-        }
-        // From now on only root can read the log and the key.
-        fs::set_permissions(self.vantage.state, fs::Permissions::from_mode(0o700))
-            .map_err(|source| Unavailable::scratch(self.vantage.state, source))?;
-        if inside == Inside::Agent {
-            refuse_closed_ways(self.vantage.workspace)?;
-        }
-        refuse_closed_ways(self.own.path())?;
-        let number = super::unused_uid();
-        let user = Some(rustix::process::Uid::from_raw(number));
-        for name in ["", "home", "tmp", "tree", "tree/base", "tree/layer"] {
-            let path = self.own.path().join(name);
-            rustix::fs::chown(&path, user, None)
-                .map_err(|errno| Unavailable::scratch(&path, errno.into()))?;
-        }
-        let number = *self.user.get_or_init(|| number);
-        self.confined(offer, Confinement::Uid(number), args)
+        self.confined(offer, rules, args)
     }
 
     fn confined(
         &self,
         offer: &SandboxFeatures,
-        by: Confinement,
+        rules: Rules,
         args: &[OsString],
     ) -> Result<SandboxedCommand, Unavailable> {
         let scratch = self.folder.path();
-        let confines = Confines { launcher: &offer.launcher, by, network: Network::Off, scratch };
+        let confines = Confines { launcher: &offer.launcher, rules, network: Network::Off, scratch };
         super::confine(&confines, "bash".as_ref(), args)
     }
 
@@ -431,7 +393,7 @@ impl<'a> Site<'a> {
     fn signal(&self, fence: Fence, said: &HashMap<&str, &str>) -> SelfTestProbe {
         let held = match fence.by {
             Means::Bubblewrap => said.contains_key("signal") && is_another("pid", said),
-            Means::Landlock | Means::Uid => said.get("signal") == Some(&"denied"),
+            Means::Landlock => said.get("signal") == Some(&"denied"),
         };
         let detail =
             if held { "denied" } else { said.get("signal").copied().unwrap_or("nothing was reported") };
@@ -466,15 +428,6 @@ fn traced(fence: Fence, ended: &ProcessEnd) -> SelfTestProbe {
     // Without namespaces, memory can still be written through `/proc`: only the system calls are denied.
     let held = said == "denied" || fence.by != Means::Bubblewrap;
     fence.probe("trace", held, said)
-}
-
-/// Refuses a path that another user cannot reach.
-fn refuse_closed_ways(path: &Path) -> Result<(), Unavailable> {
-    let is_closed = |way: &&Path| fs::metadata(way).is_ok_and(|found| found.mode() & 0o001 == 0);
-    match path.ancestors().skip(1).find(is_closed) {
-        Some(way) => Err(Unavailable::refused(way, "other users cannot enter this folder, and have to")),
-        None => Ok(()),
-    }
 }
 
 /// Returns the folder of the probes' layer over the home.

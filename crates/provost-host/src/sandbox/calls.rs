@@ -35,16 +35,10 @@ const TIOCLINUX: u64 = 0x541c;
 /// The x32 variant of the system calls on x86-64, which a filter sees under other numbers.
 const X32: libc::c_long = 0x4000_0000;
 
-/// Sockets that may be created.
-#[derive(Clone, Copy)]
-pub struct Sockets {
-    pub network: bool,
-    /// Sockets with a name in the file system. If permissions do not stop a confined program from
-    /// connecting, it could reach the user's own session, terminals and containers.
-    pub local: bool,
-}
-
-pub fn forbid(sockets: Sockets) -> io::Result<()> {
+/// Forbids the calls. `network` is true if network sockets may be created. Sockets with a name in the file
+/// system may not: permissions do not stop a confined program from connecting to the user's own session,
+/// terminals and containers.
+pub fn forbid(network: bool) -> io::Result<()> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         FORBIDDEN.iter().map(|number| (*number, Vec::new())).collect();
     let word = SeccompCmpArgLen::Dword;
@@ -55,24 +49,15 @@ pub fn forbid(sockets: Sockets) -> io::Result<()> {
     let console = rule(1, word.clone(), SeccompCmpOp::Eq, TIOCLINUX)?;
     rules.insert(libc::SYS_ioctl, vec![typing, console]);
     let local = u64::from(libc::AF_UNIX.unsigned_abs());
-    match sockets {
-        Sockets { network: true, local: true } => {}
-        Sockets { network: true, local: false } => {
-            rules.insert(libc::SYS_socket, vec![rule(0, word, SeccompCmpOp::Eq, local)?]);
-        }
-        Sockets { network: false, local: true } => {
-            rules.insert(libc::SYS_socket, vec![rule(0, word, SeccompCmpOp::Ne, local)?]);
-        }
-        Sockets { network: false, local: false } => {
-            rules.insert(libc::SYS_socket, Vec::new());
-        }
-    }
-    if !sockets.local {
-        // A datagram socket of a pair can be connected to another address.
-        let kind = SeccompCmpOp::MaskedEq(0xf);
-        let datagram = u64::from(libc::SOCK_DGRAM.unsigned_abs());
-        rules.insert(libc::SYS_socketpair, vec![rule(1, SeccompCmpArgLen::Dword, kind, datagram)?]);
-    }
+    let sockets = match network {
+        true => vec![rule(0, word.clone(), SeccompCmpOp::Eq, local)?],
+        false => Vec::new(),
+    };
+    rules.insert(libc::SYS_socket, sockets);
+    // A datagram socket of a pair can be connected to another address.
+    let kind = SeccompCmpOp::MaskedEq(0xf);
+    let datagram = u64::from(libc::SOCK_DGRAM.unsigned_abs());
+    rules.insert(libc::SYS_socketpair, vec![rule(1, word, kind, datagram)?]);
     if cfg!(target_arch = "x86_64") {
         let again: Vec<_> = rules.iter().map(|(number, rules)| (number | X32, rules.clone())).collect();
         rules.extend(again);

@@ -1,4 +1,4 @@
-//! Confines one process and its descendants without namespaces: by Landlock, or by a separate user.
+//! Confines one process and its descendants without namespaces, by Landlock.
 //!
 //! provost's own program is started in place of the intended one. It reads its [`ConfineOrders`], gives up the
 //! rights they name in [`enter`](super::enter()) and executes the program. Nothing is mounted: paths are
@@ -39,16 +39,9 @@ pub(super) const DEVICES: [&str; 6] =
 pub struct ConfineOrders {
     /// The file to which it reports that this is done.
     pub(super) status: PathBuf,
-    pub(super) by: Confinement,
+    pub(super) rules: Rules,
     /// True if network sockets may be opened.
     pub(super) network: bool,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Confinement {
-    Landlock(Rules),
-    Uid(u32),
 }
 
 /// Paths that Landlock allows, with everything below them except what is hidden.
@@ -69,7 +62,7 @@ pub struct Confines<'a> {
     /// Starts [`enter`](super::enter()): a program and its first arguments. The orders follow, then `--`
     /// and the command.
     pub launcher: &'a [OsString],
-    pub by: Confinement,
+    pub rules: Rules,
     pub network: Network,
     /// A folder of provost that no confined process can access.
     pub scratch: &'a Path,
@@ -121,7 +114,7 @@ pub fn confine(
     };
     let status = status_in(confines.scratch)?;
     let network = confines.network == Network::On;
-    let orders = ConfineOrders { status: status.to_path_buf(), by: confines.by.clone(), network };
+    let orders = ConfineOrders { status: status.to_path_buf(), rules: confines.rules.clone(), network };
     let orders = serde_json::to_string(&orders)
         .map_err(|_| Unavailable::refused(confines.scratch, "a path on the way is not UTF-8"))?;
     let words = [OsString::from(orders), "--".into(), program.to_os_string()];

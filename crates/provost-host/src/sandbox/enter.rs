@@ -11,9 +11,8 @@ use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use super::calls::{self, Sockets};
-use super::confine::{ConfineOrders, Confinement};
-use super::{inside, landlock, room, uid};
+use super::confine::ConfineOrders;
+use super::{calls, capabilities, inside, landlock, room};
 
 /// Applies the orders and executes the command. Returns only on failure.
 pub fn enter(orders: &str, command: &[OsString]) -> io::Result<Infallible> {
@@ -28,20 +27,10 @@ pub fn enter(orders: &str, command: &[OsString]) -> io::Result<Infallible> {
     let orders: ConfineOrders = serde_json::from_str(orders)?;
     // Opened while this is still allowed; closed by the exec.
     let mut status = File::options().append(true).open(&orders.status)?;
-    let local = match &orders.by {
-        Confinement::Landlock(rules) => {
-            let opened = landlock::open(rules)?;
-            uid::give_up_capabilities()?;
-            landlock::restrict(opened, orders.network)?;
-            false
-        }
-        Confinement::Uid(number) => {
-            uid::become_another(*number)?;
-            uid::give_up_capabilities()?;
-            true
-        }
-    };
-    calls::forbid(Sockets { network: orders.network, local })?;
+    let opened = landlock::open(&orders.rules)?;
+    capabilities::give_up()?;
+    landlock::restrict(opened, orders.network)?;
+    calls::forbid(orders.network)?;
     writeln!(status, "{{\"entered\":true}}")?;
     let error = Command::new(program).args(args).exec();
     writeln!(status, "{{\"entered\":false}}")?;

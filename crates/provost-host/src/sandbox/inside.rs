@@ -20,7 +20,7 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change, moun
 use rustix::process::{DumpableBehavior, WaitOptions, getegid, geteuid, set_dumpable_behavior, wait};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::{Processes, uid, untraced};
+use super::{Processes, capabilities, untraced};
 
 /// The order for the process that bubblewrap starts.
 pub const ORDER: &str = "inside";
@@ -92,7 +92,7 @@ pub fn begin(words: &[OsString]) -> io::Result<Infallible> {
     fs::write("/proc/sys/user/max_user_namespaces", "0")?;
     mount_remount("/proc", MountFlags::BIND | MountFlags::RDONLY | usual, "")?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    uid::give_up_capabilities()?;
+    capabilities::give_up()?;
     untraced::forbid_tracing()?;
     status.write_all(ENTERED.as_bytes())?;
     drop(status);

@@ -43,8 +43,6 @@ pub struct SandboxFeatures {
     /// An agent can start its own bubblewrap inside provost's.
     pub nesting: Result<(), MissingFeature>,
     pub landlock: Result<String, MissingFeature>,
-    /// Agents and checks can run as other users than provost.
-    pub uid: Result<String, MissingFeature>,
     /// Command that starts provost's own program inside a sandbox; the caller sets it.
     pub launcher: Vec<OsString>,
     /// Files of the system's configuration that not all users may read, but this one may.
@@ -97,7 +95,6 @@ impl SandboxFeatures {
             line("overlay in a user namespace", &self.overlay, |_| "works".to_owned()),
             line("bubblewrap inside bubblewrap", &self.nesting, works),
             line("landlock", &self.landlock, String::clone),
-            line("users of their own", &self.uid, String::clone),
             line("cgroups", &cgroups(), |_| {
                 "works: below `clean`, an attempt is ended as a whole".to_owned()
             }),

@@ -41,7 +41,6 @@ pub fn survey(workspace: &Path) -> SandboxFeatures {
         overlay: Err(missing("not tried", "")),
         nesting: Err(missing("not tried", "")),
         landlock: super::landlock::offered(),
-        uid: super::uid::offered(),
         sh: sought.find("sh").unwrap_or_else(|| "/bin/sh".into()),
         system: system_folders(&secrets),
         secrets: secrets.into_iter().map(|(secret, _)| secret).collect(),

@@ -76,7 +76,7 @@ else
     done
     say outside-write "$written"
     for home; do try home-write "into a layer of its own" write "$home/$mark"; done
-    # A workspace that is handed over for an attempt is not, here.
+    # Without namespaces, root has no rights to the workspace of another user.
     if { [ -n "$own" ] && ls -A . > /dev/null || [ -w . ]; } && write "$tmp/$mark"; then say works yes; fi
 fi
 

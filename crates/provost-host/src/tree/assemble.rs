@@ -80,12 +80,9 @@ impl Trees {
     }
 
     fn copied(&self, index: &Index, sources: &Sources<'_>) -> Result<AssembledTree, Error> {
-        let layers = self.assembled_in.clone().unwrap_or_else(|| self.folder.join("layers"));
+        let layers = self.folder.join("layers");
         let folder =
             tempfile::tempdir_in(&layers).map_err(|error| Error::io("make a folder in", &layers, error))?;
-        if self.assembled_in.is_some() {
-            let _ = fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o711));
-        }
         let path = folder.path().join("tree");
         let mut checkout = TreeWriter::begin(path.clone(), TreeDraft::default())?;
         let mut written = 0;

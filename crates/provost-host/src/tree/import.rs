@@ -490,9 +490,7 @@ impl Walk<'_> {
     }
 
     fn too_much(&self, stamp: &FileStamp) -> Option<ExclusionReason> {
-        if stamp.links > 1 && !self.limits.second_names {
-            Some(ExclusionReason::HardLink)
-        } else if stamp.size > self.limits.file_bytes {
+        if stamp.size > self.limits.file_bytes {
             Some(ExclusionReason::TooLarge { bytes: stamp.size })
         } else if self.found.taken.len() + self.found.folders.len() >= self.limits.files {
             Some(ExclusionReason::TooMany)

@@ -12,7 +12,6 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -51,14 +50,6 @@ pub struct CheckRepository {
 }
 
 impl CheckRepository {
-    /// Copies the objects into `open`, readable for other users.
-    pub fn copied_for_others(self, open: &Path) -> io::Result<Self> {
-        let objects = open.join("git-objects");
-        crate::files::folder::copy(&self.objects, &objects)?;
-        show_to_all(&objects)?;
-        Ok(Self { objects, ..self })
-    }
-
     /// Returns what a sandbox shows of it; `room` is an empty folder for the files that the mount needs.
     pub fn kept<'k>(&'k self, room: &'k Path) -> [CheckMount<'k>; 3] {
         let lowers = std::slice::from_ref(&self.folder);
@@ -76,15 +67,6 @@ impl CheckRepository {
         crate::files::folder::copy(&self.folder, &copy)?;
         fs::write(copy.join("objects/info/alternates"), format!("{}\n", self.objects.display()))?;
         fs::write(tree.join(".git"), format!("gitdir: {}\n", copy.display()))
-    }
-}
-
-fn show_to_all(path: &Path) -> io::Result<()> {
-    let is_folder = path.is_dir();
-    fs::set_permissions(path, fs::Permissions::from_mode(if is_folder { 0o755 } else { 0o444 }))?;
-    match is_folder {
-        true => fs::read_dir(path)?.try_for_each(|entry| show_to_all(&entry?.path())),
-        false => Ok(()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The fences without namespaces, each attacked by the self-test that a run begins with.
+//! The sandbox without namespaces, attacked by the self-test that a run begins with.
 
 use std::ffi::OsString;
 use std::fs;
@@ -54,29 +54,26 @@ impl Site {
 }
 
 #[test]
-fn what_landlock_and_another_user_promise_holds_when_it_is_attacked() {
+fn what_landlock_promises_holds_when_it_is_attacked() {
     let site = Site::new();
     let launcher = launcher();
     let (offer, seen) = environment::levels(&site.estate(&launcher));
-    for (level, offered) in [(Isolation::Landlock, &offer.landlock), (Isolation::Uid, &offer.uid)] {
-        if let Err(missing) = offered {
-            match level {
-                Isolation::Uid if !rustix::process::geteuid().is_root() => skip::user(skip::User::Root),
-                level => skip::tool(&level.to_string(), &missing.why),
-            }
-            continue;
-        }
-        let (_, probes) = seen.iter().find(|(found, _)| *found == level).unwrap();
-        // Other tests have children too, and without a cgroup it cannot be said whose a daemon is.
-        let is_known = |name: &str| cgroups_offered().is_ok() || !name.ends_with("/daemon");
-        let failed: Vec<_> = probes.iter().filter(|probe| !probe.held && is_known(&probe.name)).collect();
-        assert!(failed.is_empty(), "{failed:#?}");
-        let names: Vec<&str> = probes.iter().map(|probe| probe.name.as_str()).collect();
-        for promised in ["state-write", "state-read", "signal", "process-read", "network", "daemon"] {
-            for inside in ["check", "agent"] {
-                let name = format!("{level}/{inside}/{promised}");
-                assert!(names.contains(&name.as_str()), "{name} was not tried: {names:?}");
-            }
+    if let Err(missing) = &offer.landlock {
+        return skip::tool("landlock", &missing.why);
+    }
+    let (_, probes) = seen.iter().find(|(found, _)| *found == Isolation::Landlock).unwrap();
+    // Other tests have children too, and without a cgroup it cannot be said whose a daemon is.
+    let is_known = |name: &str| cgroups_offered().is_ok() || !name.ends_with("/daemon");
+    let failed: Vec<_> = probes.iter().filter(|probe| !probe.held && is_known(&probe.name)).collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    let names: Vec<&str> = probes.iter().map(|probe| probe.name.as_str()).collect();
+    for promised in ["state-write", "state-read", "home-read", "signal", "process-read", "network", "daemon"]
+    {
+        for inside in
+            ["check", "agent"].iter().filter(|inside| promised != "home-read" || **inside == "check")
+        {
+            let name = format!("landlock/{inside}/{promised}");
+            assert!(names.contains(&name.as_str()), "{name} was not tried: {names:?}");
         }
     }
 }
@@ -87,9 +84,18 @@ fn a_fence_that_is_not_put_up_attests_nothing() {
     // Programs that end well and report nothing, that fail, that are not there.
     let launchers: [&[OsString]; 3] = [&["true".into()], &["false".into()], &[]];
     for launcher in launchers {
-        for level in [Isolation::Landlock, Isolation::Uid] {
-            let refused = environment::attest(Demand::Exactly(level), &site.estate(launcher));
-            assert!(matches!(refused, Err(environment::Error::Unattested { wanted, .. }) if wanted == level));
-        }
+        let level = Isolation::Landlock;
+        let refused = environment::attest(Demand::Exactly(level), &site.estate(launcher));
+        assert!(matches!(refused, Err(environment::Error::Unattested { wanted, .. }) if wanted == level));
+    }
+}
+
+#[test]
+fn levels_that_only_old_logs_have_are_never_attested() {
+    let site = Site::new();
+    let launcher = launcher();
+    for level in [Isolation::Uid, Isolation::None] {
+        let refused = environment::attest(Demand::Exactly(level), &site.estate(&launcher));
+        assert!(matches!(refused, Err(environment::Error::Unattested { wanted, .. }) if wanted == level));
     }
 }

@@ -1,7 +1,6 @@
-//! The fences without namespaces, from end to end: `landlock` and `uid`.
+//! The level without namespaces, from end to end: `landlock`.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::process::Command;
 
 use provost_rehearsal::skip;
@@ -46,18 +45,13 @@ fn is_attested(env: &Env, level: &str) -> bool {
     let holds = |probes: &Vec<serde_json::Value>| probes.iter().all(|probe| probe["held"] == true);
     let is_there = seen["probes"].as_array().is_some_and(holds);
     if !is_there {
-        match level {
-            "uid" if !rustix::process::geteuid().is_root() => skip::user(skip::User::Root),
-            level => skip::tool(level, &format!("`provost doctor` says what is missing: {seen}")),
-        }
+        skip::tool(level, &format!("`provost doctor` says what is missing: {seen}"));
     }
     is_there
 }
 
 fn site(level: &str) -> Option<Env> {
     let env = Env::new("");
-    // At `uid` others have to pass.
-    fs::set_permissions(env.folder(), fs::Permissions::from_mode(0o755)).unwrap();
     let script = format!(
         "STATE_OF_TEST={:?}\nHOME_OF_TEST={:?}\nPROVOST={:?}\n{HOSTILE}\necho done",
         env.state(),
@@ -78,8 +72,8 @@ fn site(level: &str) -> Option<Env> {
     is_attested(&env, level).then_some(env)
 }
 
-fn held_on(level: &str) -> Option<Env> {
-    let env = site(level)?;
+fn held_on(level: &str) {
+    let Some(env) = site(level) else { return };
     env.approve();
     let run = env.provost(&["run"]).exits(0);
     assert!(run.err.contains(&format!("isolation {level}")) || run.out.contains(level), "{run:?}");
@@ -91,7 +85,6 @@ fn held_on(level: &str) -> Option<Env> {
     assert!(!judged.is_empty());
     assert!(judged.iter().all(|event| event["details"]["verdict"]["isolation"] == level), "{judged:?}");
     env.provost(&["audit"]).exits(0);
-    Some(env)
 }
 
 #[test]
@@ -100,36 +93,10 @@ fn behind_landlock_an_agent_works_and_reaches_nothing_of_the_harness() {
 }
 
 #[test]
-fn another_user_works_in_the_workspace_and_leaves_it_to_its_owner() {
-    let Some(env) = held_on("uid") else { return };
-    let owner = fs::metadata(env.folder()).unwrap().uid();
-    for name in ["", "out", "out/1", "out/link", "out/tool", "agent.sh", "PLAN.md", ".git", ".git/HEAD"] {
-        let found = fs::symlink_metadata(env.work().join(name)).unwrap();
-        assert_eq!((found.uid(), found.gid()), (owner, owner), "{name}");
-    }
-    let tool = fs::metadata(env.work().join("out/tool")).unwrap();
-    assert_eq!(
-        tool.mode() & 0o6000,
-        0,
-        "a program that runs as its owner must not become one of another owner"
-    );
-    assert_eq!(fs::metadata(env.work()).unwrap().mode() & 0o7777, 0o755);
-}
-
-#[test]
-fn a_level_that_cannot_be_had_is_refused_with_the_reason() {
+fn the_level_uid_is_refused_and_landlock_named_instead() {
     let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent("true\n").isolation("uid");
-    env.git(&["add", "--all"]);
-    env.git(&["commit", "--quiet", "--message", "plan"]);
-    env.approve();
-    // And whoever runs this as an ordinary user has no other users.
-    fs::set_permissions(env.folder(), fs::Permissions::from_mode(0o700)).unwrap();
-    let run = env.provost(&["run"]).exits(5);
-    assert!(run.err.contains("isolation `uid` cannot be had here"), "{run:?}");
-    assert!(
-        run.err.contains("other users cannot enter") || run.err.contains("does not run as root"),
-        "{run:?}"
-    );
+    let run = env.provost(&["verify"]).exits(2);
+    assert!(run.err.contains("the level `uid` was removed; use `landlock`"), "{run:?}");
 }
 
 #[test]

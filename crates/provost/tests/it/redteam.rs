@@ -4,7 +4,7 @@
 //! decided from outside. What is known is checked in as `docs/cheats.md`; a cell that gets worse fails here.
 //! A test run measures the level that `auto` gives on this machine; `PROVOST_REDTEAM=full` measures every
 //! level there is, with the slow projects. `PROVOST_REDTEAM_ONLY=word,word` runs what has one of the words in
-//! its name, tells everything it saw and compares nothing; `PROVOST_REDTEAM_LEVEL=uid` does so at one level.
+//! its name, tells everything it saw and compares nothing; `PROVOST_REDTEAM_LEVEL=landlock` does so at one level.
 //!
 //! **Invariant:** without its controls a table says nothing: where an honest agent does not pass, or one
 //! that does nothing does, no attack is looked at.
@@ -25,7 +25,7 @@ use script::{Attack, Fixture};
 use table::{Cell, Key, Table};
 
 /// Weakest first.
-const LEVELS: [&str; 5] = ["in-place", "guard+clean", "uid", "landlock", "clean"];
+const LEVELS: [&str; 4] = ["in-place", "guard+clean", "landlock", "clean"];
 /// One more than the cores of a small machine: half of a cell is waiting, for a disk or a time-out.
 const AT_ONCE: usize = 3;
 
@@ -46,7 +46,6 @@ fn no_attack_gets_further_than_the_table_says() {
         .filter(|attack| is_chosen(&attack.name, only.as_deref()))
         .flat_map(|attack| of_attack(attack, &usable).map(move |fixture| (attack, fixture)))
         .flat_map(|(attack, fixture)| levels.iter().map(move |level| (attack, fixture, level.as_str())))
-        .filter(|(_, fixture, level)| is_reached(fixture, level))
         .collect();
     controls(&usable, &levels, only.is_some());
     let seen = side_by_side(&cells, |(attack, fixture, level)| cell::attack(attack, fixture, level));
@@ -103,14 +102,6 @@ fn can_be_used(fixture: &Fixture, full: bool) -> bool {
     true
 }
 
-/// At `uid` the tools of the project have to be everybody's.
-fn is_reached(fixture: &Fixture, level: &str) -> bool {
-    let needs = fixture.needs.as_deref().filter(|_| level == "uid");
-    needs.is_none_or(|needs| {
-        cell::succeeds(&format!("cd / && HOME=/ setpriv --reuid 1999999999 --clear-groups bash -c '{needs}'"))
-    })
-}
-
 fn of_attack<'a>(attack: &'a Attack, usable: &'a [&'a Fixture]) -> impl Iterator<Item = &'a Fixture> {
     let is_there = attack.needs.as_ref().is_none_or(|needs| cell::succeeds(needs));
     if !is_there {
@@ -129,7 +120,6 @@ fn controls(fixtures: &[&Fixture], levels: &[String], quick: bool) {
     let each: Vec<(&Fixture, &str, bool)> = fixtures
         .iter()
         .flat_map(|fixture| levels.iter().map(move |level| (*fixture, level.as_str())))
-        .filter(|(fixture, level)| is_reached(fixture, level))
         .flat_map(|(fixture, level)| [(fixture, level, true), (fixture, level, false)])
         .collect();
     let seen =

@@ -60,7 +60,6 @@ impl Run {
     pub fn works_apart(&self, number: StepNumber) -> bool {
         let has_trees = match self.isolation {
             Some(Isolation::Clean | Isolation::Landlock | Isolation::GuardClean) => true,
-            // At `uid` one agent after the other owns the workspace.
             Some(Isolation::Uid | Isolation::InPlace | Isolation::None) | None => false,
         };
         let is_apart =

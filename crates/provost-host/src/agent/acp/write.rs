@@ -7,11 +7,10 @@
 
 use std::ffi::OsStr;
 use std::io::Write as _;
-use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path};
 
-use rustix::fs::{AtFlags, Gid, Mode, Uid};
+use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
 
 use crate::files::safe_open;
@@ -23,8 +22,6 @@ pub struct AcpFiles<'a> {
     pub workspace: &'a Path,
     /// Paths in the workspace that the agent may not write.
     pub closed: Vec<&'a Path>,
-    /// Owner of the files, if it is not the current user.
-    pub owner: Option<u32>,
 }
 
 impl AcpFiles<'_> {
@@ -49,9 +46,7 @@ impl AcpFiles<'_> {
             folder = match safe_open::folder(&folder, name.as_bytes()) {
                 Err(Errno::NOENT) => {
                     rustix::fs::mkdirat(&folder, name, Mode::from_raw_mode(0o755))?;
-                    let made = safe_open::folder(&folder, name.as_bytes())?;
-                    self.own(&made)?;
-                    made
+                    safe_open::folder(&folder, name.as_bytes())?
                 }
                 found => found?,
             };
@@ -61,7 +56,6 @@ impl AcpFiles<'_> {
         let mode = safe_open::stamp_at(&folder, name.as_bytes()).map_or(0o644, |stamp| stamp.mode & 0o777);
         let mut file = safe_open::new_file(&folder, UNFINISHED.as_bytes(), mode)?;
         let written = file.write_all(text.as_bytes());
-        self.own(&file)?;
         match written {
             Ok(()) => rustix::fs::renameat(&folder, UNFINISHED, &folder, name),
             Err(error) => {
@@ -69,11 +63,6 @@ impl AcpFiles<'_> {
                 Err(Errno::from_io_error(&error).unwrap_or(Errno::IO))
             }
         }
-    }
-
-    fn own(&self, made: impl AsFd) -> Result<(), Errno> {
-        let Some(owner) = self.owner else { return Ok(()) };
-        rustix::fs::fchown(made, Some(Uid::from_raw(owner)), Some(Gid::from_raw(owner)))
     }
 }
 
@@ -92,7 +81,7 @@ mod tests {
             fs::create_dir(each).expect("made");
         }
         let kept = workspace.join(".harness");
-        let desk = AcpFiles { workspace: &workspace, closed: vec![&kept], owner: None };
+        let desk = AcpFiles { workspace: &workspace, closed: vec![&kept] };
         let at = |path: &str| workspace.join(path).to_string_lossy().into_owned();
         desk.write(&at("a/b/c.txt"), "one").expect("written");
         desk.write(&at("a/b/c.txt"), "two").expect("written again");

@@ -43,16 +43,11 @@ impl ApprovedTree {
     }
 
     /// Prepares the repository that checks see. If that fails, they see none.
-    pub fn show_repository(&mut self, open: Option<&Path>) {
-        let made = self
+    pub fn show_repository(&mut self) {
+        self.repository = self
             .commit
             .as_deref()
             .and_then(|commit| self.trees.repository_for_checks(&self.base, commit).ok());
-        // Other users cannot read the mirror.
-        self.repository = match (made, open) {
-            (Some(made), Some(open)) => made.copied_for_others(open).ok(),
-            (made, _) => made,
-        };
     }
 
     /// Returns the tree that the work began with, and a layer with the agent's changes.

@@ -42,14 +42,12 @@ impl ExecEnv {
         grant: &Grant<'_>,
         apart: Option<&Apart>,
     ) -> Result<AttemptReport, Interrupted> {
-        let outbox = work.outbox.filter(|_| self.level != Isolation::Uid);
-        if let Some(Err(error)) = outbox.map(item::lay_out) {
+        if let Some(Err(error)) = work.outbox.map(item::lay_out) {
             return Ok(AttemptReport::not_started(&error));
         }
         let attempt = self
             .watched_attempt(work, grant, apart, || self.attempt_at_level(agent, work, veil, grant, apart))?;
-        // At `uid`, `attempt_by_another` has collected the topics already, and their folder is gone.
-        Ok(posted(outbox, attempt))
+        Ok(posted(work.outbox, attempt))
     }
 
     fn attempt_at_level(
@@ -208,7 +206,7 @@ impl ExecEnv {
 }
 
 /// Adds the published topics and the statement of the agent's tools to the attempt.
-pub(super) fn posted(outbox: Option<Outbox<'_>>, mut attempt: AttemptReport) -> AttemptReport {
+fn posted(outbox: Option<Outbox<'_>>, mut attempt: AttemptReport) -> AttemptReport {
     if let Some(outbox) = outbox {
         outbox::collect(outbox, &mut attempt);
         attempt.said = item::said(outbox);

@@ -254,9 +254,7 @@ impl ExecEnv {
             Ok(check) => {
                 let confines = &check.confines;
                 let ground = judge::CheckRoot::Confined { folder, confines };
-                let verdict = self.in_court_with(case, ground, &check.env, None);
-                let verdict = check.over(self.level, verdict.map(|(verdict, _)| verdict))?;
-                Ok((verdict, RunnerReport::default()))
+                self.in_court_with(case, ground, &check.env, None)
             }
             Err(error) => Ok((Verdict::not_run(self.level, told(&error)), RunnerReport::default())),
         }

@@ -9,17 +9,13 @@ use provost_core::model::plan::{AgentNetwork, GitPolicy};
 use provost_core::model::run_policy::HomeAccess;
 use provost_core::model::verdict::Isolation;
 
-use super::confined::PrivateFolders;
+use super::confined::{PrivateFolders, network_of};
 use super::{ExecEnv, RunPaths};
+use crate::Interrupted;
 use crate::agent::{AgentDriver, AttemptInput, AttemptReport, Behind};
 use crate::check::judge;
 use crate::exec::access::{Grant, WorkspaceRepository};
-use crate::sandbox::{
-    AgentFence, Confinement, Confines, HomePolicy, NO_NEEDS, Network, Rules, SandboxFeatures, Unavailable,
-    unused_uid,
-};
-use crate::tree::chown;
-use crate::{Interrupted, process};
+use crate::sandbox::{AgentFence, Confines, HomePolicy, NO_NEEDS, Rules, SandboxFeatures, Unavailable};
 
 /// Paths that the agent may read and write. It works in `sees`.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +31,6 @@ impl ExecEnv {
         let scratch = estate.state.join("scratch");
         let _ = std::fs::create_dir_all(&scratch);
         super::sweep(&scratch);
-        super::confined::bring_back(estate);
         Self {
             level,
             workspace: estate.workspace.to_owned(),
@@ -49,8 +44,6 @@ impl ExecEnv {
             touches: crate::tree::Touches::default(),
             repository: WorkspaceRepository::of(estate.workspace),
             clone: Mutex::default(),
-            _open: None,
-            handed: Mutex::default(),
         }
     }
 
@@ -120,7 +113,7 @@ impl ExecEnv {
         })
     }
 
-    /// Asks the agent in a sandbox without namespaces: Landlock, or another user who owns nothing here.
+    /// Asks the agent in a sandbox without namespaces: Landlock.
     fn asked_confined(
         &self,
         offer: &SandboxFeatures,
@@ -130,55 +123,23 @@ impl ExecEnv {
         grant: &Grant<'_>,
     ) -> Result<Result<AttemptReport, Interrupted>, Unavailable> {
         let own = PrivateFolders::make()?;
-        // Other users cannot enter the state folder.
-        let of_client = own.home().join("client");
-        let home = match (self.level, work.home) {
-            (Isolation::Uid, Some(_)) => {
-                std::fs::create_dir(&of_client)
-                    .map_err(|source| Unavailable::Scratch { path: of_client.clone(), source })?;
-                Some(of_client.as_path())
-            }
-            (_, home) => home,
-        };
-        let network = match grant.reach.network {
-            AgentNetwork::Off => Network::Off,
-            AgentNetwork::On | AgentNetwork::Model => Network::On,
-        };
-        let (by, env) = match self.level {
-            Isolation::Uid => {
-                let user = unused_uid();
-                for path in [own.home(), own.tmp()].into_iter().chain(desk.answers) {
-                    chown::give(path, user)
-                        .map_err(|source| Unavailable::Scratch { path: path.into(), source })?;
-                }
-                (Confinement::Uid(user), own.environment().to_vec())
-            }
-            _ => {
-                let hidden: Vec<&Path> = self.secret.iter().map(PathBuf::as_path).collect();
-                let hides_state = !desk.sees.starts_with(&self.state);
-                let state = hides_state.then_some(self.state.as_path());
-                let hidden: Vec<&Path> = hidden.into_iter().chain(state).collect();
-                let mut rules = Rules::of_agent(&hidden, &self.workspace)?;
-                rules.write.retain(|path| *path != self.workspace);
-                rules.write.push(own.tmp().to_path_buf());
-                rules.write.extend(desk.answers.into_iter().chain(work.home).map(Path::to_path_buf));
-                let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
-                if let (HomeAccess::Shared, Some(home)) = (grant.reach.home, home) {
-                    rules.frozen.push(self.workspace.clone());
-                    rules.frozen.extend(self.tools.iter().cloned());
-                    rules.write.push(home);
-                }
-                (Confinement::Landlock(rules), vec![("TMPDIR".into(), own.tmp().into())])
-            }
-        };
-        let user = if let Confinement::Uid(user) = &by { Some(*user) } else { None };
-        let confines = Confines { launcher: &offer.launcher, by, network, scratch: &self.scratch };
-        let attempt =
-            agent.attempt(&AttemptInput { fence: Some(Behind::Confines(&confines, &env)), home, ..*work });
-        let left = user.map(process::end_user).unwrap_or_default();
-        Ok(attempt.map(|mut attempt| {
-            attempt.survivors.extend(left);
-            attempt
-        }))
+        let hidden: Vec<&Path> = self.secret.iter().map(PathBuf::as_path).collect();
+        let hides_state = !desk.sees.starts_with(&self.state);
+        let state = hides_state.then_some(self.state.as_path());
+        let hidden: Vec<&Path> = hidden.into_iter().chain(state).collect();
+        let mut rules = Rules::of_agent(&hidden, &self.workspace)?;
+        rules.write.retain(|path| *path != self.workspace);
+        rules.write.push(own.tmp().to_path_buf());
+        rules.write.extend(desk.answers.into_iter().chain(work.home).map(Path::to_path_buf));
+        let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
+        if let (HomeAccess::Shared, Some(home)) = (grant.reach.home, home) {
+            rules.frozen.push(self.workspace.clone());
+            rules.frozen.extend(self.tools.iter().cloned());
+            rules.write.push(home);
+        }
+        let env = [("TMPDIR".into(), own.tmp().into())];
+        let confines =
+            Confines { launcher: &offer.launcher, rules, network: network_of(grant), scratch: &self.scratch };
+        Ok(agent.attempt(&AttemptInput { fence: Some(Behind::Confines(&confines, &env)), ..*work }))
     }
 }

@@ -14,7 +14,7 @@ use crate::sandbox;
 use crate::sandbox::{Attestation, SandboxFeatures, SelfTestProbe, Vantage};
 
 /// Levels with a sandbox, strongest first.
-const FENCED: [Isolation; 3] = [Isolation::Clean, Isolation::Landlock, Isolation::Uid];
+const FENCED: [Isolation; 2] = [Isolation::Clean, Isolation::Landlock];
 
 /// Finds out which levels this machine supports, and attests the one for `demand`.
 pub fn attest(
@@ -27,6 +27,9 @@ pub fn attest(
             None,
             Attestation { level, probes: Vec::new(), kernel: String::new(), bubblewrap: None },
         ));
+    }
+    if let Demand::Exactly(wanted @ (Isolation::Uid | Isolation::None)) = demand {
+        return Err(Error::Unattested { wanted, why: "no run can have this level".to_owned() });
     }
     let offer = offered(estate);
     let vantage = vantage(estate);

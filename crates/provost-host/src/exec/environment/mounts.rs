@@ -29,8 +29,6 @@ pub struct Outfit {
     /// Id of the approved base.
     approved: String,
     running: PathBuf,
-    /// Other users can enter `running`.
-    open: bool,
 }
 
 /// The mounts of one check, and the variables that lead its tools to them.
@@ -52,13 +50,7 @@ impl Outfit {
             builds: builds.flatten(),
             approved: base.id.clone(),
             running: estate.state.join("provision/running"),
-            open: false,
         }
-    }
-
-    /// Puts the copies for checks into `place`, which other users can enter.
-    pub fn give_in(&mut self, place: &Path) {
-        (self.running, self.open) = (place.to_path_buf(), true);
     }
 
     /// Provisions the dependencies of the approved base.
@@ -138,8 +130,7 @@ impl Outfit {
 
     /// Creates an empty folder for one check.
     pub fn room(&self) -> Result<TempDir, MissingSupply> {
-        let ready = if self.open { Ok(()) } else { folder::make_private(&self.running) };
-        let made = ready.and_then(|()| tempfile::tempdir_in(&self.running));
+        let made = folder::make_private(&self.running).and_then(|()| tempfile::tempdir_in(&self.running));
         made.map_err(MissingSupply::not_placed)
     }
 

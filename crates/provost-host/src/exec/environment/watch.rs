@@ -35,7 +35,6 @@ impl ExecEnv {
             own: &own,
             known: &known,
             repository: self.level != Isolation::Clean || grant.reach.git == GitPolicy::Shared,
-            by_change_time: self.level != Isolation::Uid,
         };
         let before = WorkspaceState::look(&scope);
         let plan = work.tag.split('/').next().unwrap_or_default();

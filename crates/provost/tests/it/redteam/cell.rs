@@ -96,8 +96,6 @@ struct Scene<'a> {
     plan: String,
     /// What the gate said, if it refused the approval.
     refused: Option<String>,
-    /// Other users take part, and have to find the same programs.
-    open: bool,
 }
 
 impl<'a> Scene<'a> {
@@ -106,12 +104,8 @@ impl<'a> Scene<'a> {
         for name in ["work", "home", "state", "tmp", "out"] {
             fs::create_dir(folder.path().join(name)).expect("a folder");
         }
-        if level == "uid" {
-            fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
-        }
         let listener = Listener::listen(attack.host.as_deref(), folder.path());
-        let mut scene =
-            Self { folder, attack, listener, plan: String::new(), refused: None, open: level == "uid" };
+        let mut scene = Self { folder, attack, listener, plan: String::new(), refused: None };
         copy(&fixture.folder, &scene.at("work"));
         if let Some(on_fail) = &attack.on_fail {
             let path = scene.at("work/PLAN.md");
@@ -188,7 +182,6 @@ impl<'a> Scene<'a> {
         let mut path = vec![self.at("home/.local/bin")];
         path.extend(python());
         path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
-        path.retain(|folder| !self.open || is_everybodys(folder));
         // An agent may have taken it away, or the right to enter it.
         let is_open = |work: &PathBuf| work.join(".").is_dir();
         let here = Some(self.at("work")).filter(is_open).unwrap_or_else(|| self.at("out"));
@@ -451,10 +444,6 @@ fn python() -> Option<PathBuf> {
         Some(PathBuf::from(String::from_utf8(output.stdout).ok()?.trim()))
     };
     FOUND.get_or_init(ask).clone()
-}
-
-fn is_everybodys(folder: &Path) -> bool {
-    folder.ancestors().all(|way| fs::metadata(way).is_ok_and(|found| found.mode() & 0o001 != 0))
 }
 
 /// Cargo's entry on `PATH` finds its toolchain through HOME, and HOME is another one here.
