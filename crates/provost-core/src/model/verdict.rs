@@ -264,8 +264,7 @@ impl Verdict {
         self.tree.as_ref().map(|tree| tree.base.as_str())
     }
 
-    /// Returns whether the verdict concerns the check and not the work; provost then repeats the check, not
-    /// the agent.
+    /// Returns whether the verdict concerns the check and not the work; only the check is repeated then.
     pub fn is_of_the_check(&self) -> bool {
         matches!(self.outcome, CheckOutcome::Killed { .. } | CheckOutcome::Flaky { .. })
     }
@@ -341,6 +340,11 @@ pub enum CheckOutcome {
 }
 
 impl CheckOutcome {
+    /// Returns whether the outcome says something about the tree: the check ran, and nothing killed it.
+    pub fn is_result(&self) -> bool {
+        !matches!(self, CheckOutcome::NotRun { .. } | CheckOutcome::Killed { .. })
+    }
+
     /// Returns the name for people and for `--json`.
     pub fn word(&self) -> &'static str {
         match self {
@@ -448,8 +452,7 @@ impl Excerpt {
     /// Creates an excerpt of an uncut text.
     pub fn whole(text: impl Into<String>) -> Self {
         let head = text.into();
-        let bytes = head.len() as u64;
-        Self { head, tail: String::new(), bytes }
+        Self { bytes: head.len() as u64, head, tail: String::new() }
     }
 }
 

@@ -251,6 +251,8 @@ fn control(verdict: &crate::model::verdict::Verdict) -> String {
         CheckOutcome::Held => {
             "before the work the contract holds already: it cannot show that the work was done".to_owned()
         }
+        CheckOutcome::NotRun { .. } => format!("before the work the contract {}", verdict.outcome),
+        CheckOutcome::Killed { .. } => format!("before the work the contract was {}", verdict.outcome),
         outcome => format!("before the work the contract {outcome}, as it should"),
     }
 }

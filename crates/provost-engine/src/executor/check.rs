@@ -379,9 +379,7 @@ impl Executor<'_> {
             CheckSpec { tree: order.before.as_deref(), with_work: false, ..self.case(order, shell, &tag) };
         let held_before = match self.ground.judge(&case)?.outcome {
             CheckOutcome::Held => Some(true),
-            // No result.
-            CheckOutcome::NotRun { .. } | CheckOutcome::Killed { .. } => None,
-            _ => Some(false),
+            outcome => outcome.is_result().then_some(false),
         };
         Ok(Verdict { held_before, ..verdict })
     }

@@ -161,6 +161,16 @@ impl ControlRequest<'_> {
         Ok(Verdict { teeth: teeth.map(Box::new), ..verdict })
     }
 
+    /// Runs a control. If something outside killed it, it counts as not run: it did not fail by itself.
+    fn again(&self, layer: &Layer, control: Control) -> Result<ControlRun, Interrupted> {
+        let mut with = (self.run)(layer, control)?;
+        if let CheckOutcome::Killed { signal } = with.verdict.outcome {
+            let reason = format!("a run that had to fail was killed by signal {signal} from outside");
+            with.verdict.outcome = CheckOutcome::NotRun { reason };
+        }
+        Ok(with)
+    }
+
     /// Returns the test files that the work changed.
     fn tests_changed(&self) -> Option<ChangedTests> {
         let changed = self.layer.changed.iter().filter(|path| test_files::is_test(path));
@@ -197,7 +207,7 @@ impl ControlRequest<'_> {
         if rests_on.len() < changed.len() {
             let wanted = |path: &Path| rests_on.iter().any(|own| Path::new(own) == path);
             let alone = match self.varied(self.layer, &Variation::Only(&wanted)) {
-                Ok(layer) => (self.run)(&layer, Control::AsTheyAre)?.verdict,
+                Ok(layer) => self.again(&layer, Control::AsTheyAre)?.verdict,
                 Err(reason) => Verdict::not_run(self.level, reason),
             };
             match alone.outcome {
@@ -281,7 +291,7 @@ impl ControlRequest<'_> {
     fn tried(&self, started: &RunnerStart, files: &BTreeSet<String>) -> Result<Teeth, Interrupted> {
         if matches!(started.runner, Runner::Node | Runner::NodeFile) && !started.negated {
             let word = started.runner.word();
-            let with = (self.run)(self.layer, Control::Fail)?;
+            let with = self.again(self.layer, Control::Fail)?;
             let is_run = !matches!(with.verdict.outcome, CheckOutcome::NotRun { .. });
             let bit = !with.verdict.held();
             // A test file may end its own process for good reasons; then a test is planted in it.
@@ -303,7 +313,7 @@ impl ControlRequest<'_> {
             return Ok(false);
         }
         let Ok(nothing) = self.varied(self.layer, &Variation::Only(&|_| false)) else { return Ok(false) };
-        Ok((self.run)(&nothing, Control::Fail)?.verdict.held())
+        Ok(self.again(&nothing, Control::Fail)?.verdict.held())
     }
 
     /// Makes every test of the reported sessions fail. If some failed already, or the contract is meant to
@@ -323,7 +333,7 @@ impl ControlRequest<'_> {
         };
         let teeth = |bit, note| Teeth { planted: Some(word.clone()), bit, note };
         for control in controls {
-            let with = (self.run)(self.layer, *control)?;
+            let with = self.again(self.layer, *control)?;
             let unmoved = with.report.sessions.iter().find_map(|session| session.unmoved.first());
             let made = if *control == Control::Fail { "fail" } else { "pass" };
             match (&with.verdict.outcome, unmoved) {
@@ -392,7 +402,7 @@ impl ControlRequest<'_> {
         random: &str,
     ) -> Result<Result<Bite, String>, Interrupted> {
         let with = match self.also(self.layer, planted) {
-            Ok(layer) => (self.run)(&layer, Control::AsTheyAre)?.verdict,
+            Ok(layer) => self.again(&layer, Control::AsTheyAre)?.verdict,
             Err(why) => return Ok(Err(why)),
         };
         match with.outcome {
@@ -411,7 +421,7 @@ impl ControlRequest<'_> {
             Err(why) => return Ok(Err(why)),
         };
         let there = match self.also(&nothing, &on_base) {
-            Ok(layer) => (self.run)(&layer, Control::AsTheyAre)?.verdict,
+            Ok(layer) => self.again(&layer, Control::AsTheyAre)?.verdict,
             Err(why) => return Ok(Err(why)),
         };
         let may_stop = runner::stops_early(started) || self.configured_to_stop();

@@ -55,9 +55,11 @@ pub(super) fn judged(
             if !run.is_ready(number) && !run.under_way().any(|step| step == number) {
                 return Err(Refusal::NotDue { what: format!("the control of step {number}") });
             }
-            // A check that cannot run now cannot run after the work either, so no agent is started for it.
+            // A check without a result now would prove nothing after the work, so no agent is started for it.
             let follows = match verdict.outcome {
-                CheckOutcome::NotRun { .. } => closed_door(run, means, number, "contract", &verdict),
+                CheckOutcome::NotRun { .. } | CheckOutcome::Killed { .. } => {
+                    closed_door(run, means, number, "contract", &verdict)
+                }
                 CheckOutcome::Held if run.is_red_first(number) => vec![holds_already(number)],
                 _ => Vec::new(),
             };
@@ -199,10 +201,17 @@ fn closed_door(
     let failure = AttemptFailure::Verdict(verdict);
     let found = recover::classify(run, means, step, &failure);
     let attempt = run.step(step).map_or(0, |step| step.attempts);
-    let mut reason = format!("its {what} {}", verdict.outcome);
-    if matches!(verdict.outcome, CheckOutcome::NotRun { .. }) {
-        reason.push_str("; then `retry`: no attempt was used up");
-    }
+    let reason = match &verdict.outcome {
+        CheckOutcome::Killed { signal } => {
+            format!(
+                "its {what} was killed by signal {signal} from outside; `retry` runs it again: no attempt was used up"
+            )
+        }
+        CheckOutcome::NotRun { .. } => {
+            format!("its {what} {}; then `retry`: no attempt was used up", verdict.outcome)
+        }
+        outcome => format!("its {what} {outcome}"),
+    };
     vec![
         Event::FailureDetected { step, attempt, error_message: reason.clone(), fingerprint: None },
         Event::FailureClassified {

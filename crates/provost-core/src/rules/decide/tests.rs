@@ -155,6 +155,7 @@ fn read(run: &Run, word: &str) -> Said {
         "control-unrunnable" => {
             Said::Harness(control(CheckOutcome::NotRun { reason: "no crates".to_owned() }))
         }
+        "control-killed" => Said::Harness(control(CheckOutcome::Killed { signal: 9 })),
         "control-holds" => Said::Harness(control(CheckOutcome::Held)),
         "control-breaks" => Said::Harness(control(CheckOutcome::Broke { exit_code: 1 })),
         "confirm-because" => Said::Human(HumanCommand::Answer {

@@ -15,7 +15,7 @@ use crate::model::pass::Pass;
 use crate::model::plan::{Budget, Check, Plan, Step, StepNumber};
 use crate::model::timestamp::Timestamp;
 use crate::model::usage::Amount;
-use crate::model::verdict::{CheckOutcome, Excerpt, Verdict};
+use crate::model::verdict::{Excerpt, Verdict};
 
 /// Start of the result of a step that a person confirmed.
 pub(crate) const CONFIRMED: &str = "confirmed by ";
@@ -364,8 +364,8 @@ impl Run {
                 }
             }
             CheckSubject::Control(number) => {
-                let ran = !matches!(verdict.outcome, CheckOutcome::NotRun { .. });
-                if let Some(step) = self.step_mut(number).filter(|_| ran) {
+                let is_result = verdict.outcome.is_result();
+                if let Some(step) = self.step_mut(number).filter(|_| is_result) {
                     step.held_before = Some(verdict.held());
                     step.tests_before = verdict.tests;
                     step.looked_at_before = verdict.tree_id().map(str::to_owned);

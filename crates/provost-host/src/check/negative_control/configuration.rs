@@ -40,7 +40,7 @@ impl ControlRequest<'_> {
         let tries: [&dyn Fn(&Path) -> bool; 2] = [&without, &without_tests];
         for wanted in tries {
             let run = match self.varied(self.layer, &Variation::Only(wanted)) {
-                Ok(layer) => (self.run)(&layer, Control::AsTheyAre)?.verdict.outcome,
+                Ok(layer) => self.again(&layer, Control::AsTheyAre)?.verdict.outcome,
                 Err(reason) => CheckOutcome::NotRun { reason },
             };
             match run {

@@ -24,6 +24,24 @@ fn with_a_tree_of_its_own_the_harness_looks_first_whether_the_contract_can_fail(
 }
 
 #[test]
+fn a_control_that_was_killed_from_outside_is_no_failure_before_the_work() {
+    approved_story(
+        "attest; control-killed 1; start 1; retry 1; control-breaks 1; start 1; ended 1; holds-on 1 abc",
+        expect![[r#"
+            attest -> ISOLATION_ATTESTED
+            control-killed 1 -> CONTRACT_JUDGED, FAILURE_DETECTED, FAILURE_CLASSIFIED, RECOVERY_ESCALATION
+            start 1 -> refused: step 1 is not open: work on the step you were given
+            retry 1 -> HUMAN_ANSWERED
+            control-breaks 1 -> CONTRACT_JUDGED
+            start 1 -> TASK_STARTED
+            ended 1 -> ATTEMPT_ENDED
+            holds-on 1 abc -> CONTRACT_JUDGED, TASK_COMPLETED
+            [in-progress] next: [Judge { subject: Control(StepNumber(2)) }]
+        "#]],
+    );
+}
+
+#[test]
 fn red_first_asks_a_person_before_an_agent_is_paid() {
     approved_story(
         "attest-red; control-holds 1; start 1; confirm 1; confirm-because 1",
