@@ -120,7 +120,7 @@ pub fn make(harness: &Harness, wanted: &CommitOptions) -> Result<CommitResult, E
         return Err(Refusal::OthersWork { count: others.len(), files: named(others) }.into());
     }
     let PlanTrees { trees, approved, judged, .. } = kept;
-    let (user, email) = wanted.home.as_deref().map(git::identity).unwrap_or_default();
+    let (user, email) = git::identity(&harness.place().workspace, wanted.home.as_deref());
     let mut message = wanted.message.clone().unwrap_or_else(|| usual_message(harness, &run, &tree));
     for path in others {
         message.push_str(&format!("Not-by-this-plan: {path}\n"));

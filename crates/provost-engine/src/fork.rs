@@ -120,7 +120,7 @@ fn branch_of(
         None => parent.to_owned(),
         Some(id) => {
             let kept = commit::kept_tree(harness, run, &trees, id)?;
-            let (user, email) = wanted.home.as_deref().map(git::identity).unwrap_or_default();
+            let (user, email) = git::identity(&harness.place().workspace, wanted.home.as_deref());
             let message = format!(
                 "{}, before step {}\n\nProvost-Plan: {}\nProvost-Tree: {id}\n",
                 run.plan.title,

@@ -9,6 +9,10 @@ use std::path::{Path, PathBuf};
 
 use crate::files::safe_open;
 
+mod identity;
+
+pub use identity::identity;
+
 /// Limit for files of one line: refs and `.git` files.
 const LINE_MAX: u64 = 4096;
 const PACKED_MAX: u64 = 64 << 20;
@@ -62,27 +66,6 @@ pub fn checkouts(workspace: &Path) -> Vec<PathBuf> {
     there.sort();
     there.dedup();
     there
-}
-
-/// Reads the name and address from the user's own git configuration, if they are plain values there.
-pub fn identity(home: &Path) -> (Option<String>, Option<String>) {
-    let (mut name, mut email, mut in_user) = (None, None, false);
-    let files = [home.join(".gitconfig"), home.join(".config/git/config")];
-    for text in files.iter().filter_map(|file| std::fs::read_to_string(file).ok()) {
-        for line in text.lines().map(str::trim) {
-            if line.starts_with('[') {
-                in_user = line.eq_ignore_ascii_case("[user]");
-            } else if let (true, Some((key, value))) = (in_user, line.split_once('=')) {
-                let value = Some(value.trim().trim_matches('"').to_owned()).filter(|value| !value.is_empty());
-                match key.trim().to_ascii_lowercase().as_str() {
-                    "name" => name = value,
-                    "email" => email = value,
-                    _ => {}
-                }
-            }
-        }
-    }
-    (name, email)
 }
 
 /// Returns the path of the user's global git ignore file; reads only plain values of the configuration.

@@ -332,7 +332,7 @@ fn piece(yard: &Yard<'_>, plan: &TrainPlan, tip: &str) -> Result<PlanCommit, Str
     }
     let PlanTrees { trees, approved, judged, .. } =
         commit::kept(&plan.harness, &plan.run).map_err(|error| told(&error))?;
-    let (user, email) = yard.request.home.as_deref().map(git::identity).unwrap_or_default();
+    let (user, email) = git::identity(&yard.workspace, yard.request.home.as_deref());
     let message =
         commit::usual_message(&plan.harness, &plan.run, plan.run.tree.as_deref().unwrap_or_default());
     let by = CommitText {

@@ -80,7 +80,7 @@ fn commit(yard: &Yard<'_>, plans: &[&TrainPlan], before: &str, tree: &str) -> Re
     for plan in plans {
         message.push_str(&format!("Provost-Plan: {}\n", plan.id()));
     }
-    let (user, email) = yard.request.home.as_deref().map(git::identity).unwrap_or_default();
+    let (user, email) = git::identity(&yard.workspace, yard.request.home.as_deref());
     let by = CommitText {
         name: user.as_deref().unwrap_or(&yard.request.by),
         email: email.as_deref().unwrap_or_default(),

@@ -80,3 +80,44 @@ fn a_branch_that_is_elsewhere_is_left_alone() {
     let again = env.provost(&["commit", "--branch", "side"]).exits(0);
     assert!(again.out.contains("already committed"), "{}", again.out);
 }
+
+/// The author is the one that git itself takes in the same folder.
+#[test]
+fn the_author_is_whom_git_takes_there() {
+    let env = done();
+    let home = env.folder().join("home");
+    let author = |variables: &[(&str, &str)], branch: &str| {
+        let made = env.command(&["commit", "--branch", branch]).envs(variables.iter().copied()).output();
+        assert!(made.expect("provost").status.success());
+        let mut git_itself = Command::new("git");
+        git_itself.args(["var", "GIT_AUTHOR_IDENT"]).current_dir(env.work());
+        git_itself.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", &home);
+        let ran = git_itself.env("GIT_CONFIG_NOSYSTEM", "1").envs(variables.iter().copied()).output();
+        let ident = String::from_utf8_lossy(&ran.expect("git").stdout).into_owned();
+        let ident = ident.split_once('>').map_or(String::new(), |(who, _)| format!("{who}>"));
+        let ours = git(&env, &["log", "-1", "--format=%an <%ae>", branch]);
+        assert_eq!(git(&env, &["log", "-1", "--format=%cn <%ce>", branch]), ours);
+        (ours, ident)
+    };
+    for key in ["user.name", "user.email"] {
+        let _ = Command::new("git").args(["config", "--unset-all", key]).current_dir(env.work()).status();
+    }
+    std::fs::write(
+        home.join(".gitconfig"),
+        "[user]\n\tname = Global # mine\n\temail = \"global@example.org\"\n",
+    )
+    .expect("a configuration");
+    let (ours, theirs) = author(&[], "one");
+    assert_eq!((ours.as_str(), ours.as_str()), (theirs.as_str(), "Global <global@example.org>"));
+    env.git(&["config", "user.name", "Repo \"R\" Owner"]);
+    let (ours, theirs) = author(&[], "two");
+    assert_eq!((ours.as_str(), ours.as_str()), (theirs.as_str(), "Repo \"R\" Owner <global@example.org>"));
+    let variables = [("GIT_AUTHOR_NAME", "Env"), ("GIT_AUTHOR_EMAIL", "env@example.org")];
+    let (ours, theirs) = author(&variables, "three");
+    assert_eq!((ours.as_str(), ours.as_str()), (theirs.as_str(), "Env <env@example.org>"));
+    // Files that the repository's configuration includes may be an agent's.
+    env.git(&["config", "--unset-all", "user.name"]);
+    env.write("included", "[user]\n\tname = Agent\n");
+    env.git(&["config", "include.path", "../included"]);
+    assert_eq!(author(&[], "four").0, "Global <global@example.org>");
+}
