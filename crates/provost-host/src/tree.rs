@@ -335,6 +335,10 @@ pub enum ExclusionReason {
     Name,
     #[error("a runner's configuration; name it in touches to let it in")]
     RunnerFile,
+    #[error(
+        "its permissions ({mode:03o}); every folder of a check has 755, so let the contract run chmod {mode:03o}"
+    )]
+    FolderMode { mode: u32 },
 }
 
 impl std::fmt::Display for ExcludedPath {

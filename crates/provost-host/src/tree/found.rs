@@ -18,6 +18,8 @@ pub struct ImportResult {
     /// The mtimes of the imported files.
     pub written: Vec<((i64, i64), Vec<u8>)>,
     pub refused: CappedList<ExcludedPath>,
+    /// Folders whose permissions are not imported, and these permissions.
+    pub folder_modes: Vec<(Vec<u8>, u32)>,
     /// Paths that git ignores. A path with a final slash is a folder with all its content.
     pub ignored: CappedList<String>,
     pub protected: Vec<String>,
@@ -27,6 +29,13 @@ pub struct ImportResult {
 impl ImportResult {
     pub fn refuse(&mut self, path: &[u8], why: ExclusionReason) {
         self.refused.push(NAMES_MAX, || ExcludedPath { path: lossy(path), why });
+    }
+
+    /// Lists the permissions of folders after everything else that was not imported.
+    pub fn refuse_folder_modes(&mut self) {
+        for (path, mode) in std::mem::take(&mut self.folder_modes) {
+            self.refuse(&path, ExclusionReason::FolderMode { mode });
+        }
     }
 
     pub fn ignore(&mut self, path: &[u8], is_folder: bool) {

@@ -93,6 +93,7 @@ impl Trees {
             walk.from(&top, start)?;
         }
         walk.keep_order(begun)?;
+        walk.found.refuse_folder_modes();
         let Walk { checkout, found, .. } = walk;
         let draft = checkout.finish()?;
         let laid = Laid { taken: found.taken, removed: found.removed, folders: found.folders };
@@ -288,6 +289,12 @@ impl Walk<'_> {
         };
         if place.depth >= DEPTH {
             return self.refuse(place.path, ExclusionReason::TooDeep);
+        }
+        let stamp = safe_open::stamp_at(place.folder, place.name);
+        if let Some(stamp) = stamp.ok().filter(|_| rule.is_touched && !rule.is_protected)
+            && !self.modes.are_usual_for_folder(&stamp)
+        {
+            self.found.folder_modes.push((place.path.to_vec(), stamp.mode & 0o777));
         }
         match safe_open::folder(place.folder, place.name) {
             Ok(inner) => self.folder(&inner, place.path, base, rule, place.depth + 1),

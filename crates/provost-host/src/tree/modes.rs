@@ -1,4 +1,4 @@
-//! Decides whether a file of a workspace has the permissions of its tree.
+//! Decides whether a file or folder of a workspace has the permissions of its tree.
 //!
 //! git stores only the executable bit, so the same commit is checked out as 0644 by one user and as 0600 by
 //! another. A difference that the umask explains, or that existed before the base was made, is not a
@@ -33,11 +33,21 @@ impl Modes {
         if !matches!(base, EntryKind::File | EntryKind::Program) || now.as_in_git() != base {
             return false;
         }
+        let by_umask = if base == EntryKind::Program { 0o777 } else { 0o666 } & !umask();
+        self.is_older(stamp) || stamp.mode & 0o777 == by_umask
+    }
+
+    /// Returns whether a folder has permissions that nobody chose during the work. In trees, every folder has
+    /// 0755.
+    pub fn are_usual_for_folder(&self, stamp: &FileStamp) -> bool {
+        let mode = stamp.mode & 0o777;
+        mode == 0o755 || mode == 0o777 & !umask() || self.is_older(stamp)
+    }
+
+    fn is_older(&self, stamp: &FileStamp) -> bool {
         let seconds = u64::try_from(stamp.changed.0).unwrap_or(0);
         let changed = Duration::new(seconds, u32::try_from(stamp.changed.1).unwrap_or(0));
-        let is_older = self.since.is_some_and(|since| changed < since);
-        let by_umask = if base == EntryKind::Program { 0o777 } else { 0o666 } & !umask();
-        is_older || stamp.mode & 0o777 == by_umask
+        self.since.is_some_and(|since| changed < since)
     }
 }
 

@@ -91,6 +91,18 @@ fn modes_links_empty_folders_and_second_names_reach_the_check() {
 }
 
 #[test]
+fn permissions_of_a_folder_do_not_arrive_and_a_failed_check_says_what_to_do() {
+    let agent = "mkdir -p out/open out/shut; touch out/open/1 out/shut/1; chmod 700 out/shut\n";
+    let env = approved("touches: [\"out/**\"]", "", "test \"$(stat -c %a out/shut)\" = 700", agent);
+    let ran = env.provost(&["run"]).exits(4);
+    let said = format!("{}{}", ran.out, ran.err);
+    assert!(said.contains("not taken over: out/shut: its permissions (700)"), "{said}");
+    assert!(said.contains("chmod 700") && !said.contains("out/open"), "{said}");
+    let contract = "chmod 700 out/shut && test \"$(stat -c %a out/shut)\" = 700";
+    approved("touches: [\"out/**\"]", "", contract, agent).provost(&["run"]).exits(0);
+}
+
+#[test]
 fn what_a_step_deletes_is_gone_from_the_check_with_its_folder() {
     let text = plan(&["! test -e old && test -f out/1"], "escalate")
         .replace("touches: [\"out/**\"]", "touches: [\"out/**\", \"old/**\"]");
