@@ -8,6 +8,7 @@ pub mod test_files;
 pub mod runner;
 pub mod tool_names;
 pub mod inconclusive_failure;
+pub mod hidden_output;
 pub mod facts;
 pub mod verify;
 pub mod template;

@@ -17,6 +17,9 @@ use crate::language::test_files;
 use crate::language::tool_names::pattern;
 use crate::model::plan::Shell;
 
+/// Start of the message about a failure that shows nothing.
+pub const NOT_VERIFIABLE: &str = "not verifiable: ";
+
 /// Returns whether the contract can hold although one of its commands failed.
 pub fn may_swallow(shell: &Shell) -> bool {
     shell.is_meant_to_fail() || Calls::read(&shell.command).iter().any(|call| !call.decides)
@@ -35,7 +38,7 @@ pub fn found(shell: &Shell, outputs: &[&str]) -> Option<String> {
         calls.are_about(rule, name).then(|| rule.words.replace("{}", name))
     })?;
     Some(format!(
-        "not verifiable: {what}, so that it fails shows nothing; let it do its job, or name the failure that \
+        "{NOT_VERIFIABLE}{what}, so that it fails shows nothing; let it do its job, or name the failure that \
          you expect below the contract (`stderr contains \"…\"`)"
     ))
 }

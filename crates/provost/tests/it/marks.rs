@@ -1,6 +1,7 @@
 //! What a pass is worth: one that held before the work, one that the agent checked itself, and one that could
 //! not be looked at. None of them is a plain ✅.
 
+use provost_rehearsal::skip;
 use serde_json::{Value, json};
 
 use crate::env::{Env, plan};
@@ -246,6 +247,47 @@ fn a_command_that_cannot_do_its_job_makes_no_pass_by_failing() {
         let log = env.provost(&["log", "--json", "--event", "CONTRACT_JUDGED"]).exits(0).out;
         assert!(log.contains("not verifiable") && log.contains(says), "{contract}: {log}");
         assert!(run.out.contains(says), "{contract}: {}", run.out);
+    }
+}
+
+/// What a contract hides is read all the same.
+#[test]
+fn a_hidden_output_hides_no_missing_tool() {
+    let makefile = "gone:\n\tno-such-tool-anywhere\nrunner:\n\tfalse || pytest-that-is-not-here\n\
+                    red:\n\ttest -f out/none\n";
+    let site = |contract: &str| {
+        let env = Env::new(&plan(&[contract], "escalate")).agent(HONEST);
+        env.write("Makefile", makefile);
+        env.git(&["add", "--all"]);
+        env.git(&["commit", "--quiet", "--message", "make"]);
+        env
+    };
+    for (contract, tool, says) in [
+        ("! make gone >/dev/null 2>&1", "make", "make could not run a command of `gone`"),
+        ("! make runner &>/dev/null", "make", "make could not run a command of `runner`"),
+        ("! make none >/dev/null 2>/dev/null", "make", "make has no rule for `none`"),
+        ("if ! make none &>/dev/null; then exit 0; fi; exit 1", "make", "make has no rule for `none`"),
+        ("make none >/dev/null 2>&1 && exit 1; true", "make", "make has no rule for `none`"),
+        ("! ./missing >/dev/null 2>&1", "bash", "`./missing` is "),
+        ("! pytest-that-is-not-here >/dev/null", "bash", "pytest-that-is-not-here"),
+    ] {
+        if !has(tool) {
+            skip::tool(tool, contract);
+            continue;
+        }
+        let env = site(contract);
+        let run = env.approve().provost(&["run"]);
+        assert_eq!(run.code, 4, "{contract}: {} {}", run.out, run.err);
+        let log = env.provost(&["log", "--json", "--event", "CONTRACT_JUDGED"]).exits(0).lines();
+        for event in log {
+            let verdict = &event["details"]["verdict"];
+            assert_ne!(verdict["outcome"]["kind"], "held", "{contract}: {verdict}");
+            assert!(verdict.to_string().contains(says), "{contract}: {verdict}");
+        }
+    }
+    if has("make") {
+        let run = site("test -f out/1 && ! make red >/dev/null 2>&1").approve().provost(&["run"]).exits(0);
+        assert!(run.out.contains("1 verified"), "a failure at the job: {}", run.out);
     }
 }
 

@@ -15,6 +15,7 @@ use crate::sandbox::{CheckMount, Processes, What};
 use crate::tree::Apart;
 
 /// A check request: the contract, the tree that it runs on, and its limits.
+#[derive(Clone)]
 pub struct CheckSpec<'a> {
     pub shell: &'a Shell,
     pub timeout: Duration,
