@@ -1,12 +1,16 @@
 //! Edits JSON with comments in place.
 //!
-//! The text is normalised first: comments and trailing commas become blanks, so that every value keeps its
-//! position. New text is inserted in one place, directly after the bracket that opens its object or list.
+//! `jsonc-parser` finds the position. New text is inserted directly after the bracket that opens its object or
+//! list. The crate's own editor is not used: it reformats objects on one line and drops blank lines, so undoing
+//! an edit would need a copy of the user's text.
 //!
 //! **Invariant:** an edit adds bytes and removes none.
 
 use std::fmt;
 
+use jsonc_parser::ast::Value as Node;
+use jsonc_parser::common::Ranged as _;
+use jsonc_parser::{CollectOptions, CommentCollectionStrategy, CommentMap, ParseOptions, parse_to_ast};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -33,21 +37,19 @@ impl Splice {
 
 /// Parses a whole text.
 pub fn value(text: &str) -> Result<Value, Trouble> {
-    let plain = plain(text);
-    let bare = plain.trim_start_matches('\u{feff}');
-    serde_json::from_str(bare).map_err(|error| Trouble::new(format!("it is not JSON: {error}")))
+    Ok(Document::parse(text)?.root.into())
 }
 
 /// Makes `path` have this value; `None` if it already has.
 pub fn member(text: &str, path: &[&str], wanted: &Value) -> Result<Option<Splice>, Trouble> {
-    let whole = value(text)?;
-    let (depth, found) = reach(&whole, path)?;
-    match found {
-        Some(found) if found == wanted => Ok(None),
-        Some(_) => {
-            Err(Trouble::new(format!("`{}` is there already, and says something else", path.join("."))))
-        }
-        None => insert(text, path, depth, wanted.clone()),
+    let document = Document::parse(text)?;
+    let (depth, found) = document.reach(path)?;
+    if depth < path.len() {
+        return Ok(Some(document.insert(path, depth, found, wanted.clone())));
+    }
+    match Value::from(found.clone()) == *wanted {
+        true => Ok(None),
+        false => Err(Trouble::new(format!("`{}` is there already, and says something else", path.join(".")))),
     }
 }
 
@@ -58,10 +60,12 @@ pub fn element(
     wanted: &Value,
     is_ours: impl Fn(&Value) -> bool,
 ) -> Result<Option<Splice>, Trouble> {
-    let whole = value(text)?;
-    let (depth, found) = reach(&whole, path)?;
-    let Some(found) = found else { return insert(text, path, depth, Value::Array(vec![wanted.clone()])) };
-    let Some(list) = found.as_array() else {
+    let document = Document::parse(text)?;
+    let (depth, found) = document.reach(path)?;
+    if depth < path.len() {
+        return Ok(Some(document.insert(path, depth, found, Value::Array(vec![wanted.clone()]))));
+    }
+    let Value::Array(list) = Value::from(found.clone()) else {
         return Err(Trouble::new(format!("`{}` is there already, and is no list", path.join("."))));
     };
     match list.iter().find(|element| is_ours(element)) {
@@ -70,67 +74,111 @@ pub fn element(
             Err(Trouble::new(format!("`{}` has an entry for another provost: take it out", path.join("."))))
         }
         None => {
-            let plain = plain(text);
-            let open = opening(&plain, path)?;
             let entry = Entry { key: None, value: wanted };
-            Ok(Some(splice(text, &plain, open, path.len(), &entry, list.is_empty())))
+            Ok(Some(document.splice(found.start(), path.len(), &entry, list.is_empty())))
         }
     }
 }
 
-/// Returns how many keys of `path` exist, and the value if all do.
-fn reach<'a>(whole: &'a Value, path: &[&str]) -> Result<(usize, Option<&'a Value>), Trouble> {
-    let mut at = whole;
-    for (depth, key) in path.iter().enumerate() {
-        let Some(object) = at.as_object() else {
-            let name =
-                if depth == 0 { "the whole".to_owned() } else { format!("`{}`", path[..depth].join(".")) };
-            return Err(Trouble::new(format!("{name} is no object")));
+/// A parsed text. Positions are those of the text without a byte order mark.
+struct Document<'t> {
+    text: &'t str,
+    /// Length of the byte order mark.
+    mark: usize,
+    root: Node<'t>,
+    comments: CommentMap<'t>,
+}
+
+impl<'t> Document<'t> {
+    fn parse(text: &'t str) -> Result<Self, Trouble> {
+        // Clients read JSON with comments and trailing commas, and nothing else that JSON does not have.
+        let options = ParseOptions {
+            allow_comments: true,
+            allow_trailing_commas: true,
+            allow_loose_object_property_names: false,
+            allow_missing_commas: false,
+            allow_single_quoted_strings: false,
+            allow_hexadecimal_numbers: false,
+            allow_unary_plus_numbers: false,
+            allow_bare_decimal_point_numbers: false,
+            allow_non_finite_numbers: false,
+            allow_extended_string_escapes: false,
         };
-        match object.get(*key) {
-            Some(next) => at = next,
-            None => return Ok((depth, None)),
+        let collect = CollectOptions { comments: CommentCollectionStrategy::Separate, tokens: false };
+        let bare = text.trim_start_matches('\u{feff}');
+        let parsed = parse_to_ast(bare, &collect, &options)
+            .map_err(|error| Trouble::new(format!("it is not JSON: {error}")))?;
+        let root = parsed.value.ok_or_else(|| Trouble::new("it is not JSON: there is no value in it"))?;
+        let comments = parsed.comments.unwrap_or_default();
+        Ok(Self { text: bare, mark: text.len() - bare.len(), root, comments })
+    }
+
+    /// Returns how many keys of `path` exist, and the value of the last one.
+    fn reach(&self, path: &[&str]) -> Result<(usize, &Node<'t>), Trouble> {
+        let mut at = &self.root;
+        for (depth, key) in path.iter().enumerate() {
+            let Some(object) = at.as_object() else {
+                let name = if depth == 0 {
+                    "the whole".to_owned()
+                } else {
+                    format!("`{}`", path[..depth].join("."))
+                };
+                return Err(Trouble::new(format!("{name} is no object")));
+            };
+            // The last duplicate counts, as for JSON readers.
+            match object.properties.iter().rev().find(|member| member.name.as_str() == *key) {
+                Some(member) => at = &member.value,
+                None => return Ok((depth, at)),
+            }
         }
+        Ok((path.len(), at))
     }
-    Ok((path.len(), Some(at)))
-}
 
-/// Inserts the first missing key into the last existing object.
-fn insert(text: &str, path: &[&str], depth: usize, wanted: Value) -> Result<Option<Splice>, Trouble> {
-    let nested = path[depth + 1..]
-        .iter()
-        .rev()
-        .fold(wanted, |inner, key| Value::Object(std::iter::once(((*key).to_owned(), inner)).collect()));
-    let plain = plain(text);
-    let open = opening(&plain, &path[..depth])?;
-    let is_empty = plain[open + 1..].trim_start().starts_with('}');
-    let entry = Entry { key: Some(path[depth]), value: &nested };
-    Ok(Some(splice(text, &plain, open, depth, &entry, is_empty)))
-}
+    /// Inserts the first missing key into `object`, the last existing one.
+    fn insert(&self, path: &[&str], depth: usize, object: &Node<'_>, wanted: Value) -> Splice {
+        let nested = path[depth + 1..]
+            .iter()
+            .rev()
+            .fold(wanted, |inner, key| Value::Object(std::iter::once(((*key).to_owned(), inner)).collect()));
+        let is_empty = object.as_object().is_none_or(|object| object.properties.is_empty());
+        let entry = Entry { key: Some(path[depth]), value: &nested };
+        self.splice(object.start(), depth, &entry, is_empty)
+    }
 
-fn splice(text: &str, plain: &str, open: usize, depth: usize, entry: &Entry, is_empty: bool) -> Splice {
-    let unit = indent(plain);
-    let at = behind_comment(text, open + 1);
-    let ends_line = plain[at..].trim_start_matches([' ', '\t', '\r']).starts_with('\n');
-    if !is_empty && !ends_line {
-        return Splice { at, text: format!("{entry}, ") };
+    /// Inserts an entry after the bracket at `open`, and after the comments on its line.
+    fn splice(&self, open: usize, depth: usize, entry: &Entry, is_empty: bool) -> Splice {
+        let is_on_line = |end: &usize| !self.text[open..*end].contains('\n');
+        let comments = self.comments.get(&(open + 1)).into_iter().flat_map(|found| found.iter());
+        let at = comments.map(|comment| comment.end()).take_while(is_on_line).last().unwrap_or(open + 1);
+        let ends_line = self.text[at..].trim_start_matches([' ', '\t', '\r']).starts_with('\n');
+        let placed = |text: String| Splice { at: self.mark + at, text };
+        if !is_empty && !ends_line {
+            return placed(format!("{entry}, "));
+        }
+        let unit = self.indent();
+        let inner = unit.repeat(depth + 1);
+        let mut added = String::new();
+        for line in format!("{entry:#}").lines() {
+            let bare = line.trim_start();
+            // In the printed form, two blanks are one level.
+            added.push_str(&format!("\n{inner}{}{bare}", unit.repeat((line.len() - bare.len()) / 2)));
+        }
+        if !is_empty {
+            added.push(',');
+        } else if !ends_line {
+            added.push_str(&format!("\n{}", unit.repeat(depth)));
+        }
+        placed(if self.text.contains("\r\n") { added.replace('\n', "\r\n") } else { added })
     }
-    let inner = unit.repeat(depth + 1);
-    let mut added = String::new();
-    for line in format!("{entry:#}").lines() {
-        let bare = line.trim_start();
-        // In the printed form, two blanks are one level.
-        added.push_str(&format!("\n{inner}{}{bare}", unit.repeat((line.len() - bare.len()) / 2)));
+
+    /// Returns the indentation of the first key, or two blanks.
+    fn indent(&self) -> &str {
+        let first = self.root.as_object().and_then(|object| object.properties.first());
+        let line = first.and_then(|first| self.text[..first.start()].rsplit_once('\n'));
+        line.map(|(_, line)| line)
+            .filter(|line| !line.is_empty() && line.trim_matches([' ', '\t']).is_empty())
+            .unwrap_or("  ")
     }
-    if !is_empty {
-        added.push(',');
-    } else if !ends_line {
-        added.push_str(&format!("\n{}", unit.repeat(depth)));
-    }
-    if text.contains("\r\n") {
-        added = added.replace('\n', "\r\n");
-    }
-    Splice { at, text: added }
 }
 
 /// A member of an object or an element of a list; on one line, or on several with `#`.
@@ -149,133 +197,6 @@ impl fmt::Display for Entry<'_> {
             false => write!(f, "{}", self.value),
         }
     }
-}
-
-/// Returns the position after a comment on the line of an opening bracket, so that the comment stays there.
-fn behind_comment(text: &str, from: usize) -> usize {
-    let rest = &text[from..];
-    let blanks = rest.len() - rest.trim_start_matches([' ', '\t']).len();
-    let comment = &rest[blanks..];
-    let line = comment.find('\n').unwrap_or(comment.len());
-    let line = if comment[..line].ends_with('\r') { line - 1 } else { line };
-    if comment.starts_with("//") {
-        return from + blanks + line;
-    }
-    match comment.strip_prefix("/*").and_then(|inner| inner.find("*/")) {
-        Some(end) if end + 4 <= line => from + blanks + end + 4,
-        _ => from,
-    }
-}
-
-/// Returns the indentation unit of the text.
-fn indent(plain: &str) -> String {
-    let indented = plain.lines().find_map(|line| {
-        let inner = line.trim_start_matches([' ', '\t']);
-        let width = line.len() - inner.len();
-        (width > 0 && inner.starts_with(['"', '{'])).then(|| line[..width].to_owned())
-    });
-    indented.unwrap_or_else(|| "  ".to_owned())
-}
-
-/// Returns the position of the bracket that opens the value at `path`.
-fn opening(plain: &str, path: &[&str]) -> Result<usize, Trouble> {
-    let lost = || Trouble::new("its form is not understood");
-    let mut at = plain.find(['{', '[']).ok_or_else(lost)?;
-    for key in path {
-        at = find_key(plain, at, key).ok_or_else(lost)?;
-    }
-    Ok(at)
-}
-
-/// Returns the position of a key's value in the object that opens at `open`. The last duplicate counts, as
-/// for JSON readers.
-fn find_key(plain: &str, open: usize, wanted: &str) -> Option<usize> {
-    let bytes = plain.as_bytes();
-    let (mut at, mut depth, mut found) = (open + 1, 0_usize, None);
-    let mut expects_key = true;
-    while at < bytes.len() {
-        match bytes[at] {
-            b'"' => {
-                let end = string_end(bytes, at)?;
-                if depth == 0 && expects_key {
-                    let key: String = serde_json::from_str(&plain[at..end]).ok()?;
-                    let colon = end + plain[end..].find(':')?;
-                    let begins = colon + 1 + plain[colon + 1..].find(|c: char| !c.is_whitespace())?;
-                    if key == wanted {
-                        found = Some(begins);
-                    }
-                    expects_key = false;
-                    at = begins;
-                    continue;
-                }
-                at = end;
-                continue;
-            }
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' if depth == 0 => return found,
-            b'}' | b']' => depth -= 1,
-            b',' if depth == 0 => expects_key = true,
-            _ => {}
-        }
-        at += 1;
-    }
-    found
-}
-
-/// Returns the position after the closing quote.
-fn string_end(bytes: &[u8], open: usize) -> Option<usize> {
-    let mut at = open + 1;
-    while at < bytes.len() {
-        match bytes[at] {
-            b'\\' => at += 2,
-            b'"' => return Some(at + 1),
-            _ => at += 1,
-        }
-    }
-    None
-}
-
-/// Returns the text with comments and trailing commas blanked, every other byte in its place.
-fn plain(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = bytes.to_vec();
-    let blank = |out: &mut [u8], from: usize, to: usize| {
-        for byte in &mut out[from..to] {
-            if !matches!(*byte, b'\n' | b'\r') {
-                *byte = b' ';
-            }
-        }
-    };
-    let (mut at, mut comma) = (0, None);
-    while at < bytes.len() {
-        let rest = &bytes[at..];
-        if rest.starts_with(b"//") || rest.starts_with(b"/*") {
-            let end = match rest[1] {
-                b'/' => text[at..].find('\n').map_or(bytes.len(), |end| at + end),
-                _ => text[at + 2..].find("*/").map_or(bytes.len(), |end| at + 2 + end + 2),
-            };
-            blank(&mut out, at, end);
-            at = end;
-            continue;
-        }
-        match bytes[at] {
-            b'"' => {
-                at = string_end(bytes, at).unwrap_or(bytes.len());
-                comma = None;
-                continue;
-            }
-            b',' => comma = Some(at),
-            b'}' | b']' => {
-                if let Some(comma) = comma.take() {
-                    out[comma] = b' ';
-                }
-            }
-            byte if byte.is_ascii_whitespace() => {}
-            _ => comma = None,
-        }
-        at += 1;
-    }
-    String::from_utf8(out).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -304,7 +225,7 @@ mod tests {
         // Inserted lines have the line ending of the text.
         let all = changed.matches('\n').count();
         assert_eq!(changed.matches("\r\n").count(), if text.contains("\r\n") { all } else { 0 });
-        expected.assert_eq(&changed.replace("\r\n", "\n"));
+        expected.assert_eq(&changed.replace("\r\n", "\n").replace('\u{feff}', ""));
     }
 
     #[test]
@@ -407,10 +328,34 @@ mod tests {
     }
 
     #[test]
+    fn comments_on_the_line_of_a_bracket_stay_there() {
+        check(
+            "\u{feff}{ /* one */ // two\r\n  \"hooks\": { /* three\r\n */ \"x\": [] }\r\n}\r\n",
+            expect![[r#"
+                { /* one */ // two
+                  "mcpServers": {
+                    "provost": {
+                      "command": "/p",
+                      "args": [
+                        "mcp"
+                      ]
+                    }
+                  },
+                  "hooks": {"Stop": [{"hooks":[{"command":"/p hook x"}]}],  /* three
+                 */ "x": [] }
+                }
+            "#]],
+        );
+    }
+
+    #[test]
     fn what_is_somebody_elses_is_left_alone() {
         let there = member("{\"mcpServers\": {\"provost\": 1}}", &["mcpServers", "provost"], &json!(2));
         assert!(there.is_err_and(|trouble| trouble.to_string().contains("says something else")));
-        assert!(member("{\"a\": [}", &["b"], &json!(1)).is_err());
+        for wrong in ["{\"a\": [}", "{a: 1}", "{'a': 1}", "{\"a\": 0x1}", "{\"a\": 1 \"c\": 2}", "", "// {}"]
+        {
+            assert!(member(wrong, &["b"], &json!(1)).is_err(), "{wrong}");
+        }
         assert!(member("[]", &["b"], &json!(1)).is_err());
         assert!(member("{\"b\": 3}", &["b", "c"], &json!(1)).is_err());
         assert!(element("{\"b\": 3}", &["b"], &json!(1), |_| false).is_err());

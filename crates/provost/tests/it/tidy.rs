@@ -88,6 +88,7 @@ fn core_depends_on_nothing_that_touches_the_world() {
         "serde-saphyr",
         "serde_json",
         "sha2",
+        "strsim",
         "thiserror",
     ];
     assert_eq!(dependencies("provost-core"), allowed.map(str::to_owned).into());
