@@ -57,9 +57,9 @@ pub use step_worktree::{StepWorktreeStart, forget as forget_apart};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("isolation `{wanted}` cannot be had here: {why}")]
+    #[error("isolation `{wanted}` is not available here: {why}")]
     Unattested { wanted: Isolation, why: String },
-    #[error("the harness's own copy of the workspace could not be made")]
+    #[error("provost could not make its own copy of the workspace")]
     Trees(#[from] tree::Error),
 }
 
@@ -202,7 +202,7 @@ impl ExecEnv {
     ) -> T {
         let write = || match self.may_install(base, layer) {
             true => approved.trees.assemble(base, layer).map_err(|error| told(&error)),
-            false => Err("at `uid` nothing is installed from a lock file that a step changed".to_owned()),
+            false => Err("at `uid` provost installs nothing from a lock file that a step changed".to_owned()),
         };
         let ground = match &self.offer {
             Some(offer) if self.level == Isolation::Clean => {

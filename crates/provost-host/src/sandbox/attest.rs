@@ -404,7 +404,7 @@ impl<'a> Site<'a> {
         probes.push(self.network(fence, &said));
         let (held, detail) = match (said.get("daemon"), has_daemon) {
             (Some(_), false) => (true, "dead when the run was over"),
-            (Some(_), true) => (false, "it outlived its fence"),
+            (Some(_), true) => (false, "it outlived its sandbox"),
             (None, _) => (false, "it could not be started, so nothing is known"),
         };
         probes.push(fence.probe("daemon", held, detail));
@@ -442,9 +442,7 @@ impl<'a> Site<'a> {
         let detail = said.get("processes").copied().unwrap_or("nothing was reported");
         match (is_another("pid", said), detail) {
             (true, "denied") => fence.probe("processes", true, "denied"),
-            (false, "denied") => {
-                fence.probe("processes", false, "the process namespace is the harness's own")
-            }
+            (false, "denied") => fence.probe("processes", false, "the process namespace is provost's own"),
             _ => fence.probe("processes", false, detail),
         }
     }
@@ -472,7 +470,9 @@ fn traced(fence: Fence, ended: &ProcessEnd) -> SelfTestProbe {
 fn refuse_closed_ways(path: &Path) -> Result<(), Unavailable> {
     let is_closed = |way: &&Path| fs::metadata(way).is_ok_and(|found| found.mode() & 0o001 == 0);
     match path.ancestors().skip(1).find(is_closed) {
-        Some(way) => Err(Unavailable::refused(way, "other users cannot enter this folder, and have to")),
+        Some(way) => {
+            Err(Unavailable::refused(way, "other users must be able to enter this folder, and cannot"))
+        }
         None => Ok(()),
     }
 }

@@ -99,7 +99,7 @@ impl SandboxFeatures {
             line("landlock", &self.landlock, String::clone),
             line("users of their own", &self.uid, String::clone),
             line("cgroups", &cgroups(), |_| {
-                "works: below `clean`, an attempt is ended as a whole".to_owned()
+                "works: below `clean`, provost ends an attempt as a whole".to_owned()
             }),
         ]
     }

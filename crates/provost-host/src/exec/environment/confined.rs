@@ -262,7 +262,7 @@ impl ExecEnv {
             let mut attempt = super::attempt::posted(outbox, AttemptReport { session: None, ..attempt });
             attempt.survivors.extend(left);
             if let Err(error) = back {
-                attempt.notes.push(format!("not all of the workspace could be given back: {error}"));
+                attempt.notes.push(format!("provost could not give back all of the workspace: {error}"));
             }
             attempt
         }))
