@@ -125,9 +125,9 @@ fn a_level_that_cannot_be_had_is_refused_with_the_reason() {
     // And whoever runs this as an ordinary user has no other users.
     fs::set_permissions(env.folder(), fs::Permissions::from_mode(0o700)).unwrap();
     let run = env.provost(&["run"]).exits(5);
-    assert!(run.err.contains("isolation `uid` cannot be had here"), "{run:?}");
+    assert!(run.err.contains("isolation `uid` is not available here"), "{run:?}");
     assert!(
-        run.err.contains("other users cannot enter") || run.err.contains("does not run as root"),
+        run.err.contains("other users must be able to enter") || run.err.contains("does not run as root"),
         "{run:?}"
     );
 }
