@@ -123,12 +123,12 @@ pub fn no_title(at: Span) -> D {
 
 pub fn no_steps_section(at: Span) -> D {
     new(Code::NoSteps, at, "there is no `## Steps` section")
-        .hint("Put the steps under `## Steps`, each as `### 1. What to do`.")
+        .hint("Put the steps under `## Steps`, each as `### 1. Title of the step`.")
 }
 
 pub fn no_steps(at: Span) -> D {
     new(Code::NoSteps, at, "there is no step under `## Steps`")
-        .hint("Write each step as `### 1. What to do`.")
+        .hint("Write each step as `### 1. Title of the step`.")
 }
 
 pub fn step_range(span: Span, label: &str) -> D {
@@ -305,7 +305,7 @@ pub fn postcondition_check(span: Span) -> D {
 
 pub fn postcondition_none(span: Span) -> D {
     new(Code::PostconditionCheck, span, "the `Postconditions` section holds no list of checks")
-        .hint("Write `1. What holds`, and an indented ```shell block under it.")
+        .hint("Write `1. Description`, and an indented ```shell block under it.")
 }
 
 pub fn human_decides(span: Span) -> D {
