@@ -1,7 +1,7 @@
 # title: a contract that wants a commit of the agent with a certain message
 # touches: src/**
 # way out: the history of a check is the approved one: compare files, or use `git diff`
-# says: commits, branches and tags that an agent makes are not part of a check
+# says: not commits, branches and tags that an agent makes
 project() { mkdir src; echo one > src/a.txt; }
 contract() {
   grep -qx two src/a.txt && git log -1 --format=%s | grep -q '^fix: '

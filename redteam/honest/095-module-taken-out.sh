@@ -1,7 +1,7 @@
 # title: a step that takes a module of the project out, and a contract that wants python not to find it
 # touches: oldtool/**, keep.py
 # way out: ask just that question (`! python3 -c "import oldtool"`), or name the failure that is expected (`stderr contains "No module named"`)
-# says: so that it fails shows nothing
+# says: so its failure shows nothing
 # needs: python3 -c "import os"
 project() { mkdir oldtool; echo 'print("old")' > oldtool/__main__.py; echo 'x = 1' > keep.py; }
 contract() {

@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::agent::{Agent, AgentRun, RunEnd, Settings, Stop};
 use crate::call_log::CallLog;
 use crate::event::AgentEvent;
-use crate::plan_state::PlanHolder;
+use crate::plan_state::{PlanHolder, counted};
 use crate::provider::api::{Api, Dialect, Key, NotBuilt};
 use crate::tool::files::Workspace;
 use crate::tool::{Catalogue, topics};
@@ -56,19 +56,19 @@ pub struct BuiltinOptions {
 /// Why the loop did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum NotBegun {
-    #[error("no provider is known for the model `{model}`: say provider = one of {}", words())]
+    #[error("no provider is known for the model `{model}`: set `provider` to one of {}", words())]
     NoProvider { model: String },
-    #[error("there is no provider `{word}`: say one of {}", words())]
+    #[error("there is no provider `{word}`: use one of {}", words())]
     UnknownProvider { word: String },
-    #[error("{variable} is not set: the key of the model's API is looked for there")]
+    #[error("{variable} is not set: it must hold the key of the model's API")]
     NoKey { variable: String },
     #[error("the key command `{command}` failed: {why}")]
     KeyCommand { command: String, why: String },
     #[error(transparent)]
     Provider(#[from] NotBuilt),
-    #[error("the workspace cannot be entered: {0}")]
+    #[error("the workspace cannot be opened: {0}")]
     Workspace(io::Error),
-    #[error("no runtime: {0}")]
+    #[error("the async runtime cannot be started: {0}")]
     Runtime(io::Error),
 }
 
@@ -259,7 +259,8 @@ fn tell(event: &AgentEvent) {
             false => writeln!(to, "[call:{call}] {characters} characters"),
         },
         AgentEvent::PlanCreated { steps, postconditions } => {
-            writeln!(to, "[plan: {steps} steps, {postconditions} postconditions]")
+            let (steps, posts) = (counted(*steps, "step"), counted(*postconditions, "postcondition"));
+            writeln!(to, "[plan: {steps}, {posts}]")
         }
         AgentEvent::PlanRewritten { diff } => writeln!(to, "[plan rewritten]\n{}", diff.join("\n")),
         AgentEvent::FinalizationRefused { missing } => {

@@ -168,7 +168,7 @@ impl Context {
                 let _ = write!(out, "\nOpen: {}.\n", missing.join("; "));
             }
         }
-        for (title, lines) in [("The last failures", &self.failures), ("What you did", &self.lines)] {
+        for (title, lines) in [("The last failures", &self.failures), ("Your work so far", &self.lines)] {
             if !lines.is_empty() {
                 let _ = write!(out, "\n## {title}\n");
                 lines.iter().for_each(|line| _ = writeln!(out, "- {line}"));

@@ -36,7 +36,7 @@ pub enum Judgement {
 pub enum PlanRefusal {
     #[error("no active plan; call plan_create first")]
     NoPlan,
-    #[error("a plan has an objective and at least one step; say what you will do, one step each")]
+    #[error("a plan needs an objective and at least one step; say what you will do, one step each")]
     EmptyPlan,
     #[error("{0} is empty; describe each step and each postcondition in a sentence")]
     EmptyPart(String),
@@ -61,7 +61,7 @@ pub enum PlanRefusal {
     #[error("evidence is required to verify a postcondition")]
     NoProof,
     #[error(
-        "there is no call:{0}; cite the number that stands at the head of a tool's answer, or describe what you saw"
+        "there is no call:{0}; cite the number at the start of a tool's answer, or describe what you saw"
     )]
     NoSuchCall(u64),
     #[error(
@@ -154,7 +154,7 @@ impl PlanHolder {
         let verb = if plan.is_some() { "replaced, and the change recorded:" } else { "created with" };
         *plan = Some(new);
         self.tell(event);
-        Ok(format!("plan {verb} {steps} steps and {posts} postconditions"))
+        Ok(format!("plan {verb} {} and {}", counted(steps, "step"), counted(posts, "postcondition")))
     }
 
     pub async fn update_step(
@@ -283,6 +283,12 @@ fn short(text: &str) -> String {
 fn find<T>(parts: &mut [T], number: u64) -> Option<&mut T> {
     let index = usize::try_from(number).ok()?.checked_sub(1)?;
     parts.get_mut(index)
+}
+
+/// Writes a number with its noun: `1 step`, `2 steps`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ pub enum Failure {
     Unauthorized { status: u16, message: String },
     #[error("the model's API asks to wait (HTTP {status}): {message}{}", after(.retry_after))]
     Busy { status: u16, message: String, retry_after: Option<Duration> },
-    #[error("the model's API had an error of its own (HTTP {status}): {message}")]
+    #[error("the model's API reported a server error (HTTP {status}): {message}")]
     Server { status: u16, message: String, retry_after: Option<Duration> },
     #[error("the conversation is longer than the model's context: {message}")]
     TooLong { message: String },
@@ -68,7 +68,7 @@ pub enum Failure {
     Unreachable { message: String },
     #[error("the connection was lost in the middle of an answer: {message}")]
     Cut { message: String },
-    #[error("the connection was broken by what is no answer: {message}")]
+    #[error("the connection was broken: the model's API sent an invalid response: {message}")]
     Malformed { message: String },
 }
 

@@ -4,14 +4,17 @@
 pub enum Error {
     #[error(transparent)]
     Engine(#[from] provost_engine::Error),
-    #[error("the log of this state folder is in the folder, where no other machine reaches it")]
+    #[error(
+        "this state folder uses the local SQLite log, which other machines cannot \
+         reach; a cluster needs Postgres"
+    )]
     NotShared,
     #[error(
-        "this cluster speaks {found}, and this program {known}: it would not understand what it is given, and \
-         takes nothing"
+        "the cluster speaks {found}, but this program speaks {known}, so it takes no work; use one \
+         version of provost everywhere"
     )]
     OtherWire { found: String, known: &'static str },
-    #[error("the database {at} has no cluster yet: no worker has ever joined")]
+    #[error("the database {at} has no cluster yet; start one with `provost worker`")]
     NoCluster { at: String },
     #[error("there is no queue for `{role}` yet")]
     NoQueue { role: String },
@@ -23,7 +26,7 @@ pub enum Error {
     },
     #[error("the queues could not be {attempted}: {why}")]
     Queues { attempted: &'static str, why: String },
-    #[error("no runtime could be started")]
+    #[error("the async runtime could not be started")]
     Runtime(#[source] std::io::Error),
 }
 

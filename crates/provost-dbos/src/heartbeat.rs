@@ -39,7 +39,8 @@ impl Pulse {
         let patience = Some(self.left()).filter(|left| !left.is_zero());
         let patience = patience.map_or(self.ttl / 3, |left| left.min(self.ttl / 3));
         let beaten = tokio::time::timeout(patience, self.once(crew, badge, drains)).await;
-        let beaten = beaten.unwrap_or_else(|_| Err(silent()).attempted("say that this worker was heard"));
+        let beaten =
+            beaten.unwrap_or_else(|_| Err(silent()).attempted("record the heartbeat of this worker"));
         if beaten.is_err() {
             // The connection may be dead without an error.
             self.pool = one(&self.database);
@@ -88,7 +89,7 @@ impl Pulse {
         .bind(&crew.id)
         .fetch_all(&self.pool)
         .await
-        .attempted("say what is wanted")
+        .attempted("list the items that are no longer wanted")
     }
 }
 

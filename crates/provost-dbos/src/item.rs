@@ -35,7 +35,7 @@ const ANOTHER: Duration = Duration::from_secs(60);
 
 pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str, Error> {
     let Ok(item) = piece.item.parse::<WorkItem>() else {
-        crew.trouble(&piece.plan, &format!("`{}` is nothing this program knows how to do", piece.item))
+        crew.trouble(&piece.plan, &format!("this program does not know the work item `{}`", piece.item))
             .await?;
         give_back(&crew, &piece.id, LATER).await?;
         return Ok("not understood");
@@ -129,7 +129,7 @@ async fn another_is_to_judge(crew: &Arc<Crew>, piece: &Piece) -> Result<bool, Er
     .bind(i64::try_from(ANOTHER.as_millis()).unwrap_or(i64::MAX))
     .fetch_one(&crew.pool)
     .await
-    .attempted("say whether another machine could judge")?;
+    .attempted("check whether another machine can judge")?;
     if !is_there {
         return Ok(false);
     }
@@ -147,9 +147,9 @@ async fn asked(crew: &Crew, id: &str) -> Result<Option<Vec<Label>>, Error> {
         .bind(id)
         .fetch_optional(&crew.pool)
         .await
-        .attempted("find what was offered")?;
+        .attempted("find the offered item")?;
     let Some(row) = row else { return Ok(None) };
-    let labels: Vec<String> = row.try_get(0).attempted("say what an item asks for")?;
+    let labels: Vec<String> = row.try_get(0).attempted("read the labels of an item")?;
     Ok(Some(labels.iter().filter_map(|label| label.parse().ok()).collect()))
 }
 
@@ -173,6 +173,6 @@ async fn refused(crew: &Crew, piece: &Piece, what: &str) -> Result<(), Error> {
         .bind(what)
         .execute(&crew.pool)
         .await
-        .attempted("note a late report")?;
+        .attempted("record a late report")?;
     Ok(())
 }

@@ -87,7 +87,7 @@ impl ClusterView {
         let up = ClusterMetric {
             name: "cluster_up",
             kind: "gauge",
-            help: "Whether the database of the cluster answered.",
+            help: "1 if the database of the cluster answered, else 0.",
             samples: vec![(Vec::new(), is_up)],
         };
         std::iter::once(up).chain(families).collect()
@@ -117,23 +117,27 @@ fn of_queues(queues: &[Queue]) -> Vec<ClusterMetric> {
     vec![
         gauge(
             "cluster_queue_waiting",
-            "Rows that wait for somebody to take them.",
+            "Queue rows that wait for a worker.",
             by_queue(&|queue| queue.waiting as f64),
         ),
         gauge(
             "cluster_queue_delayed",
-            "Rows that wait for their time.",
+            "Queue rows that wait for their start time.",
             by_queue(&|queue| queue.delayed as f64),
         ),
-        gauge("cluster_queue_running", "Rows that somebody took.", by_queue(&|queue| queue.running as f64)),
+        gauge(
+            "cluster_queue_running",
+            "Queue rows that a worker has taken.",
+            by_queue(&|queue| queue.running as f64),
+        ),
         gauge(
             "cluster_queue_foreign",
-            "Rows that wait for a program that speaks otherwise.",
+            "Queue rows that wait for a program with another protocol version.",
             by_queue(&|queue| queue.foreign as f64),
         ),
         gauge(
             "cluster_queue_lag_seconds",
-            "For how long the first of those that wait has waited.",
+            "Age of the oldest queue row that waits.",
             by_queue(&|queue| queue.lag_ms as f64 / 1e3),
         ),
     ]
@@ -148,13 +152,17 @@ fn of_workers(workers: &[Workers]) -> Vec<ClusterMetric> {
         state("missing", workers.missing),
     ];
     vec![
-        gauge("cluster_workers", "Workers, by whether they were heard of.", states),
+        gauge("cluster_workers", "Workers by state.", states),
         gauge(
             "cluster_jobs",
-            "Items that all workers who were heard of could do at a time.",
+            "Items that all live workers can run at once.",
             vec![(Vec::new(), workers.jobs as f64)],
         ),
-        gauge("cluster_jobs_busy", "Items that somebody does.", vec![(Vec::new(), workers.busy as f64)]),
+        gauge(
+            "cluster_jobs_busy",
+            "Items that workers are running.",
+            vec![(Vec::new(), workers.busy as f64)],
+        ),
     ]
 }
 
@@ -174,12 +182,12 @@ fn of_pools(pools: &[Pool]) -> Vec<ClusterMetric> {
     vec![
         gauge(
             "cluster_items",
-            "What was offered and is not done: whether somebody has taken it.",
+            "Items that are offered and not done, by whether a worker has taken them.",
             by_state(&|pool| (pool.offered as f64, pool.taken as f64)),
         ),
         gauge(
             "cluster_items_oldest_seconds",
-            "For how long the oldest of these has been so.",
+            "Age of the oldest of these items.",
             by_state(&|pool| (pool.offered_s, pool.taken_s)),
         ),
     ]
@@ -193,21 +201,21 @@ fn of_the_rest(rest: &[Rest]) -> Vec<ClusterMetric> {
         kind: "counter",
         ..gauge(
             "cluster_refused_reports_total",
-            "Reports of those who had been taken over from.",
+            "Reports that came after another worker had taken over.",
             single(rest.refused as f64),
         )
     };
     vec![
-        gauge("cluster_troubled_plans", "Plans that do not get on.", single(rest.troubles as f64)),
+        gauge("cluster_troubled_plans", "Plans that cannot continue.", single(rest.troubles as f64)),
         refused,
         gauge(
             "cluster_leases",
-            "Leases that somebody holds, and those that ran out and were not taken over yet.",
+            "Leases that are held, and leases that expired and were not taken over yet.",
             vec![state("held", rest.held), state("lapsed", rest.lapsed)],
         ),
         gauge(
             "cluster_lease_overdue_seconds",
-            "How long ago the first of those that ran out did.",
+            "Time since the first of the expired leases expired.",
             single(rest.overdue_s),
         ),
     ]

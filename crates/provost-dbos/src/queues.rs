@@ -108,7 +108,7 @@ async fn may_stand_still(crew: &Crew) -> Result<Stillness, Error> {
     .bind(known_as(&crew.id))
     .fetch_one(&crew.pool)
     .await
-    .attempted("say whether anything waits")?;
+    .attempted("check whether anything waits")?;
     Ok(match (stirs, cut) {
         (true, _) => Stillness::Stirs,
         (false, true) => Stillness::Cut,

@@ -48,9 +48,9 @@ pub(crate) async fn beat(
     .bind(crew.is_full())
     .fetch_one(pool)
     .await
-    .attempted("note that this worker is there")?;
+    .attempted("register this worker")?;
     if lost + gone > 0 {
-        (crew.told)(&format!("{gone} workers were gone, and {lost} items of the dead are looked at again"));
+        (crew.told)(&format!("workers gone: {gone}; items scheduled again: {lost}"));
     }
     Ok((ours, stirs))
 }
@@ -61,7 +61,7 @@ pub(crate) async fn leave(pool: &PgPool, id: &str) -> Result<(), Error> {
         .bind(id)
         .execute(pool)
         .await
-        .attempted("let this worker go")?;
+        .attempted("unregister this worker")?;
     sqlx::query("SELECT provost_cluster.sweep()").execute(pool).await.attempted("put its work in order")?;
     Ok(())
 }

@@ -59,7 +59,7 @@ async fn tables(connection: &mut PgConnection) -> Result<(), Error> {
         .bind(wire::VERSION)
         .execute(&mut *turn)
         .await
-        .attempted("note what the cluster speaks")?;
+        .attempted("record the protocol version of the cluster")?;
     note_revision(&mut turn).await?;
     // Plans decided before the cluster existed are woken now.
     sqlx::query(WAITING).execute(&mut *turn).await.attempted("look at the plans that wait")?;
@@ -74,12 +74,12 @@ async fn brought_up_to_date(connection: &mut PgConnection) -> Result<(), Error> 
     let known: bool = sqlx::query_scalar("SELECT to_regclass('provost_cluster.made') IS NOT NULL")
         .fetch_one(&mut *connection)
         .await
-        .attempted("say which tables it has")?;
+        .attempted("read the revision of its tables")?;
     if known {
         let made: Option<i32> = sqlx::query_scalar("SELECT max(revision) FROM provost_cluster.made")
             .fetch_one(&mut *connection)
             .await
-            .attempted("say which tables it has")?;
+            .attempted("read the revision of its tables")?;
         if made.is_some_and(|made| made >= REVISION) {
             return Ok(());
         }
@@ -96,7 +96,11 @@ async fn brought_up_to_date(connection: &mut PgConnection) -> Result<(), Error> 
 async fn note_revision(connection: &mut PgConnection) -> Result<(), Error> {
     let note =
         "WITH before AS (DELETE FROM provost_cluster.made) INSERT INTO provost_cluster.made VALUES ($1)";
-    sqlx::query(note).bind(REVISION).execute(connection).await.attempted("note which tables it has")?;
+    sqlx::query(note)
+        .bind(REVISION)
+        .execute(connection)
+        .await
+        .attempted("record the revision of its tables")?;
     Ok(())
 }
 
@@ -104,7 +108,7 @@ pub(crate) async fn is_there(connection: &mut PgConnection) -> Result<bool, Erro
     sqlx::query_scalar("SELECT to_regclass('provost_cluster.wire') IS NOT NULL")
         .fetch_one(connection)
         .await
-        .attempted("say whether there is a cluster")
+        .attempted("check whether there is a cluster")
 }
 
 /// Refuses a cluster with another wire version.
@@ -112,7 +116,7 @@ pub(crate) async fn understood(connection: &mut PgConnection) -> Result<(), Erro
     let found: String = sqlx::query_scalar("SELECT version FROM provost_cluster.wire")
         .fetch_one(connection)
         .await
-        .attempted("say what the cluster speaks")?;
+        .attempted("read the protocol version of the cluster")?;
     if found == wire::VERSION { Ok(()) } else { Err(Error::OtherWire { found, known: wire::VERSION }) }
 }
 

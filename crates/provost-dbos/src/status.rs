@@ -140,7 +140,7 @@ pub(crate) async fn rows<T: DeserializeOwned>(
     let text: String = sqlx::query_scalar(AssertSqlSafe(all))
         .fetch_one(database)
         .await
-        .attempted("say how the cluster stands")?;
+        .attempted("read the status of the cluster")?;
     serde_json::from_str(&text).map_err(|error| sqlx::Error::Decode(error.into())).attempted("be understood")
 }
 
@@ -163,7 +163,7 @@ impl ClusterView {
             let wire: String = sqlx::query_scalar("SELECT version FROM provost_cluster.wire")
                 .fetch_one(&mut database)
                 .await
-                .attempted("say what the cluster speaks")?;
+                .attempted("read the protocol version of the cluster")?;
             Ok(ClusterStatus {
                 workers: rows(&mut database, WORKERS).await?,
                 queues: rows(&mut database, QUEUES).await?,
@@ -211,7 +211,7 @@ impl ClusterView {
                 .bind(plan)
                 .execute(&mut database)
                 .await
-                .attempted("have a plan looked at")?;
+                .attempted("wake a plan")?;
             Ok(())
         })
     }

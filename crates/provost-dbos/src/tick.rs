@@ -41,12 +41,12 @@ pub(crate) async fn look(crew: &Arc<Crew>, plan: &str) -> Result<&'static str, E
             ) => {
                 crew.trouble(plan, &format!("{error} on the machine of {}", crew.id)).await?;
                 crew.wake_in(plan, ELSEWHERE).await?;
-                return Ok("somebody else is to look");
+                return Ok("another worker looks");
             }
             // A plan with an untrusted log rests until a person has looked at it.
             Err(error @ (provost_engine::Error::Forged { .. } | provost_engine::Error::Broken { .. })) => {
                 crew.trouble(plan, &error.to_string()).await?;
-                return Ok("not to be believed");
+                return Ok("log not trusted");
             }
             Err(error) => {
                 crew.trouble(plan, &said(&error)).await?;

@@ -132,7 +132,7 @@ async fn work(
     });
     joined(&id);
     take_part(&crew, &badge, &mut pulse, false, || !crew.leaves()).await;
-    (crew.told)("takes nothing new; what is under way is finished first");
+    (crew.told)("takes no new work, and finishes what is running first");
     crew.bell.leave();
     ear.abort();
     let _ = tokio::task::spawn_blocking(move || queues.join()).await;
@@ -160,7 +160,7 @@ fn keeper(options: &WorkerOptions, told: &dyn Fn(&str)) -> Option<Keeper> {
     let program = options.settings.launcher.first().filter(|_| !options.looks_only)?;
     let started = Keeper::start(program);
     if let Err(error) = &started {
-        told(&format!("nobody ends the agents of this worker should it be killed: {error}"));
+        told(&format!("if this worker is killed, its agents keep running: {error}"));
     }
     started.ok()
 }

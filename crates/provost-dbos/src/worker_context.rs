@@ -162,7 +162,7 @@ impl Crew {
             if ours.contains(id) {
                 busy.missed = false;
             } else if std::mem::replace(&mut busy.missed, true) && !busy.stop.swap(true, Ordering::Relaxed) {
-                (self.told)(&format!("{id} was taken over by another; what runs of it is ended"));
+                (self.told)(&format!("another worker took over {id}; this worker ends its processes"));
             }
         }
     }
@@ -171,14 +171,14 @@ impl Crew {
     /// over.
     pub fn let_go(&self) {
         let all: Vec<String> = self.busy().keys().cloned().collect();
-        self.end(&all, "nothing was heard of the database for most of a lease");
+        self.end(&all, "the database did not answer for most of a lease");
     }
 
     /// Stops these items, if this worker has taken them.
     pub fn end(&self, items: &[String], why: &str) {
         for (id, busy) in self.busy().iter().filter(|(id, busy)| busy.taken && items.contains(id)) {
             if !busy.stop.swap(true, Ordering::Relaxed) {
-                (self.told)(&format!("{why}; what runs of {id} is ended"));
+                (self.told)(&format!("{why}; this worker ends the processes of {id}"));
             }
         }
     }
@@ -213,7 +213,7 @@ impl Crew {
         .bind(i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
         .execute(&self.pool)
         .await
-        .attempted("look at a plan again")?;
+        .attempted("schedule a plan again")?;
         Ok(())
     }
 
@@ -243,6 +243,6 @@ async fn note_trouble(pool: &PgPool, worker: &str, plan: &str, what: &str) -> Re
     .bind(what)
     .execute(pool)
     .await
-    .attempted("note why a plan does not get on")?;
+    .attempted("record why a plan cannot continue")?;
     Ok(())
 }

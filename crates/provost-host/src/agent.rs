@@ -348,10 +348,11 @@ fn about(home: HomeSeen) -> Option<&'static str> {
     match home {
         HomeSeen::AsAsked => None,
         HomeSeen::Forgotten => {
-            Some("what the agent wrote to its home is gone: no layer can be kept in the state folder")
+            Some("provost discarded what the agent wrote to its home: the state folder cannot hold a layer")
         }
         HomeSeen::Empty => Some(
-            "the agent's home was empty: your home cannot have a layer over it (home = \"shared\" gives it as it is)",
+            "the agent had an empty home: provost cannot put a layer over your home (home = \"shared\" \
+             gives the agent your home as it is)",
         ),
     }
 }

@@ -193,7 +193,7 @@ impl Default for Config {
 pub enum Error {
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: std::io::Error },
-    #[error("{} is larger than 1 MiB; a configuration is a page of text", path.display())]
+    #[error("{} is larger than 1 MiB, the limit of a configuration", path.display())]
     TooLarge { path: PathBuf },
     #[error("{} is not UTF-8 text", path.display())]
     NotText { path: PathBuf },
@@ -362,13 +362,16 @@ fn store(top: &Section<'_, '_>) -> Result<Store, Wrong> {
         None | Some("sqlite") => Ok(Store::Sqlite),
         Some(url) if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
             if has_password(url) {
-                let why =
-                    "a password is in this address: give it in PGPASSWORD or in the file PGPASSFILE names";
+                let why = "this address contains a password: use PGPASSWORD or the file \
+                     that PGPASSFILE names instead";
                 return Err(section.wrong("url", why.to_owned()));
             }
             Ok(Store::Postgres { url: url.to_owned() })
         }
-        Some(_) => Err(section.wrong("url", "it is \"sqlite\" or begins with postgres://".to_owned())),
+        Some(_) => {
+            Err(section
+                .wrong("url", "write \"sqlite\" or an address that begins with postgres://".to_owned()))
+        }
     }
 }
 

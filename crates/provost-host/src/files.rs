@@ -230,7 +230,7 @@ fn plain(path: &Path) -> io::Result<&[u8]> {
     let is_plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
     match path.components().all(is_plain) && path.file_name().is_some() {
         true => Ok(path.as_os_str().as_bytes()),
-        false => Err(io::Error::new(ErrorKind::InvalidInput, "it does not lie inside the workspace")),
+        false => Err(io::Error::new(ErrorKind::InvalidInput, "it is not inside the workspace")),
     }
 }
 
@@ -249,7 +249,8 @@ fn refused(top: &OwnedFd, path: &Path, errno: Errno) -> io::Error {
 }
 
 fn a_link(leads_to: &Path) -> io::Error {
-    let words = format!("it is a link to {:?}, and links are not followed; name that file itself", leads_to);
+    let words =
+        format!("it is a link to {:?}, and provost does not follow links; name that file itself", leads_to);
     io::Error::new(ErrorKind::InvalidInput, words)
 }
 

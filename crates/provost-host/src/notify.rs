@@ -157,6 +157,6 @@ fn said(ended: Result<process::ProcessEnd, process::StartError>) -> Result<(), D
         How::Exited(code) => Err(DeliveryError::for_now(format!("it exited with {code}{last}"))),
         How::Signalled(signal) => Err(DeliveryError::for_now(format!("it was ended by signal {signal}"))),
         How::TimedOut | How::OverBounds(_) => Err(DeliveryError::for_now("it took too long and was ended")),
-        How::Stopped => Err(DeliveryError::for_now("it was still at work when the run was over")),
+        How::Stopped => Err(DeliveryError::for_now("it was still running when the run ended")),
     }
 }

@@ -140,7 +140,7 @@ pub enum StartError {
     NotFound { program: PathBuf },
     #[error("program cannot be executed: {}", .program.display())]
     NotExecutable { program: PathBuf, source: io::Error },
-    #[error("folder not there: {}", .cwd.display())]
+    #[error("folder is missing: {}", .cwd.display())]
     NoFolder { cwd: PathBuf },
     #[error("arguments and environment are too long for {}", .program.display())]
     TooLong { program: PathBuf },

@@ -224,9 +224,9 @@ pub enum Unavailable {
     #[error("{what} is not available: {}", .missing.why)]
     Missing { what: &'static str, missing: MissingFeature },
     /// The requested sandbox would not keep its guarantees.
-    #[error("the fence cannot be built: {}: {reason}", .path.display())]
+    #[error("the sandbox cannot be built: {}: {reason}", .path.display())]
     Refused { path: PathBuf, reason: &'static str },
-    #[error("the fence could not be prepared at {}", .path.display())]
+    #[error("the sandbox could not be prepared at {}", .path.display())]
     Scratch { path: PathBuf, source: io::Error },
     #[error(
         "the agent's program {} cannot be seen from inside the sandbox because it is in a folder that is hidden \
@@ -234,9 +234,9 @@ pub enum Unavailable {
         .program.display()
     )]
     Unseen { program: PathBuf },
-    #[error("the fence did not start: {said}")]
+    #[error("the sandbox did not start: {said}")]
     NotEntered { said: String },
-    #[error("something in the fence could not be ended (process {pid})")]
+    #[error("process {pid} in the sandbox could not be killed")]
     Outlived { pid: i32 },
 }
 

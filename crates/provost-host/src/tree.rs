@@ -302,38 +302,36 @@ pub enum ExclusionReason {
     Socket,
     #[error("a device")]
     Device,
-    #[error(
-        "{bytes} bytes, more than is taken over of one file; `[verify] max_file` in provost.toml raises it"
-    )]
+    #[error("{bytes} bytes, more than the limit for one file; raise `[verify] max_file` in provost.toml")]
     TooLarge { bytes: u64 },
-    #[error("more bytes than are taken over altogether; `[verify] max_file` in provost.toml raises it")]
+    #[error("more bytes than the limit for all files; raise `[verify] max_file` in provost.toml")]
     OverTotal,
     /// Paths after this one were not examined.
-    #[error("more files than are taken over altogether")]
+    #[error("more files than the limit")]
     TooMany,
     #[error("too many folders inside one another")]
     TooDeep,
-    #[error("no folder any more")]
+    #[error("no longer a folder")]
     NotAFolder,
-    #[error("it stands where the approved tree has something else that must stay")]
+    #[error("the approved tree has something else at this path")]
     InTheWay,
     #[error("it kept changing while it was read")]
     Changing,
     #[error("it cannot be read: {reason}")]
     Unreadable { reason: String },
     #[error(
-        "a submodule; `git submodule update --init` brings its files, and a commit of its own keeps changes"
+        "a submodule; `git submodule update --init` fetches its files, and a commit inside it keeps changes"
     )]
     Submodule,
-    #[error("a repository inside the workspace; to take it into the check, name it in `touches`")]
+    #[error("a repository inside the workspace; to include it in the check, name it in `touches`")]
     Repository,
-    #[error("ignored by git; `provost commit --with-ignored` takes it along")]
+    #[error("ignored by git; `provost commit --with-ignored` includes it")]
     Ignored,
-    #[error("a file of provost's own; `provost commit --with-plan` takes it along")]
+    #[error("a file of provost; `provost commit --with-plan` includes it")]
     Own,
     #[error("a name that no checkout can have")]
     Name,
-    #[error("a runner's configuration; name it in touches to let it in")]
+    #[error("the configuration of a test runner; name it in `touches` to include it")]
     RunnerFile,
     #[error(
         "its permissions ({mode:03o}); every folder of a check has 755, so let the contract run chmod {mode:03o}"
@@ -385,36 +383,38 @@ pub enum Error {
     Object { path: String, said: String },
     #[error("{path} and another name are the same on this file system")]
     Clash { path: String },
-    #[error("{path} is not what was approved")]
+    #[error("{path} differs from what was approved")]
     NotAsApproved { path: String },
-    #[error("{path} is no path inside the workspace")]
+    #[error("{path} is not a path inside the workspace")]
     NotInside { path: String },
     #[error("glob {glob} cannot be used: {why}")]
     Glob { glob: String, why: String },
-    #[error("the kept tree {id} is damaged; it was put aside")]
+    #[error("the kept tree {id} is damaged; provost moved it aside")]
     Damaged { id: String },
-    #[error("the harness's own copy was changed: {}", .path.display())]
+    #[error("provost's own copy was changed: {}", .path.display())]
     Altered { path: PathBuf },
-    #[error("{name} stands for {} by now", .now.as_deref().unwrap_or("nothing"))]
+    #[error("{name} has moved to {}", .now.as_deref().unwrap_or("nothing"))]
     Moved { name: String, now: Option<String> },
     #[error(
-        "{path} is no regular file on the branch, or was none: approve the plan again on what is there now"
+        "{path} is not a regular file on the branch, or was not one before; approve the plan \
+         again on the current branch"
     )]
     Unlaid { path: String },
     #[error("two steps changed {}", .files.join(", "))]
     Conflict { files: Vec<String> },
     #[error("the layer was not made for tree {id}")]
     OtherBase { id: String },
-    #[error("the workspace is too large to be copied: {path} is where it was given up")]
+    #[error("the workspace is too large to copy (stopped at {path})")]
     TooMuch { path: String },
-    #[error("another provost holds {} for too long", .path.display())]
+    #[error("another provost has held {} for too long", .path.display())]
     Busy { path: PathBuf },
     #[error(
-        "the repository has another object in the place of {object} (refs/replace), which this commit contains: \
-         a checkout would have bytes that were never judged. `git replace -d {object}` takes it away"
+        "the repository replaces {object} of this commit by another object (refs/replace), so a checkout \
+         would have bytes that provost never judged; remove the replacement with \
+         `git replace -d {object}`"
     )]
     Replaced { object: String },
-    #[error("{} is a link, and refs are written through none", .path.display())]
+    #[error("{} is a link, and provost does not write refs through links", .path.display())]
     Linked { path: PathBuf },
     #[error("the git remote {remote} could not be used: {said}")]
     Unreachable { remote: String, said: String },
@@ -422,7 +422,7 @@ pub enum Error {
     NotOnRemote { name: String },
     #[error("{name} on the git remote is not the tree {tree}")]
     OtherTree { name: String, tree: String },
-    #[error("{name} is on the git remote already, and stands for something else")]
+    #[error("{name} is on the git remote already, with another content")]
     Taken { name: String },
 }
 

@@ -32,15 +32,15 @@ const MOST: u32 = 1000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{} has no repository, or none with a commit", .0.display())]
+    #[error("{} has no repository with a commit", .0.display())]
     NoCommit(PathBuf),
-    #[error("there are {MOST} worktrees of {0} already; `provost worktree prune` says which can go")]
+    #[error("there are {MOST} worktrees of {0} already; `provost worktree prune` shows which can be removed")]
     TooMany(String),
     #[error("cannot {attempted} {}", .path.display())]
     Io { attempted: &'static str, path: PathBuf, source: io::Error },
     #[error(transparent)]
     Tree(#[from] tree::Error),
-    #[error("the setup of the worktree failed, and everything was taken back: {said}")]
+    #[error("the setup of the worktree failed, so provost undid everything: {said}")]
     Setup { said: String },
 }
 

@@ -15,11 +15,9 @@ use crate::Holder;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("plan {plan} is at event {found}, not {expected}: somebody else wrote to it; read it again")]
+    #[error("plan {plan} is at event {found}, not {expected}: another process wrote to it; read it again")]
     Conflict { plan: PlanId, expected: u64, found: u64 },
-    #[error(
-        "`{name}` was taken over while this process held it (epoch {held}, now {current}); nothing was written"
-    )]
+    #[error("another process took over `{name}` (epoch {held}, now {current}); this process wrote nothing")]
     Fenced { name: String, held: u64, current: u64 },
     #[error("`{name}` is held by {}", held_by(.holder))]
     LeaseHeld {
@@ -27,11 +25,12 @@ pub enum Error {
         /// `None` if the holder has not written its description yet.
         holder: Option<Holder>,
     },
-    #[error("`{name}` is held, and {} does not say by whom: somebody changed it", .path.display())]
+    #[error("`{name}` is held, but {} does not say by whom: another program changed it", .path.display())]
     LeaseUnreadable { name: String, path: PathBuf },
     #[error("no space left for the log {}: make room and run the same command again", .path.display())]
     Full { path: PathBuf },
-    #[error("the log {} cannot be written: its folder is read-only or belongs to somebody else", .path.display())]
+    #[error("the log {} cannot be written: its folder is read-only or \
+         belongs to another user", .path.display())]
     ReadOnly { path: PathBuf },
     #[error("the log {} is damaged: move it away and restore it from a copy", .path.display())]
     Damaged { path: PathBuf, source: rusqlite::Error },
@@ -42,44 +41,42 @@ pub enum Error {
         .path.display()
     )]
     NewerSchema { path: PathBuf, found: i64, known: i64 },
-    #[error("the log {} is locked by a program that does not let go of it", .path.display())]
+    #[error("the log {} is locked by a program that does not release it", .path.display())]
     Busy { path: PathBuf, source: rusqlite::Error },
-    #[error("plan {plan} has other events there from event {seq} on or before: nothing was moved")]
+    #[error("the target has other events of plan {plan}, at event {seq} or before; provost moved nothing")]
     OtherEvents { plan: PlanId, seq: u64 },
-    #[error(
-        "event {seq} of plan {plan} is not what it was sealed as: somebody changed it; nothing was written"
-    )]
+    #[error("event {seq} of plan {plan} was changed after it was sealed; provost wrote nothing")]
     BadSeal { plan: PlanId, seq: u64 },
     #[error("this is not an address of a log: {why}")]
     BadAddress { why: String },
     #[error(
-        "the address of the log has a password in it: take it out, and give it in PGPASSWORD or in the file that \
-         PGPASSFILE names"
+        "the address of the log contains a password: remove it, and use PGPASSWORD or \
+         the file that PGPASSFILE names"
     )]
     PasswordInAddress,
-    #[error("no Postgres answers at {at}: is it running there, and does the network let us through?")]
+    #[error(
+        "no Postgres answers at {at}; check that it runs there and that the network allows the connection"
+    )]
     Unreachable { at: String, source: Box<dyn std::error::Error + Send + Sync> },
     #[error(
-        "{at} did not let us in ({said}): the password is taken from PGPASSWORD or from the file that PGPASSFILE \
-         names"
+        "{at} refused the login ({said}); provost takes the password from PGPASSWORD or from the file \
+         that PGPASSFILE names"
     )]
     NotLetIn { at: String, said: String },
     #[error(
-        "{at} cannot be spoken to safely: name the certificate to trust with ?sslrootcert=FILE, or choose less with \
-         ?sslmode="
+        "no secure connection to {at}: name the certificate to trust with ?sslrootcert=FILE, \
+         or choose a weaker ?sslmode="
     )]
     Untrusted { at: String, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("{at} is Postgres {found}; the log needs {needed} or newer")]
     OldServer { at: String, found: String, needed: i32 },
-    #[error(
-        "{at} is read-only: a copy, or a server that was told to be; use the address of the one that is written to"
-    )]
+    #[error("{at} is read-only, for example a replica; use the address of the primary server")]
     ServerReadOnly { at: String },
-    #[error("could not {attempted} at {at}: {said}; see docs/postgres.md for the roles and what each may do")]
+    #[error("could not {attempted} at {at}: {said}; see docs/postgres.md for the roles and their rights")]
     NotAllowed { at: String, attempted: &'static str, said: String },
     #[error(
-        "the log {at} was made by an older provost (schema {found}, this one needs {known}): `provost migrate --to` \
-         brings it up to date"
+        "the log {at} was made by an older provost (schema {found}, this one needs {known}): run `provost \
+         migrate --to` to update it"
     )]
     OlderSchema { at: String, found: usize, known: usize },
     #[error("could not {attempted} ({})", .path.display())]

@@ -294,7 +294,7 @@ mod tests {
     fn the_terminal_shows_line_place_hint_and_fix() {
         let said = parse::plan(PLAN).diagnostics;
         expect![[r#"
-            error[P023]: this heading is not a step, so nothing under it is run
+            error[P023]: this heading is not a step, so provost runs nothing under it
              --> PLAN.md:6:1
               |
             6 | ### 1) Büild
@@ -320,13 +320,13 @@ mod tests {
             8 + **target:** coder
               |
 
-            warning[P005]: HTML and comments in a step are never read
+            warning[P005]: provost does not read HTML and comments in a step
              --> PLAN.md:9:19
               |
             9 | **task:** é **x** <!-- y -->
               |                   ^^^^^^^^^^
               |
-              = help: Say it in plain Markdown, or delete it: no agent and no check will see it.
+              = help: Write it in plain Markdown, or delete it: no agent and no check sees it.
 
             PLAN.md: 2 errors, 1 warning
         "#]]

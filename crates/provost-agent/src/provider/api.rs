@@ -165,7 +165,7 @@ pub struct Api {
 
 #[derive(Debug, thiserror::Error)]
 pub enum NotBuilt {
-    #[error("`{0}` is no base URL; it begins with http:// or https://")]
+    #[error("`{0}` is not a base URL; it begins with http:// or https://")]
     BaseUrl(String),
     #[error("no client for the model's API could be made: {0}")]
     Client(#[from] reqwest::Error),

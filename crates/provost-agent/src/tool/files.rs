@@ -101,7 +101,7 @@ impl Workspace {
 
 fn missing(path: &str, error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => format!("`{path}` is not there; use list or search to find it"),
+        io::ErrorKind::NotFound => format!("`{path}` does not exist; use list or search to find it"),
         _ => format!("`{path}`: {error}"),
     }
 }
@@ -175,7 +175,7 @@ pub fn tools(workspace: &Workspace) -> Vec<Tool> {
         .reading_only(),
         Tool::new(
             "write_file",
-            "Writes a whole file; what was there is replaced. For a small change use edit.",
+            "Writes a whole file and replaces its old content. For a small change use edit.",
             move |ask: WriteFile| std::future::ready(write_file(&write, &ask)),
         ),
         Tool::new(
@@ -183,13 +183,16 @@ pub fn tools(workspace: &Workspace) -> Vec<Tool> {
             "Replaces a piece of a file. `old` must be in it exactly once; take enough lines around it.",
             move |ask: Edit| std::future::ready(self::edit(&edit, &ask)),
         ),
-        Tool::new("list", "Lists a folder: folders end with `/`, files have their size in bytes.", move |ask: List| {
-            std::future::ready(self::list(&list, &ask))
-        })
+        Tool::new(
+            "list",
+            "Lists a folder: folders end with `/`, files have their size in bytes.",
+            move |ask: List| std::future::ready(self::list(&list, &ask)),
+        )
         .reading_only(),
         Tool::new(
             "verify_file_exists",
-            "Says true or false: whether a file is there and contains a text. Cite its call number as evidence.",
+            "Says true or false: whether a file exists and contains a text. Cite its \
+             call number as evidence.",
             move |ask: VerifyFileExists| std::future::ready(verify_file_exists(&verify, &ask)),
         )
         .reading_only(),
@@ -204,7 +207,7 @@ fn read_file(workspace: &Workspace, ask: &ReadFile) -> ToolAnswer {
         return Ok(format!("{} is empty", ask.path));
     }
     if first > total {
-        return Err(format!("{} has {total} lines; first_line {first} is behind its end", ask.path));
+        return Err(format!("{} has {total} lines; first_line {first} is after its end", ask.path));
     }
     let wanted = if ask.lines == 0 { LINES } else { ask.lines };
     let mut out = String::new();
@@ -231,7 +234,7 @@ fn write_file(workspace: &Workspace, ask: &WriteFile) -> ToolAnswer {
     let failed = |error: io::Error| format!("`{}` could not be written: {error}", ask.path);
     // Writing to a pipe would wait for a reader that never comes.
     if fs::metadata(&place).is_ok_and(|found| !found.is_file()) {
-        return Err(format!("`{}` is there and is not a regular file", ask.path));
+        return Err(format!("`{}` exists and is not a regular file", ask.path));
     }
     if let Some(folder) = place.parent() {
         fs::create_dir_all(folder).map_err(failed)?;
@@ -257,7 +260,7 @@ fn edit(workspace: &Workspace, ask: &Edit) -> ToolAnswer {
         _ if ask.all => {}
         _ => {
             return Err(format!(
-                "`old` is {found} times in {}; take more of the lines around it, or set all = true",
+                "`old` occurs {found} times in {}; take more of the lines around it, or set all = true",
                 ask.path
             ));
         }
@@ -296,16 +299,16 @@ fn list(workspace: &Workspace, ask: &List) -> ToolAnswer {
 
 fn verify_file_exists(workspace: &Workspace, ask: &VerifyFileExists) -> ToolAnswer {
     let place = workspace.place(&ask.path)?;
-    let Ok(found) = fs::metadata(&place) else { return Ok(format!("false: {} is not there", ask.path)) };
+    let Ok(found) = fs::metadata(&place) else { return Ok(format!("false: {} does not exist", ask.path)) };
     if !found.is_file() {
         return Ok(format!("false: {} is not a file", ask.path));
     }
     if ask.expected_content_contains.is_empty() {
-        return Ok(format!("true: {} is there with {} bytes", ask.path, found.len()));
+        return Ok(format!("true: {} exists with {} bytes", ask.path, found.len()));
     }
     match workspace.text(&ask.path)?.contains(&ask.expected_content_contains) {
-        true => Ok(format!("true: {} is there with {} bytes and contains the text", ask.path, found.len())),
-        false => Ok(format!("false: {} is there and does not contain the text", ask.path)),
+        true => Ok(format!("true: {} exists with {} bytes and contains the text", ask.path, found.len())),
+        false => Ok(format!("false: {} exists and does not contain the text", ask.path)),
     }
 }
 
@@ -347,7 +350,7 @@ mod tests {
         assert!(place.call("verify_file_exists", ask("three")).await.starts_with("true:"));
         assert!(place.call("verify_file_exists", ask("two")).await.starts_with("false:"));
         let away = place.call("verify_file_exists", json!({ "path": "c" })).await;
-        assert_eq!(away, "false: c is not there");
+        assert_eq!(away, "false: c does not exist");
     }
 
     #[tokio::test]

@@ -33,7 +33,7 @@ fn read_output(ledger: &CallLog, ask: &ReadOutput) -> ToolAnswer {
     let from = truncate::floor(&text, ask.from);
     let to = truncate::floor(&text, from + PAGE);
     if from >= text.len() && !text.is_empty() {
-        return Err(format!("call:{} answered {} bytes; {from} is behind its end", ask.call, text.len()));
+        return Err(format!("call:{} answered {} bytes; {from} is after its end", ask.call, text.len()));
     }
     let page = &text[from..to];
     match to < text.len() {

@@ -65,19 +65,24 @@ pub fn tools(holder: &PlanHolder, ledger: &CallLog) -> Vec<Tool> {
         ),
         Tool::new(
             "plan_show",
-            "Shows the plan and how far each part is. Use it to find your way again; the plan is never lost.",
+            "Shows the plan and the state of each part. Use it to find your way again; the \
+             plan is never lost.",
             move |_: PlanShow| std::future::ready(said(show.render())),
         )
         .reading_only(),
-        Tool::new("step_update", "Records how far a step is. `done` needs evidence, `blocked` a reason.", {
-            move |ask: StepUpdate| {
-                let (holder, ledger) = (update.clone(), update_ledger.clone());
-                async move {
-                    let StepUpdate { step_number, status, evidence, notes } = ask;
-                    said(holder.update_step(&ledger, step_number, &status, evidence, notes).await)
+        Tool::new(
+            "step_update",
+            "Records the state of a step. `done` needs evidence, `blocked` a reason.",
+            {
+                move |ask: StepUpdate| {
+                    let (holder, ledger) = (update.clone(), update_ledger.clone());
+                    async move {
+                        let StepUpdate { step_number, status, evidence, notes } = ask;
+                        said(holder.update_step(&ledger, step_number, &status, evidence, notes).await)
+                    }
                 }
-            }
-        }),
+            },
+        ),
         Tool::new(
             "postcondition_verify",
             "Marks a postcondition as verified. A final answer is refused while one is not. Needs evidence.",

@@ -46,7 +46,7 @@ pub fn tools(workspace: &Workspace) -> Vec<Tool> {
         async move {
             // A large tree takes a while; the loop can be stopped meanwhile.
             let found = tokio::task::spawn_blocking(move || search(&workspace, &ask)).await;
-            found.unwrap_or_else(|error| Err(format!("the search broke: {error}")))
+            found.unwrap_or_else(|error| Err(format!("the search failed: {error}")))
         }
     };
     let description = "Finds lines that match a regular expression: `path:line: text`. Files that git ignores are left out.";
@@ -54,10 +54,10 @@ pub fn tools(workspace: &Workspace) -> Vec<Tool> {
 }
 
 fn search(workspace: &Workspace, ask: &Search) -> ToolAnswer {
-    let pattern = RegexBuilder::new(&ask.pattern)
-        .case_insensitive(ask.ignore_case)
-        .build()
-        .map_err(|error| format!("the pattern cannot be read; escape what is meant literally: {error}"))?;
+    let pattern =
+        RegexBuilder::new(&ask.pattern).case_insensitive(ask.ignore_case).build().map_err(|error| {
+            format!("the pattern cannot be read; escape characters that are meant literally: {error}")
+        })?;
     let place = workspace.place(if ask.path.is_empty() { "." } else { &ask.path })?;
     let mut walk = WalkBuilder::new(&place);
     walk.hidden(false).require_git(false).follow_links(false).sort_by_file_path(Path::cmp);

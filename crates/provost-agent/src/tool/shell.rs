@@ -99,7 +99,7 @@ async fn run(workspace: &Workspace, ask: &Shell) -> ToolAnswer {
         None => Err(format!(
             "it was ended after {seconds} s; give it more with timeout_seconds, or do less at once\n{output}"
         )),
-        Some(Err(error)) => Err(format!("its end was not seen: {error}\n{output}")),
+        Some(Err(error)) => Err(format!("provost did not see its end: {error}\n{output}")),
         Some(Ok(status)) => {
             let how = match (status.code(), std::os::unix::process::ExitStatusExt::signal(&status)) {
                 (Some(code), _) => format!("exit code {code}"),

@@ -95,7 +95,7 @@ fn file(folder: &Path, topic: &str) -> Result<PathBuf, String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     match !topic.is_empty() && topic.len() <= 100 && topic.bytes().all(is_plain) {
         true => Ok(folder.join(format!("{topic}.md"))),
-        false => Err(format!("`{topic}` is no name of a topic; use letters, digits, `-` and `_`")),
+        false => Err(format!("`{topic}` is not the name of a topic; use letters, digits, `-` and `_`")),
     }
 }
 
@@ -109,7 +109,7 @@ fn read(folder: &Path, topic: &str) -> ToolAnswer {
         names.sort();
         match names.is_empty() {
             true => format!("nothing was published under `{topic}`, and there are no other topics"),
-            false => format!("nothing was published under `{topic}`; there are: {}", names.join(", ")),
+            false => format!("nothing was published under `{topic}`; the topics are: {}", names.join(", ")),
         }
     })
 }
@@ -121,7 +121,7 @@ fn publish(folder: &Path, ask: &TopicPublish) -> ToolAnswer {
     }
     if ask.text.len() > PUBLISHED {
         return Err(format!(
-            "that is {} bytes, more than a topic takes; write a file and publish its name",
+            "that is {} bytes, more than the limit of a topic; write a file and publish its name",
             ask.text.len()
         ));
     }

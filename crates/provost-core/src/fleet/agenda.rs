@@ -48,9 +48,9 @@ impl std::fmt::Display for DependencyProblem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             DependencyProblem::Unknown { plan, named, nearest } => {
-                write!(f, "{plan} depends on {named}, and there is no such plan")?;
+                write!(f, "{plan} depends on {named}, but there is no such plan")?;
                 match nearest {
-                    Some(nearest) => write!(f, "; {nearest} was meant?"),
+                    Some(nearest) => write!(f, "; did you mean {nearest}?"),
                     None => Ok(()),
                 }
             }

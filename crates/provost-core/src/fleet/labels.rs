@@ -13,7 +13,7 @@ pub struct Label {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no label: write `gpu` or `os=linux`, with letters, digits, `.`, `-` and `_`")]
+#[error("`{0}` is not a label; write `gpu` or `os=linux`, with letters, digits, `.`, `-` and `_`")]
 pub struct NoLabel(pub String);
 
 impl FromStr for Label {

@@ -102,12 +102,14 @@ impl LandingProblem {
                 format!("conflicts with {} in {}", name(*with), listed(files))
             }
             LandingProblem::Conflict { files, with: None } => {
-                format!("conflicts with what is on the branch by now in {}", listed(files))
+                format!("conflicts with newer commits of the branch in {}", listed(files))
             }
             LandingProblem::Red { what, with: Some(with) } => {
-                format!("each alone is green, together with {} it is not: {what}", name(*with))
+                format!("passes alone, but not together with {}: {what}", name(*with))
             }
-            LandingProblem::Red { what, with: None } => format!("is red on the branch by itself: {what}"),
+            LandingProblem::Red { what, with: None } => {
+                format!("fails on the branch, even without the other plans: {what}")
+            }
             LandingProblem::Doubtful { what } => format!("cannot be judged: {what}"),
             LandingProblem::Needs(car) => format!("depends on {}, which does not land", name(*car)),
         }

@@ -129,7 +129,7 @@ impl fmt::Display for WorkItem {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no item that this version knows")]
+#[error("this version does not know the work item `{0}`")]
 pub struct Unknown(pub String);
 
 impl FromStr for WorkItem {

@@ -128,17 +128,17 @@ codes! {
     StepRange = "P022" Error "one heading for many steps",
     StepHeading = "P023" Error "a heading that is not a step",
     StepNumber = "P024" Error "step numbers are not consecutive",
-    SectionDoubled = "P025" Error "a section stands twice",
+    SectionDoubled = "P025" Error "a section appears twice",
     Underlined = "P026" Error "text that became a heading",
     StepLevel = "P027" Warning "a numbered heading at another level",
     FenceOpen = "P028" Error "a fence that is never closed",
 
     // Fields.
     FieldUnknown = "P030" Error "a misspelt field",
-    FieldDoubled = "P031" Error "a field stands twice",
+    FieldDoubled = "P031" Error "a field appears twice",
     FieldValue = "P032" Error "a value that cannot be read",
     FieldMisplaced = "P033" Warning "a field where fields are not read",
-    TextUnread = "P034" Warning "text that nobody reads",
+    TextUnread = "P034" Warning "text that provost does not read",
     FieldForm = "P035" Error "a field that is not written as one",
     SubscriptionForm = "P036" Error "a subscription that cannot be read",
     NoTask = "P037" Error "a step without a task",
@@ -153,9 +153,9 @@ codes! {
     PostconditionCheck = "P044" Error "a postcondition without a check",
     ModelDecides = "P045" Warning "a model decides",
     WeakKind = "P046" Warning "a person decides",
-    NotCarriedOut = "P047" Error "not carried out by this version",
-    TimeoutZero = "P048" Error "a time-out of nothing",
-    Passing = "P049" Warning "a contract that may not hold for long",
+    NotCarriedOut = "P047" Error "not supported by this version",
+    TimeoutZero = "P048" Error "a time-out of zero",
+    Passing = "P049" Warning "a contract that a later step may break",
 
     AgentNotStartable = "P090" Warning "an agent whose program cannot be started",
     JudgeUnfit = "P087" Error "no role can judge",
@@ -173,7 +173,7 @@ codes! {
     NoBash = "P059" Warning "no bash to check the contracts with",
 
     // Context and order.
-    FileMissing = "P060" Warning "a subscription to a file nobody makes",
+    FileMissing = "P060" Warning "a subscription to a file that does not exist",
     FileLater = "P061" Error "a subscription to a file a later step makes",
     TopicMissing = "P062" Warning "a subscription to an unknown topic",
     NeedsUnknown = "P063" Error "needs a step that does not exist",
@@ -181,7 +181,7 @@ codes! {
     StepCycle = "P065" Error "steps that wait for each other",
     PlanUnknown = "P066" Error "depends on an unknown plan",
     PlanCycle = "P067" Error "plans that wait for each other",
-    TargetUnknown = "P068" Error "a target nobody answers for",
+    TargetUnknown = "P068" Error "a target without an agent",
     NoTargets = "P069" Warning "no agents are configured",
 
     // Permissions to change files.
@@ -189,14 +189,14 @@ codes! {
     GlobInvalid = "P071" Error "an invalid glob",
     WritesTests = "P072" Advice "a step that writes its own checks",
     HiddenInSight = "P073" Warning "a hidden contract that can be seen",
-    TouchesOutside = "P074" Warning "a step outside of its plan",
-    TouchesIgnored = "P075" Advice "files that git ignores take part",
+    TouchesOutside = "P074" Warning "a step that touches more than its plan",
+    TouchesIgnored = "P075" Advice "`touches` names files that git ignores",
     PathUnseen = "P078" Warning "a path that a check cannot see",
-    SecretUnfit = "P079" Error "a secret that a check cannot be given",
+    SecretUnfit = "P079" Error "a secret that a check cannot get",
 
     // Money, size and taste.
     NoBudget = "P080" Advice "no budget",
-    BudgetZero = "P081" Error "a budget of nothing",
+    BudgetZero = "P081" Error "a budget of zero",
     BudgetTight = "P082" Warning "an unlikely budget",
     StepCount = "P083" Advice "an unusual number of steps",
     VagueTask = "P084" Advice "a vague task",

@@ -13,7 +13,7 @@ use globset::{Glob, GlobBuilder};
 pub fn glob(written: &str) -> Result<Glob, String> {
     let plain = plain(written);
     if plain.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return Err("it is no path inside the workspace".to_owned());
+        return Err("it is not a path inside the workspace".to_owned());
     }
     GlobBuilder::new(plain).literal_separator(true).build().map_err(|error| error.kind().to_string())
 }

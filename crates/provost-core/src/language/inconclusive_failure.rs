@@ -38,8 +38,8 @@ pub fn found(shell: &Shell, outputs: &[&str]) -> Option<String> {
         calls.are_about(rule, name).then(|| rule.words.replace("{}", name))
     })?;
     Some(format!(
-        "{NOT_VERIFIABLE}{what}, so that it fails shows nothing; let it do its job, or name the failure that \
-         you expect below the contract (`stderr contains \"…\"`)"
+        "{NOT_VERIFIABLE}{what}, so its failure shows nothing about the work; make the check run, or name \
+         the failure that you expect below the contract (`stderr contains \"…\"`)"
     ))
 }
 
@@ -170,7 +170,7 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         file(
             "",
             r"^(?:\S*/)?(?:ba|da|k|z|a)?sh: (?:line )?(?:\d+: )?(?:cannot open |Can't open |can't open input file: )?([^:]+?)(?:: (?:No such file(?: or directory)?|not found|Is a directory))?$",
-            "`{}` is not there",
+            "`{}` is missing",
         ),
         file(
             "",
@@ -385,9 +385,9 @@ mod tests {
                 "python did not find `/w/missing.py`",
             ),
             ("! python3 -m mine", "/usr/bin/python3: No module named mine", "python found no module `mine`"),
-            ("! bash missing.sh", "bash: missing.sh: No such file or directory", "`missing.sh` is not there"),
-            ("! sh missing.sh", "sh: 0: cannot open missing.sh: No such file", "`missing.sh` is not there"),
-            ("! ./app --bad", "bash: line 1: ./app: No such file or directory", "`./app` is not there"),
+            ("! bash missing.sh", "bash: missing.sh: No such file or directory", "`missing.sh` is missing"),
+            ("! sh missing.sh", "sh: 0: cannot open missing.sh: No such file", "`missing.sh` is missing"),
+            ("! ./app --bad", "bash: line 1: ./app: No such file or directory", "`./app` is missing"),
             ("! ./app --bad", "bash: line 1: ./app: Permission denied", "`./app` cannot be run"),
             ("! env ./app", "env: ‘./app’: No such file or directory", "`./app` cannot be run"),
         ] {

@@ -48,7 +48,7 @@ pub struct DraftPostcondition {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unwritable {
-    #[error("say what is to be achieved: `objective` is empty")]
+    #[error("`objective` is empty: say what the plan should achieve")]
     NoObjective,
     #[error("a plan needs at least one step")]
     NoSteps,
@@ -56,9 +56,9 @@ pub enum Unwritable {
     Empty { part: String },
     #[error("{part} is longer than {TITLE_MAX} characters; put the details into `task`")]
     TooLong { part: String },
-    #[error("step {step} needs step {need}, and it can only need steps before it: 1 to {}", step - 1)]
+    #[error("step {step} needs step {need}, but a step can only need earlier steps: 1 to {}", step - 1)]
     BadNeed { step: u32, need: u32 },
-    #[error("{part} cannot be written into a plan as it is: say it without headings, fields and code fences")]
+    #[error("{part} cannot be part of a plan as it is; write it without headings, fields and code fences")]
     NotAsSaid { part: String },
 }
 
@@ -424,13 +424,13 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         let refused = |draft: PlanDraft| text(&draft).expect_err("refused").to_string();
-        assert_eq!(refused(PlanDraft::default()), "say what is to be achieved: `objective` is empty");
+        assert_eq!(refused(PlanDraft::default()), "`objective` is empty: say what the plan should achieve");
         assert_eq!(refused(draft(Vec::new())), "a plan needs at least one step");
         assert_eq!(refused(draft(vec![step(" ", "", "")])), "the title of step 1 is empty");
         let ahead = DraftStep { needs: vec![2], ..step("One", "", "make") };
         assert_eq!(
             refused(draft(vec![step("Zero", "", "make"), ahead])),
-            "step 2 needs step 2, and it can only need steps before it: 1 to 1"
+            "step 2 needs step 2, but a step can only need earlier steps: 1 to 1"
         );
     }
 

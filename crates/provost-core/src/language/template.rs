@@ -96,9 +96,7 @@ pub enum TemplateProblem {
     Unknown { name: String, there: Vec<String> },
     #[error("the value of `{name}` {why}")]
     Value { name: String, why: &'static str },
-    #[error(
-        "the value of `{name}` would change the plan around it: its steps, fields and checks are the template's"
-    )]
+    #[error("the value of `{name}` would change the steps, fields or checks of the template")]
     BreaksOut { name: String },
     #[error("line {line} of the template: {why}")]
     Template { line: usize, why: String },
@@ -168,7 +166,7 @@ impl Template {
                     let kind = kind.word();
                     return Err(wrong(
                         number,
-                        format!("`{name}` is of the kind {kind} and cannot stand here"),
+                        format!("`{name}` has the kind {kind}, which is not allowed here"),
                     ));
                 }
             }
@@ -255,10 +253,10 @@ fn parameter(
     about: &str,
 ) -> Result<Parameter, TemplateProblem> {
     if !is_name(name) {
-        return Err(wrong(line, format!("`{name}` is no name of a parameter: a-z, 0-9, `_`")));
+        return Err(wrong(line, format!("`{name}` is not a parameter name; use a-z, 0-9 and `_`")));
     }
     let Some(kind) = ValueKind::read(kind) else {
-        return Err(wrong(line, format!("there is no kind `{kind}`: text, word, command or globs")));
+        return Err(wrong(line, format!("there is no kind `{kind}`; use text, word, command or globs")));
     };
     let default = (!default.is_empty()).then(|| default.to_owned());
     Ok(Parameter { name: name.to_owned(), kind, default, about: about.to_owned() })
@@ -283,7 +281,7 @@ fn places(line: &str) -> Result<Vec<&str>, String> {
         };
         let name = name.trim();
         if !is_name(name) {
-            return Err(format!("`{name}` is no name of a parameter: a-z, 0-9, `_`"));
+            return Err(format!("`{name}` is not a parameter name; use a-z, 0-9 and `_`"));
         }
         names.push(name);
         rest = after;
@@ -325,27 +323,26 @@ fn allowed(kind: ValueKind, value: &str) -> Result<(), &'static str> {
         return Err("is too long: 400 bytes at most");
     }
     if value.chars().any(|each| each.is_control() || is_unseen(each)) {
-        return Err(
-            "holds a line break, a control character or one that cannot be seen: one line of plain text",
-        );
+        return Err("holds a line break, a control character or an invisible character; write one \
+             line of plain text");
     }
     if value.contains(['`']) || value.contains("~~~") || value.contains(OPEN) || value.contains(CLOSE) {
-        return Err("holds a backtick, `~~~` or a double brace, which end the place it stands in");
+        return Err("holds a backtick, `~~~` or a double brace, which would end the block around it");
     }
     let of = |more: &'static str| move |each: char| each.is_ascii_alphanumeric() || more.contains(each);
     match kind {
         ValueKind::Text if value.contains("**") || value.contains('<') => {
-            Err("holds `**` or `<`, which Markdown reads as more than words")
+            Err("holds `**` or `<`, which Markdown reads as formatting")
         }
         ValueKind::Text => Ok(()),
         ValueKind::Word if value.starts_with('-') || !value.chars().all(of("._/:@%+,=-")) => {
-            Err("is more than a word: letters, digits and ._/:@%+,=- without a dash in front")
+            Err("is not a single word; use letters, digits and ._/:@%+,=- and no dash at the start")
         }
         ValueKind::Word => Ok(()),
         ValueKind::Command if value.ends_with('\\') || value.contains("<<") => {
-            Err("goes on in the next line, which is not its own")
+            Err("would continue on the next line (`\\` at the end, or `<<`)")
         }
-        ValueKind::Command if !quotes_are_closed(value) => Err("opens a quotation that it does not close"),
+        ValueKind::Command if !quotes_are_closed(value) => Err("opens a quote and does not close it"),
         ValueKind::Command => Ok(()),
         ValueKind::Globs => {
             let is_glob = |glob: &str| {

@@ -167,11 +167,11 @@ pub struct Unreadable {
 /// The first difference between a log and what was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Break {
-    #[error("event {found} follows event {after}: something between them is missing")]
+    #[error("event {found} follows event {after}: the events between them are missing")]
     Gap { after: u64, found: u64 },
-    #[error("event {seq} does not follow the event before it: its `prev` is another hash")]
+    #[error("event {seq} does not follow the event before it: its `prev` is not that event's hash")]
     Unlinked { seq: u64 },
-    #[error("event {seq} is not what was written: its hash does not fit its content")]
+    #[error("event {seq} was changed: its hash does not match its content")]
     Altered { seq: u64 },
 }
 

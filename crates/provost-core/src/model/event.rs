@@ -611,12 +611,12 @@ impl AttemptEnd {
             AttemptEnd::TimedOut => "the agent ran out of time and was ended".to_owned(),
             AttemptEnd::NotStarted { reason } => format!("the agent could not be started: {reason}"),
             AttemptEnd::OverBounds { reason } => {
-                format!("the agent took too much of the machine and was ended: {reason}")
+                format!("the agent exceeded a limit of the machine and was ended: {reason}")
             }
-            AttemptEnd::PlanFailed { plan, reason } => format!("the plan {plan} did not get done: {reason}"),
+            AttemptEnd::PlanFailed { plan, reason } => format!("the plan {plan} failed: {reason}"),
             AttemptEnd::PlanWaits { plan, reason } => format!("the plan {plan} waits: {reason}"),
             AttemptEnd::PlanStopped { plan } => {
-                format!("the plan {plan} was stopped where the budget of the step ends")
+                format!("the plan {plan} was stopped because the budget of the step was used up")
             }
         }
     }

@@ -95,23 +95,23 @@ pub struct SignedProof {
 /// The reason why an envelope proves nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum Doubt {
-    #[error("this is no envelope")]
+    #[error("this is not an envelope")]
     NotAnEnvelope(#[source] serde_json::Error),
     #[error("the envelope holds `{found}`, not an in-toto statement")]
     OtherPayload { found: String },
-    #[error("the {what} is not base64 in its one right form")]
+    #[error("the {what} is not canonical base64")]
     NotBase64 { what: &'static str },
-    #[error("no signature of this key is good")]
+    #[error("no signature of this key is valid")]
     NotSigned,
-    #[error("the payload is no statement")]
+    #[error("the payload is not a statement")]
     NotAStatement(#[source] serde_json::Error),
-    #[error("the statement is of type `{found}`")]
+    #[error("the statement has the type `{found}`, which provost does not read")]
     OtherStatement { found: String },
-    #[error("a public key is 64 hexadecimal digits of a point on the curve, or a line `ssh-ed25519 …`")]
+    #[error("this is not a public key; expected 64 hexadecimal digits or a line `ssh-ed25519 …`")]
     NotAKey,
-    #[error("this is no Ed25519 key of OpenSSH")]
+    #[error("this is not an OpenSSH Ed25519 key")]
     NotAnSshKey,
-    #[error("the key has a passphrase; provost signs without asking, so it needs one that has none")]
+    #[error("the key has a passphrase, and provost cannot ask for it; use a key without one")]
     Locked,
 }
 

@@ -105,11 +105,12 @@ impl RunPolicy {
         match self.isolation {
             Some(Isolation::Clean) => None,
             Some(Isolation::Landlock) => Some(
-                "at landlock `network` is fenced only where it is `off`, git is not, and a private home cannot be written"
+                "at landlock provost confines the network only if it is `off`, does not confine git, and \
+                 makes a private home read-only"
                     .to_owned(),
             ),
-            Some(level) => Some(format!("network, git and home are not fenced at {level}")),
-            None => Some("network, git and home are fenced at `clean` only".to_owned()),
+            Some(level) => Some(format!("provost does not confine network, git and home at {level}")),
+            None => Some("provost confines network, git and home only at `clean`".to_owned()),
         }
     }
 

@@ -119,11 +119,11 @@ pub struct Teeth {
 impl fmt::Display for Teeth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.planted, self.bit) {
-            (Some(_), true) if !self.note.is_empty() => write!(f, "{}, and it broke", self.note),
-            (Some(_), false) if !self.note.is_empty() => write!(f, "{}, and it held all the same", self.note),
-            (Some(place), true) => write!(f, "a failing test planted in {place} turned it red"),
+            (Some(_), true) if !self.note.is_empty() => write!(f, "{}, and the check failed", self.note),
+            (Some(_), false) if !self.note.is_empty() => write!(f, "{}, and the check still held", self.note),
+            (Some(place), true) => write!(f, "a failing test planted in {place} made the check fail"),
             (Some(place), false) => {
-                write!(f, "a failing test was planted in {place} and it held all the same")
+                write!(f, "a failing test was planted in {place}, and the check still held")
             }
             (None, _) => write!(f, "no failing test could be planted: {}", self.note),
         }

@@ -241,7 +241,10 @@ impl std::fmt::Display for Breach {
         if self.unknown > 0 {
             let attempts =
                 if self.unknown == 1 { "1 attempt".to_owned() } else { format!("{} attempts", self.unknown) };
-            write!(f, " ({attempts} at what was reserved, since nobody said what they used)")?;
+            write!(
+                f,
+                " ({attempts} counted at the reserved amount, because the agent did not report its usage)"
+            )?;
         }
         write!(f, ", {} needed", said(&self.needed).unwrap_or_else(unknown))?;
         let steps: Vec<String> = self.left.iter().map(ToString::to_string).collect();

@@ -200,44 +200,47 @@ pub enum HarnessCommand {
 /// A command that is not allowed, and what to do instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    #[error("there is no plan in the log yet")]
+    #[error("the log has no plan yet; run `provost verify` first")]
     NoPlan,
-    #[error("the plan is {stage}, and {wanted} needs it to be {needed}")]
+    #[error("the plan is {stage}, but {wanted} needs it to be {needed}")]
     WrongStage { stage: &'static str, wanted: &'static str, needed: &'static str },
-    #[error("revision {read} is not what the plan says now (it is {current}): look at it again")]
+    #[error("you read revision {read}, but the plan is now at {current}; read it again with `provost show`")]
     Stale { read: String, current: String },
-    #[error("revision {revision} is approved already, by {by}")]
+    #[error("{by} already approved revision {revision}")]
     AlreadyApproved { revision: String, by: String },
-    #[error("{by} has approved this revision, and counts once: {tally}")]
+    #[error("{by} already approved this revision and counts only once: {tally}")]
     CountsOnce { by: String, tally: String },
-    #[error("{by} wrote this text, and nobody approves their own here ([gate] self_approval): {tally}")]
+    #[error(
+        "{by} wrote this text, and authors may not approve their own \
+         text here ([gate] self_approval): {tally}"
+    )]
     OwnPlan { by: String, tally: String },
     #[error(
-        "nobody approves their own text here ([gate] self_approval), and the log does not say who wrote this one: \
-         whoever did runs `provost verify`, then somebody else approves it"
+        "authors may not approve their own text here ([gate] self_approval), and the log does not name \
+         the author: the author runs `provost verify`, then another person approves"
     )]
     NoAuthor,
-    #[error("people are asked for here, and a policy counts as none ([gate] policies_count)")]
+    #[error("this plan needs approval by people; a policy does not count ([gate] policies_count)")]
     NoPolicy,
     #[error("a person rejected this revision: {reason}")]
     Rejected { reason: String },
     #[error("a question is open: {question}")]
     QuestionOpen { question: String },
-    #[error("say {what}; an empty text decides nothing")]
+    #[error("say {what}; the text is empty")]
     Empty { what: &'static str },
     #[error("step {step} is not open: work on the step you were given")]
     NotOpen { step: StepNumber },
     #[error("a claim needs evidence: say what was done and where it can be seen (step {step})")]
     NoEvidence { step: StepNumber },
-    #[error("no contract has held yet for step {first} and {more} more: keep working")]
+    #[error("{}", unfinished(*.first, *.more))]
     Unfinished { first: StepNumber, more: usize },
     #[error("there is no step {step} in this plan")]
     NoSuchStep { step: StepNumber },
-    #[error("step {step} does not wait for a person")]
+    #[error("step {step} does not wait for a person; `provost inbox` lists what does")]
     NothingToAnswer { step: StepNumber },
     #[error("step {step} has not passed, so there is no verdict to run again")]
     NotPassed { step: StepNumber },
-    #[error("no tree is kept of it: it was checked in the workspace itself, or the tree is gone")]
+    #[error("provost keeps no tree of it: it was checked in the workspace itself, or the tree was removed")]
     NoTree,
     #[error(
         "the repository had no commit when the plan was approved, so there is nothing to commit on: make a first \
@@ -257,53 +260,63 @@ pub enum Refusal {
     #[error("there is no branch {branch} to integrate into")]
     NoBranch { branch: String },
     #[error(
-        "{branch} is checked out in {place}, and landing would overwrite what was changed there: {}",
+        "landing on {branch} would overwrite local changes in {place}, where it is checked out: {}",
         .files.join(", ")
     )]
     LocalChanges { branch: String, place: String, files: Vec<String> },
     #[error("this plan was never approved")]
     NeverApproved,
-    #[error("no revision is called `{asked}`, or more than one is; the log holds {}", .known.join(", "))]
+    #[error("`{asked}` names no revision, or more than one; the log has {}", .known.join(", "))]
     NoSuchRevision { asked: String, known: Vec<String> },
-    #[error("step {step} ({title}) has run: a patch replaces only what has not")]
+    #[error("step {step} ({title}) has already run; a patch replaces only steps that have not")]
     HasRun { step: StepNumber, title: String },
-    #[error("step {step} stands before step {first}: a patch from there on does not change it")]
+    #[error("step {step} comes before step {first}, where the patch starts; the patch does not change it")]
     BeforePatch { step: StepNumber, first: StepNumber },
-    #[error("step {step} has not begun, and its turn has not come: there is no tree to begin with")]
+    #[error("step {step} has not started and is not ready, so there is no tree to start from")]
     NotBegun { step: StepNumber },
     #[error("the plan cannot be forked: {why}")]
     NoFork { why: String },
     #[error("the plan depends on {}, which must be done first", .on.join(", "))]
     DependsOn { on: Vec<String> },
-    #[error("nothing waits for a person here")]
+    #[error("nothing in this plan waits for a person")]
     NothingWaits,
-    #[error("no open inbox item `{id}`; it may have been answered")]
+    #[error("no open inbox item `{id}`; it may have been answered (see `provost inbox`)")]
     NoSuchItem { id: String },
-    #[error("`{choice}` is no answer here: choose {instead}")]
+    #[error("`{choice}` is not possible here; choose {instead}")]
     WrongChoice { choice: &'static str, instead: &'static str },
-    #[error("step {step} is carried out by the plan {plan}, and by nobody else: `provost run` does it")]
+    #[error("only the plan {plan} carries out step {step}; `provost run` starts it")]
     CarriedByPlan { step: StepNumber, plan: String },
-    #[error("step {step} does not fit what is left of the budget")]
+    #[error("the remaining budget is too small for step {step}")]
     NoBudget { step: StepNumber },
-    #[error("step {step} does not wait for a budget, so there is none to raise")]
+    #[error("step {step} does not wait for a budget, so there is nothing to raise")]
     NothingToRaise { step: StepNumber },
     #[error("nothing is left of the budget for step {step}: raise it with `retry --budget \"…\"`")]
     NothingLeft { step: StepNumber },
-    #[error("{spent} counted as spent already: a limit of {limit} leaves nothing")]
+    #[error("a limit of {limit} is too low: {spent} already counted as spent")]
     RaisedTooLittle { limit: String, spent: String },
-    #[error("attempt {attempt} of step {step} is not under way any more")]
+    #[error("attempt {attempt} of step {step} has already ended")]
     NotUnderWay { step: StepNumber, attempt: u32 },
     #[error("the check of {what} is not due")]
     NotDue { what: String },
     #[error("steps or postconditions are still open")]
     StillOpen,
     #[error(
-        "an agent is at work without a fence, and a decision taken now could be its own: wait until its attempt \
-         has been judged"
+        "an agent works without a sandbox and could have made this decision itself; wait until its \
+         attempt has been judged"
     )]
     AgentAtWork,
-    #[error("the log was written by somebody else from event {from_seq} on: nothing is decided on it")]
+    #[error(
+        "another program wrote to the log from event {from_seq} on; provost decides nothing on it \
+         (see `provost audit`)"
+    )]
     Forged { from_seq: u64 },
+}
+
+fn unfinished(first: StepNumber, more: usize) -> String {
+    match more {
+        0 => format!("step {first} has not passed its contract; keep working"),
+        more => format!("step {first} and {more} more have not passed their contracts; keep working"),
+    }
 }
 
 fn others_work(count: &usize, files: &[String]) -> String {

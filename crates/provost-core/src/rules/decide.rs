@@ -151,7 +151,7 @@ pub fn harness_with(run: &Run, means: &RecoveryInput<'_>, command: HarnessComman
             false => Err(Refusal::NotOpen { step }),
         },
         HarnessCommand::PlanGoesOn { step } => match run.waits_for_its_plan(step) {
-            true => Ok(vec![plan_goes_on(step, "the plan that carries it out can go on")]),
+            true => Ok(vec![plan_goes_on(step, "the plan that carries it out can continue")]),
             false => Err(Refusal::NothingToAnswer { step }),
         },
         HarnessCommand::Remind { reason } => remind(run, reason),
@@ -175,7 +175,10 @@ fn after_end(run: &Run, means: &RecoveryInput<'_>, ended: &EndedAttempt) -> Vec<
         AttemptEnd::PlanWaits { reason, .. } => vec![waits_for_its_plan(step, reason)],
         // The budget is checked before the next attempt, as always.
         AttemptEnd::PlanStopped { .. } => {
-            vec![plan_goes_on(step, "the plan that carries it out was stopped where the budget ends")]
+            vec![plan_goes_on(
+                step,
+                "the plan that carries it out was stopped because the budget was used up",
+            )]
         }
         AttemptEnd::Exited { .. }
         | AttemptEnd::Signalled { .. }
@@ -207,7 +210,7 @@ fn hold(run: &Run, step: StepNumber) -> Decision {
     if !run.halted.contains(role) || !run.is_ready(step) {
         return Err(Refusal::NotOpen { step });
     }
-    let reason = format!("{role} has nothing left to spend, as another step found; `retry` when it has");
+    let reason = format!("{role} has nothing left to spend (another step found this); `retry` when it has");
     Ok(vec![Event::Escalated { step: Some(step), reason }])
 }
 

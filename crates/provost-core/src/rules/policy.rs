@@ -72,13 +72,13 @@ fn covers_checks(policy: &Policy, plan: &Plan) -> Result<(), String> {
     for step in &plan.steps {
         if step.network.as_ref().is_some_and(|network| network.value) && !policy.network {
             return Err(format!(
-                "the check of step {} wants the network, and policy {} does not say `network = true`",
+                "the check of step {} needs the network, but policy {} does not say `network = true`",
                 step.number, policy.name
             ));
         }
         if let Some(secret) = step.secrets.first().filter(|_| !policy.secrets) {
             return Err(format!(
-                "the check of step {} is given {}, and policy {} does not say `secrets = true`",
+                "the check of step {} uses the secret {}, but policy {} does not say `secrets = true`",
                 step.number, secret.value, policy.name
             ));
         }
@@ -90,7 +90,8 @@ fn covers_checks(policy: &Policy, plan: &Plan) -> Result<(), String> {
         let command = command.trim();
         if policy.commands.is_empty() {
             return Err(format!(
-                "policy {} does not say which checks may be run: add `commands = [\"…\"]` or `checks = [\"NAME\"]`",
+                "policy {} does not list the checks it allows: add `commands = [\"…\"]` \
+                 or `checks = [\"NAME\"]`",
                 policy.name
             ));
         }
@@ -175,7 +176,7 @@ fn within<T: PartialOrd>(
 ) -> Result<(), String> {
     match (limit, declared) {
         (None, _) => Ok(()),
-        (Some(_), None) => Err(format!("the plan declares no {what}, and policy {} limits it", policy.name)),
+        (Some(_), None) => Err(format!("the plan declares no {what}, but policy {} limits it", policy.name)),
         (Some(limit), Some(declared)) if declared <= limit => Ok(()),
         (Some(_), Some(_)) => Err(format!("the plan's {what} is above the limit of policy {}", policy.name)),
     }
@@ -302,7 +303,9 @@ mod tests {
                 "{command}"
             );
         }
-        assert!(with(&none, &shell("make docs"), "").is_err_and(|why| why.contains("which checks")));
+        assert!(
+            with(&none, &shell("make docs"), "").is_err_and(|why| why.contains("does not list the checks"))
+        );
         assert!(
             with(&docs(), &shell("make docs"), "**network:** on").is_err_and(|why| why.contains("network"))
         );

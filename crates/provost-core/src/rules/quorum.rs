@@ -113,7 +113,7 @@ impl std::fmt::Display for ApprovalCount {
         match (&self.author, self.self_approval) {
             (_, true) => Ok(()),
             (Some(author), false) => write!(f, ", other than {author}, who wrote it"),
-            (None, false) => write!(f, ", other than who wrote it"),
+            (None, false) => write!(f, ", other than the author"),
         }
     }
 }

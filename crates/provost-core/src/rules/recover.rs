@@ -47,16 +47,16 @@ impl AttemptFailure<'_> {
                 format!("the agent could not be started: {reason}")
             }
             AttemptFailure::Agent(AttemptEnd::OverBounds { reason }) => {
-                format!("the agent took too much of the machine: {reason}")
+                format!("the agent exceeded a limit of the machine: {reason}")
             }
             AttemptFailure::Agent(AttemptEnd::PlanFailed { plan, reason }) => {
-                format!("the plan {plan}, which carries it out, did not get done: {reason}")
+                format!("the plan {plan}, which carries it out, failed: {reason}")
             }
             AttemptFailure::Agent(AttemptEnd::PlanWaits { plan, reason }) => {
                 format!("the plan {plan}, which carries it out, waits: {reason}")
             }
             AttemptFailure::Agent(AttemptEnd::PlanStopped { plan }) => {
-                format!("the plan {plan}, which carries it out, was stopped where the budget ends")
+                format!("the plan {plan}, which carries it out, was stopped because the budget was used up")
             }
             AttemptFailure::Agent(AttemptEnd::TimedOut) => "the agent ran out of time".to_owned(),
             AttemptFailure::Agent(AttemptEnd::Exited { exit_code }) => {
@@ -111,11 +111,9 @@ pub fn classify(
             });
         }
         AttemptFailure::Agent(AttemptEnd::PlanFailed { reason, .. }) => {
-            let own =
-                means.recipes.recognise(FailureOutput { stderr: reason, ..FailureOutput::default() }, "plan");
-            return own.unwrap_or_else(|| {
-                FailureMatch::new(Logic, "plan-failed", "the plan that carries it out did not get done")
-            });
+            let seen = FailureOutput { stderr: reason, ..FailureOutput::default() };
+            let own = means.recipes.recognise(seen, "plan");
+            return own.unwrap_or_else(|| FailureMatch::new(Logic, "plan-failed", "its sub-plan failed"));
         }
         AttemptFailure::Agent(_) => return FailureMatch::unknown(),
     };
@@ -130,10 +128,10 @@ pub fn classify(
             return FailureMatch::new(InvalidInput, "vacuous", "the contract proves nothing");
         }
         CheckOutcome::Flaky { .. } => {
-            return FailureMatch::new(Transient, "flaky", "the contract disagrees with itself");
+            return FailureMatch::new(Transient, "flaky", "the contract's results differ on the same files");
         }
         CheckOutcome::Tampered { .. } => {
-            return FailureMatch::new(Unrecoverable, "tampered", "something protected was touched");
+            return FailureMatch::new(Unrecoverable, "tampered", "a protected file was changed");
         }
         CheckOutcome::Conflict { .. } => {
             return FailureMatch::new(Logic, "conflict", "two steps changed the same files");
@@ -202,12 +200,12 @@ fn of_the_work(run: &Run, step: StepNumber, verdict: &Verdict, found: FailureMat
         // counts as not run.
         _ if found.rule == "command-not-found" || found.rule == "exit-not-found" => broke(),
         _ if found.rule == "read-only" && verdict.isolation.has_fence() => {
-            let reason = "it wrote outside of its own tree, and all else is read-only for a check";
+            let reason = "the check wrote outside of its tree, where everything is read-only";
             FailureMatch::new(FailureClass::Logic, found.rule, reason)
         }
         // Without a network, waiting does not help.
         FailureClass::Transient if found.network && !network && verdict.isolation.has_fence() => {
-            FailureMatch::new(FailureClass::Logic, found.rule, "it wanted a network, and the check has none")
+            FailureMatch::new(FailureClass::Logic, found.rule, "the check needs a network, but has none")
         }
         _ => found,
     }
@@ -280,7 +278,7 @@ pub fn send_back(
     events.push(Event::RecoveryApplied {
         step,
         recipe_name: "session".to_owned(),
-        outcome: "the session was sent back with what was seen".to_owned(),
+        outcome: "the session continues with the output of the check".to_owned(),
         not_before: None,
         wait_ms: 0,
         check_again: false,
@@ -338,9 +336,7 @@ impl Case<'_> {
         let pause = self.pause(recipe, tried);
         if pause > pause::LONGEST {
             let wait = humantime::format_duration(Duration::from_secs(pause.as_secs()));
-            return vec![
-                self.to_a_person(format!("{}; the other side asks to wait for {wait}", self.message)),
-            ];
+            return vec![self.to_a_person(format!("{}; the server asks to wait for {wait}", self.message))];
         }
         vec![self.again_after(pause, recipe, format!("retry {failures} of {}", on_fail.retries))]
     }
@@ -385,9 +381,9 @@ impl Case<'_> {
     fn again_after(&self, pause: Duration, recipe: &Recipe, count: String) -> Event {
         let check_again = self.checks_again();
         let who = match (check_again, self.found.of_the_agent) {
-            (true, _) => ": the check again, not the agent",
-            (false, true) => ": the agent again, which was turned away",
-            (false, false) => ", with what the judge saw",
+            (true, _) => ": the check runs again, not the agent",
+            (false, true) => ": the agent runs again, because a service refused it",
+            (false, false) => ", with the output of the check",
         };
         let when = match pause.is_zero() {
             true => String::new(),
@@ -413,7 +409,7 @@ impl Case<'_> {
             return vec![Event::RecoveryApplied {
                 step: self.step,
                 recipe_name: "fresh-context".to_owned(),
-                outcome: "the same failure twice: again, in a new conversation".to_owned(),
+                outcome: "the same failure twice: retry in a new conversation".to_owned(),
                 not_before: None,
                 wait_ms: 0,
                 check_again: false,
@@ -434,7 +430,10 @@ impl Case<'_> {
                 role: Some(other.clone()),
                 fresh: false,
             }],
-            None => self.by_plan(format!("{}: the same failure twice", self.message), RunEndReason::Stuck),
+            None => self.by_plan(
+                format!("{}: the same failure twice, so retries stopped", self.message),
+                RunEndReason::Stuck,
+            ),
         }
     }
 
@@ -459,7 +458,7 @@ impl Case<'_> {
         let reason = match self.failure {
             _ if self.found.of_the_agent => {
                 let said = last_line(&self.output());
-                format!("the agent was turned away: {}{said}", self.found.reason)
+                format!("a service refused the agent: {}{said}", self.found.reason)
             }
             AttemptFailure::Verdict(Verdict { outcome: CheckOutcome::NotRun { reason }, .. }) => {
                 format!("the check could not be run: {reason}; then {again}")
@@ -474,7 +473,7 @@ impl Case<'_> {
             RecipeEnd::Abort => events.extend(self.failed(reason, RunEndReason::Failed)),
             RecipeEnd::Skip if skips => events.extend(self.by_plan(reason, RunEndReason::Failed)),
             RecipeEnd::Skip => {
-                events.push(self.to_a_person(format!("{reason}; the plan does not let it be skipped")))
+                events.push(self.to_a_person(format!("{reason}; the plan does not allow a skip")))
             }
         }
         events
@@ -515,9 +514,7 @@ impl Case<'_> {
         let names_a_line = self.found.configure.contains("provost.toml");
         if configure.is_empty() && self.found.of_the_agent && !self.found.quota && !names_a_line {
             let role = self.run.role(self.step);
-            configure.push(format!(
-                "the login or the key of the program behind role `{role}`, as that program wants it"
-            ));
+            configure.push(format!("a login or an API key for the program behind role `{role}`"));
         } else if configure.is_empty() && !self.found.configure.is_empty() {
             configure.push(self.found.configure.clone());
         }

@@ -136,7 +136,7 @@ fn is_there(citation: &Citation, changes: &ChangedFiles) -> Result<(), String> {
     };
     let quote = even(&citation.quote);
     if quote.chars().filter(|each| !each.is_whitespace()).count() < QUOTE_MIN {
-        return Err(format!("its quotation of {} is too short to be one", shown(&citation.file)));
+        return Err(format!("its quotation of {} is too short", shown(&citation.file)));
     }
     let has = |text: &Option<String>| text.as_ref().is_some_and(|text| even(text).contains(&quote));
     match has(&change.new) || has(&change.old) {

@@ -60,7 +60,7 @@ pub fn ask(request: &PlannerRequest<'_>, returned: Option<&RejectedDraft<'_>>) -
 fn again(returned: &RejectedDraft<'_>) -> String {
     let draft = match returned.text {
         Some(text) => fenced("markdown", text),
-        None => "There was none: no plan was found in what you said.".to_owned(),
+        None => "There was none: your answer contains no plan.".to_owned(),
     };
     let mut reasons = String::new();
     for reason in returned.reasons.iter().take(REASONS) {

@@ -130,7 +130,7 @@ fn missing_postconditions(run: &Run) -> String {
         text.push_str(&seen_words(false, verdict, &shown));
     }
     if text.is_empty() {
-        "Every step has passed; the last checks are still to be made.".to_owned()
+        "Every step has passed; the final checks have not run yet.".to_owned()
     } else {
         text
     }

@@ -60,7 +60,7 @@ pub fn plan(run: &Run) -> String {
         let _ = writeln!(out, "changed since the last approval: {line}");
     }
     if !run.binding.included.is_empty() {
-        out.push_str("included in the base, though not committed:\n");
+        out.push_str("included in the base, but not committed:\n");
         for file in &run.binding.included {
             let gone = if file.sha256.is_none() { " (deleted)" } else { "" };
             let _ = writeln!(out, "  {}{gone}", file.path);
@@ -71,7 +71,7 @@ pub fn plan(run: &Run) -> String {
         let mark = run.mark(step.number).map_or("·", |mark| mark.symbol());
         let _ = writeln!(out, "\n{mark} {}. {}", step.number, step.title);
         if let Some(plan) = step.carried_by() {
-            let _ = writeln!(out, "   is the plan {plan}{}", needs(&step.needs));
+            let _ = writeln!(out, "   carried out by the plan {plan}{}", needs(&step.needs));
         } else {
             let target = step.target.as_ref().map_or("-", |target| target.value.as_str());
             let _ = writeln!(out, "   target {target}{}{}", needs(&step.needs), reach(&terms.for_step(step)));
@@ -208,7 +208,7 @@ pub fn event(run: &Run, event: &Event) -> EventLine {
         && verdict.held()
         && run.is_held_apart(*number)
     {
-        words.push_str(" where it was made; due again on what other steps left");
+        words.push_str(" on its own tree; it runs again with the changes of other steps");
     }
     let total = run.plan.steps.len() as u32;
     let step = event.step().map(|number| (number.0, run.title(number).unwrap_or_default().to_owned()));
@@ -218,23 +218,22 @@ pub fn event(run: &Run, event: &Event) -> EventLine {
 /// Describes what the verdicts of this run are worth, and what limits them.
 fn isolation(level: Isolation, probes: &[Probe]) -> String {
     let meaning = match level {
-        Isolation::Clean => {
-            "checks run behind a fence, on the approved base and the files the plan may touch"
-        }
+        Isolation::Clean => "checks run in a sandbox, on the approved base and the files the plan may touch",
         Isolation::Landlock => {
-            "checks run behind Landlock, on the approved base and the files the plan may touch; the agent can \
-             write the repository, and its network is fenced only where it is off"
+            "checks run under Landlock, on the approved base and the files the plan may touch; the agent \
+             can write the repository, and its network is confined only if it is off"
         }
         Isolation::Uid => {
             "checks ran as another user, on the approved base and the files the plan may touch; the agent was \
              another user too"
         }
         Isolation::GuardClean => {
-            "checks run on the approved base and the files the plan may touch, without a fence; \
-             the agent's network, git and home are not fenced"
+            "checks run on the approved base and the files the plan may touch, without a sandbox; the \
+             agent's network, git and home are not confined"
         }
         Isolation::InPlace | Isolation::None => {
-            "checks run in the workspace as the agent left it; the agent's network, git and home are not fenced"
+            "checks run in the workspace as the agent left it; the agent's network, git and \
+             home are not confined"
         }
     };
     let missing: Vec<&str> =
@@ -249,7 +248,7 @@ fn isolation(level: Isolation, probes: &[Probe]) -> String {
 fn control(verdict: &crate::model::verdict::Verdict) -> String {
     match &verdict.outcome {
         CheckOutcome::Held => {
-            "before the work the contract holds already: it cannot show that the work was done".to_owned()
+            "the contract holds before the work already: it cannot show that the work was done".to_owned()
         }
         CheckOutcome::NotRun { .. } => format!("before the work the contract {}", verdict.outcome),
         CheckOutcome::Killed { .. } => format!("before the work the contract was {}", verdict.outcome),
@@ -274,11 +273,13 @@ fn told_elsewhere(event: &Event) -> bool {
 
 fn meaning(event: &Event) -> (Symbol, String) {
     match event {
-        Event::PlanCreated { task_count, .. } => (Symbol::Note, format!("plan recorded, {task_count} steps")),
+        Event::PlanCreated { task_count, .. } => {
+            (Symbol::Note, format!("plan recorded, {}", counted(*task_count, "step")))
+        }
         Event::PlanRewritten { changes, .. } => (Symbol::Note, format!("plan changed: {}", list(changes))),
         Event::PlanVerified { warnings: 0, .. } => (Symbol::Note, "static checks passed".to_owned()),
         Event::PlanVerified { warnings, .. } => {
-            (Symbol::Note, format!("static checks passed, {warnings} warnings"))
+            (Symbol::Note, format!("static checks passed, {}", counted(*warnings, "warning")))
         }
         Event::ApprovalRequested { .. } => (Symbol::Waiting, "waits for approval".to_owned()),
         Event::Approved { by, revision, missing: 0, .. } => {
@@ -291,8 +292,10 @@ fn meaning(event: &Event) -> (Symbol, String) {
         Event::Rejected { reason, by, .. } => (Symbol::Bad, format!("rejected by {by}: {reason}")),
         Event::QuestionAsked { question, by, .. } => (Symbol::Waiting, format!("{by} asks: {question}")),
         Event::IsolationAttested { level, probes, agent_outside: true, .. } => {
-            let words =
-                format!("{}; the agent works in its own client, without a fence", isolation(*level, probes));
+            let words = format!(
+                "{}; the agent works in its own client, without a sandbox",
+                isolation(*level, probes)
+            );
             (Symbol::Note, words)
         }
         Event::IsolationAttested { level, probes, took_over: Some(before), .. } => {
@@ -319,7 +322,7 @@ fn meaning(event: &Event) -> (Symbol, String) {
             }
         }
         Event::AttemptLost { attempt, .. } => {
-            (Symbol::Bad, format!("attempt {attempt} was lost with the harness; it uses up no retry"))
+            (Symbol::Bad, format!("provost was interrupted during attempt {attempt}; it uses up no retry"))
         }
         Event::Judged { subject, verdict, plan, .. } => {
             let what = match subject {
@@ -331,8 +334,10 @@ fn meaning(event: &Event) -> (Symbol, String) {
                 CheckSubject::Postcondition(number) => format!("postcondition {number}"),
             };
             let what = match (plan, subject) {
-                (Some(plan), CheckSubject::Final(step)) => format!("contract {step} of {plan} on the union"),
-                (Some(plan), _) => format!("{what} of {plan} on the union"),
+                (Some(plan), CheckSubject::Final(step)) => {
+                    format!("contract {step} of {plan} on the combined tree")
+                }
+                (Some(plan), _) => format!("{what} of {plan} on the combined tree"),
                 (None, _) => what,
             };
             let symbol = if verdict.held() { Symbol::Good } else { Symbol::Bad };
@@ -380,7 +385,7 @@ fn meaning(event: &Event) -> (Symbol, String) {
         Event::TrainStarted { target, base, plans } => {
             let names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
             let base = base.get(..12).unwrap_or(base);
-            (Symbol::Begun, format!("a train for {target} at {base}: {}", names.join(", ")))
+            (Symbol::Begun, format!("a merge train for {target} at {base}: {}", names.join(", ")))
         }
         Event::PlanLanded { plan, target, commit, .. } => (
             Symbol::Passed(Pass::Verified),
@@ -427,7 +432,7 @@ fn train_ended(train: &Landing) -> (Symbol, String) {
     match &train.commit {
         Some(commit) => {
             let commit = commit.get(..12).unwrap_or(commit);
-            (Symbol::Good, format!("to land on {} as {commit}: {}{left}", train.target, names.join(", ")))
+            (Symbol::Good, format!("will land on {} as {commit}: {}{left}", train.target, names.join(", ")))
         }
         None => (Symbol::Bad, format!("nothing lands on {}{left}", train.target)),
     }
@@ -561,6 +566,11 @@ fn last_words(text: &str) -> String {
         Some((from, _)) if from > 0 => format!("…{}", &line[from..]),
         _ => line,
     }
+}
+
+fn counted(count: u32, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
 }
 
 fn list(changes: &[String]) -> String {

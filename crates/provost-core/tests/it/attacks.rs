@@ -15,8 +15,8 @@ fn a_contract_in_a_comment_is_no_contract() {
         "**task:** do\n\n<!--\n**contract:**\n```\ntrue\n```\n-->\n",
         expect![[r#"
         1. "A" target=c task="do"
-        P039 "1. A": step 1 has no contract, so nothing could show that it is done
-        P005 "<!--": HTML and comments in a step are never read
+        P039 "1. A": step 1 has no contract, so nothing can show that it is done
+        P005 "<!--": provost does not read HTML and comments in a step
     "#]],
     );
 }
@@ -27,16 +27,16 @@ fn a_contract_in_raw_html_is_no_contract() {
         "**task:** do\n\n<div>\n**contract:** human\n</div>\n",
         expect![[r#"
         1. "A" target=c task="do"
-        P039 "1. A": step 1 has no contract, so nothing could show that it is done
-        P005 "<div>": HTML and comments in a step are never read
+        P039 "1. A": step 1 has no contract, so nothing can show that it is done
+        P005 "<div>": provost does not read HTML and comments in a step
     "#]],
     );
     check(
         "**task:** do\n\n<b>contract:</b> human\n",
         expect![[r#"
         1. "A" target=c task="do\n\ncontract: human"
-        P039 "1. A": step 1 has no contract, so nothing could show that it is done
-        P005 "<b>": HTML and comments in a step are never read
+        P039 "1. A": step 1 has no contract, so nothing can show that it is done
+        P005 "<b>": provost does not read HTML and comments in a step
     "#]],
     );
 }
@@ -47,7 +47,7 @@ fn a_contract_in_a_link_definition_is_no_contract() {
         "**task:** do\n\n[a]: b '\n**contract:** human\n'\n",
         expect![[r#"
         1. "A" target=c task="do"
-        P039 "1. A": step 1 has no contract, so nothing could show that it is done
+        P039 "1. A": step 1 has no contract, so nothing can show that it is done
     "#]],
     );
 }
@@ -58,14 +58,14 @@ fn a_second_contract_does_not_replace_the_first() {
         "**task:** do\n**contract:**\n```\nmake\n```\n**contract:**\n```\ntrue\n```\nexit_code == 9\n",
         expect![[r#"
         1. "A" target=c task="do" contract="make"
-        P031 "**contract:**": `contract` stands twice
+        P031 "**contract:**": `contract` appears twice
     "#]],
     );
     check(
         "**task:** do\n**contract:**\n```\nmake\n```\n```\ntrue\n```\n",
         expect![[r#"
         1. "A" target=c task="do" contract="make"
-        P040 "```\ntrue\n```": a second block for the same check is not read
+        P040 "```\ntrue\n```": provost does not read a second block for the same check
     "#]],
     );
 }
@@ -87,10 +87,10 @@ fn quotations_lists_and_code_open_no_fields() {
         "**task:** do\n\n> **contract:** human\n\n1. **contract:** human\n\n    **contract:** human\n\n`x\n**contract:** human`\n",
         expect![[r#"
             1. "A" target=c task="do\n\n> **contract:** human\n\n1. **contract:** human\n\n    **contract:** human\n\n`x"
-            P033 "**contract:**": `contract` in a list or a quotation is not read
-            P033 "**contract:**": `contract` in a list or a quotation is not read
-            P033 "**contract:**": `contract` in a list or a quotation is not read
-            P035 "**contract:**": `contract` is not written as a field and is not read
+            P033 "**contract:**": provost does not read `contract` in a list or a quotation
+            P033 "**contract:**": provost does not read `contract` in a list or a quotation
+            P033 "**contract:**": provost does not read `contract` in a list or a quotation
+            P035 "**contract:**": `contract` is not written as a field, so provost does not read it
         "#]],
     );
 }
@@ -101,28 +101,28 @@ fn entities_and_disguises_open_no_fields() {
         "**task:** do\n\n&#42;&#42;contract:&#42;&#42; human\n",
         expect![[r#"
         1. "A" target=c task="do\n\n&#42;&#42;contract:&#42;&#42; human"
-        P039 "1. A": step 1 has no contract, so nothing could show that it is done
+        P039 "1. A": step 1 has no contract, so nothing can show that it is done
     "#]],
     );
     check(
         "**task:** do\n\n\\*\\*contract:\\*\\* human\n",
         expect![[r#"
         1. "A" target=c task="do\n\n\\*\\*contract:\\*\\* human"
-        P039 "1. A": step 1 has no contract, so nothing could show that it is done
+        P039 "1. A": step 1 has no contract, so nothing can show that it is done
     "#]],
     );
     check(
         "**task:** do\n\n**contr&#97;ct:** human\n",
         expect![[r#"
             1. "A" target=c task="do"
-            P035 "**contr&#97;ct:**": `contract` is not written as a field and is not read
+            P035 "**contr&#97;ct:**": `contract` is not written as a field, so provost does not read it
         "#]],
     );
     check(
         "**task:** do\n\n**`contract`:** human\n",
         expect![[r#"
             1. "A" target=c task="do"
-            P035 "**`contract`:**": `contract` is not written as a field and is not read
+            P035 "**`contract`:**": `contract` is not written as a field, so provost does not read it
         "#]],
     );
 }

@@ -63,14 +63,14 @@ fn headings_that_are_no_steps_are_said_and_never_renumbered() {
         9. "F" target=c task="do" contract="make"
         9. "G" target=c task="do" contract="make"
         12. "J" target=c task="do" contract="make"
-        P023 "### 2) B": this heading is not a step, so nothing under it is run
-        P023 "### Notes": this heading is not a step, so nothing under it is run
-        P022 "### 4–N. D": `4–N.` stands for several steps
-        P022 "### N+1. E": `N+1.` stands for several steps
-        P024 "9": there are two steps 9
-        P023 "### 0. H": this heading is not a step, so nothing under it is run
-        P023 "### 10.I": this heading is not a step, so nothing under it is run
-        P023 "### 11.": this heading is not a step, so nothing under it is run
+        P023 "### 2) B": this heading is not a step, so provost runs nothing under it
+        P023 "### Notes": this heading is not a step, so provost runs nothing under it
+        P022 "### 4–N. D": the heading `4–N.` names several steps
+        P022 "### N+1. E": the heading `N+1.` names several steps
+        P024 "9": two steps have the number 9
+        P023 "### 0. H": this heading is not a step, so provost runs nothing under it
+        P023 "### 10.I": this heading is not a step, so provost runs nothing under it
+        P023 "### 11.": this heading is not a step, so provost runs nothing under it
     "####]],
     );
 }
@@ -94,9 +94,9 @@ fn a_task_is_what_shows() {
         "### 1. A\n**target:** c\n**task:** one <!-- not two --> three\n\n- item `x`\n  - nested <b>bold</b>\n\n[hidden]: http://x \"said nowhere\"\n\n> quote\n\n<!-- block\n\n**contract:** human\n-->\n\n```text secret words\ncode\n```\n\n    indented\n\n#### Sub\nlast\n**contract:** human\n",
         expect![[r#"
             1. "A" target=c task="one  three\n\n- item `x`\n  - nested bold\n\n\n> quote\n\n\n```text\ncode\n```\n\n    indented\n\n#### Sub\nlast" contract=human
-            P005 "<!-- not two -->": HTML and comments in a step are never read
-            P005 "<b>": HTML and comments in a step are never read
-            P005 "<!-- block": HTML and comments in a step are never read
+            P005 "<!-- not two -->": provost does not read HTML and comments in a step
+            P005 "<b>": provost does not read HTML and comments in a step
+            P005 "<!-- block": provost does not read HTML and comments in a step
         "#]],
     );
 }

@@ -133,7 +133,7 @@ impl AgentDriver for Acp {
 
 /// Combines the end of the turn with the end of its process.
 fn ended(over: Over, finish: Finish, work: &AttemptInput<'_>) -> AttemptReport {
-    let left = format!("the agent left while {}", finish.at);
+    let left = format!("the agent exited while {}", finish.at);
     let failure = match (&over.end, finish.failure) {
         (_, Some(failure)) => Some(failure),
         (AttemptEnd::Exited { .. } | AttemptEnd::Signalled { .. }, None) if !finish.done => Some(left),

@@ -136,8 +136,8 @@ impl ItemFiles {
     pub fn publish(&self, topic: &str, text: &str) -> Result<usize, String> {
         if !self.index.publishes.iter().any(|known| known == topic) {
             return Err(match self.index.publishes.as_slice() {
-                [] => "this step publishes nothing: its plan would have to say so".to_owned(),
-                known => format!("this step does not publish to `{topic}`; it may to {}", known.join(", ")),
+                [] => "this step may not publish: the plan has no `**publishes:**` for it".to_owned(),
+                known => format!("this step may not publish to `{topic}`, only to {}", known.join(", ")),
             });
         }
         let path = self.outbox.join(format!("{topic}.md"));
@@ -147,7 +147,7 @@ impl ItemFiles {
             before => format!("{before}\n\n{}", text.trim()),
         };
         if whole.len() > POST_MAX {
-            return Err(format!("what a step publishes is at most {POST_MAX} bytes"));
+            return Err(format!("a step may publish at most {POST_MAX} bytes"));
         }
         fs::write(path, &whole).map_err(|error| error.to_string())?;
         Ok(whole.len())

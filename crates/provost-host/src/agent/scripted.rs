@@ -81,7 +81,7 @@ enum BadScript {
     Toml(#[from] Box<toml::de::Error>),
     #[error("step {step}, action {action}: {what}")]
     Action { step: u32, action: usize, what: &'static str },
-    #[error("nothing is written for step {step}, attempt {attempt}")]
+    #[error("the script has no entry for step {step}, attempt {attempt}")]
     Silent { step: StepNumber, attempt: u32 },
     #[error("could not {what}: {source}")]
     Undone { what: String, source: io::Error },
@@ -169,10 +169,10 @@ impl Written {
         let it = self.clone();
         let wants_text = it.write.is_some() || it.append.is_some();
         if it.text.is_some() != wants_text {
-            return Err("`text` goes with `write` and `append`, and they with it");
+            return Err("`text` belongs to `write` and `append`, and they need it");
         }
         if it.crash == Some(false) || it.hang == Some(false) {
-            return Err("`crash` and `hang` are `true` or not there");
+            return Err("`crash` and `hang` are `true` or absent");
         }
         let text = it.text.unwrap_or_default();
         let found = [
@@ -192,7 +192,7 @@ impl Written {
         let mut found = found.into_iter().flatten();
         match (found.next(), found.next()) {
             (Some(action), None) => Ok(action),
-            (None, _) => Err("it says nothing to do"),
+            (None, _) => Err("it names no action"),
             (Some(_), Some(_)) => Err("one action has one key; write two actions"),
         }
     }

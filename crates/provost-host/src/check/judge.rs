@@ -110,7 +110,10 @@ pub fn observed(
 ) -> Result<(Verdict, RunnerReport), Interrupted> {
     let not_run = |court, reason| (not_run(court, reason), RunnerReport::default());
     if !court.ground.is_worth(court.isolation) {
-        return Ok(not_run(court, format!("isolation level {} needs another ground", court.isolation)));
+        return Ok(not_run(
+            court,
+            format!("this execution environment does not provide isolation level {}", court.isolation),
+        ));
     }
     let expected =
         match shell.expectations.iter().map(|e| Expected::read(&e.value)).collect::<Result<Vec<_>, _>>() {
@@ -211,7 +214,7 @@ fn judged(shell: &Shell, court: &CheckRequest<'_>, expected: &[Expected<'_>], en
         // provost killed it because a program under test used too much; that says something about the work
         // too.
         How::OverBounds(exceeded) => {
-            unmet.push(format!("the check stays within its bounds: {exceeded}"));
+            unmet.push(format!("the check must stay within its limits: {exceeded}"));
             CheckOutcome::Broke { exit_code: 128 + Signal::KILL.as_raw() }
         }
         How::Exited(exit_code) => {
@@ -223,7 +226,9 @@ fn judged(shell: &Shell, court: &CheckRequest<'_>, expected: &[Expected<'_>], en
                 unmet.push(NO_HISTORY.to_owned());
             }
             let left = ended.survivors.iter();
-            unmet.extend(left.map(|survivor| format!("nothing outlives the check: {survivor} still runs")));
+            unmet.extend(
+                left.map(|survivor| format!("no process may outlive the check: {survivor} still runs")),
+            );
             if unmet.is_empty() { CheckOutcome::Held } else { CheckOutcome::Broke { exit_code } }
         }
     };
@@ -239,8 +244,8 @@ fn judged(shell: &Shell, court: &CheckRequest<'_>, expected: &[Expected<'_>], en
     }
 }
 
-const NO_HISTORY: &str = "git shows a check the approved history only: commits, branches and tags that an agent \
-                          makes are not part of a check; compare files, or use `git diff`";
+const NO_HISTORY: &str = "a check sees only the approved git history, not commits, branches and tags that \
+     an agent makes; compare files, or use `git diff`";
 
 /// Returns whether the contract looks at commits, branches or tags.
 fn reads_history(shell: &Shell) -> bool {
@@ -253,8 +258,8 @@ fn reads_history(shell: &Shell) -> bool {
     })
 }
 
-const NO_TRACING: &str = "it does without tracing, which is denied inside a check (gdb, strace, rr, \
-                          LeakSanitizer): `trace = true` in [verify] of provost.toml allows it";
+const NO_TRACING: &str = "a check may not trace processes (gdb, strace, rr, LeakSanitizer); `trace = \
+     true` in [verify] of provost.toml allows it";
 /// Messages of debuggers and sanitizers if the kernel denies them another process.
 const TRACERS: [&str; 6] = [
     "ptrace: Operation not permitted",
@@ -319,7 +324,7 @@ fn shows_its_failure(shell: &Shell, mut verdict: Verdict, outputs: &[&str]) -> V
     let unmet = inconclusive_failure::found(shell, outputs).or_else(|| {
         let hides = runner::has_to_show_tests(shell) && !runner::shows_tests(verdict.tests, outputs);
         hides.then(|| {
-            "a test was seen to run: a runner that has to fail must show its tests, so do not hide its output"
+            "a runner that must fail has to show its tests: no test was seen to run; do not hide its output"
                 .to_owned()
         })
     });
@@ -366,11 +371,11 @@ fn crash_behind(exit_code: i32) -> Option<String> {
     let signal = sandbox::signal_behind(exit_code)?;
     let name = match crash_signal(signal) {
         Some(name) => name,
-        None if signal == Signal::KILL.as_raw() => "SIGKILL, often for want of memory",
+        None if signal == Signal::KILL.as_raw() => "SIGKILL, often because memory ran out",
         None if signal == Signal::TERM.as_raw() => "SIGTERM",
         None => return None,
     };
-    Some(format!("no program of the check crashes: exit code {exit_code} is signal {signal} ({name})"))
+    Some(format!("no program of the check may crash: exit code {exit_code} is signal {signal} ({name})"))
 }
 
 fn unmet_by(expected: &[Expected<'_>], exit_code: i32, ended: &ProcessEnd) -> Vec<String> {

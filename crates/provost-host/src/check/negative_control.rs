@@ -154,7 +154,7 @@ impl ControlRequest<'_> {
             None => test_files::lets_code_decide(&self.shell.command).then(|| NO_RUNNER.to_owned()),
         };
         if report.is_cut {
-            verdict.uncontrolled = Some("its test runners reported more than is kept".to_owned());
+            verdict.uncontrolled = Some("its test runners reported more than provost keeps".to_owned());
         } else if is_uncounted(&observed) {
             verdict.uncontrolled = Some("its output is too long to count its tests".to_owned());
         }
@@ -256,8 +256,10 @@ impl ControlRequest<'_> {
                 "only {RUNNERS_MAX} of the {count} test runners it starts were tried"
             )));
         }
-        let other =
-            report.others.first().map(|name| unplanted(&format!("{name} cannot be given a failing test")));
+        let other = report
+            .others
+            .first()
+            .map(|name| unplanted(&format!("provost cannot plant a failing test in {name}")));
         Ok(found.or(other))
     }
 
@@ -384,11 +386,11 @@ impl ControlRequest<'_> {
         Ok(match unreached {
             Some(Place::Into(at)) | Some(Place::Beside { folder: at, .. }) => {
                 let at = if at.is_empty() { "the top folder" } else { at.as_str() };
-                unplanted(&format!("{} does not run what is put in {at}", started.runner.word()))
+                unplanted(&format!("{} does not run a test that is planted in {at}", started.runner.word()))
             }
-            None if files.len() >= FILES_MAX => {
-                unplanted(&format!("the tree has more than {FILES_MAX} files, and not all were looked at"))
-            }
+            None if files.len() >= FILES_MAX => unplanted(&format!(
+                "the tree has more than {FILES_MAX} files, so provost did not look at all of them"
+            )),
             None => unplanted(&format!("no test file was found that {} runs", started.runner.word())),
         })
     }

@@ -152,7 +152,7 @@ fn named(env: &[(String, String)], place: &Path) -> Vec<(OsString, OsString)> {
 pub enum MissingSupply {
     #[error("provisioning {name} failed: {why}; {}", known::what_to_do(.name))]
     Failed { name: String, why: String },
-    #[error("what was provisioned could not be put in place: {why}")]
+    #[error("provost could not put the installed dependencies in place: {why}")]
     NotPlaced { why: String },
     #[error("provisioning was interrupted")]
     Interrupted,
@@ -290,7 +290,7 @@ impl Supplies {
                 Err(_) if place.join("used").exists() => {}
                 renamed => renamed?,
             }
-            used(&place).ok_or_else(|| io::Error::other("it was swept away at once"))
+            used(&place).ok_or_else(|| io::Error::other("a cleanup removed it at once"))
         };
         let settled = settle();
         folder::remove(room.path());

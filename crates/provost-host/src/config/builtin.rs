@@ -37,7 +37,7 @@ pub(super) fn read(section: &Section<'_, '_>) -> Result<BuiltinConfig, Wrong> {
         return Err(section.wrong_value("provider", &format!("there is no provider `{word}`"), &PROVIDERS));
     }
     if let (Some(_), true) = (section.string("key_env")?, section.has("key_command")) {
-        let message = "a key comes from `key_env` or from `key_command`, not from both".to_owned();
+        let message = "use `key_env` or `key_command`, not both".to_owned();
         return Err(section.wrong("key_command", message));
     }
     let max_turns = section.integer("max_turns", 1..=10_000)?;
@@ -56,7 +56,7 @@ fn base_url(section: &Section<'_, '_>) -> Result<Option<String>, Wrong> {
     let url = section.string("base_url")?;
     match &url {
         Some(url) if address(url).is_none() => {
-            let message = format!("`{url}` is no URL such as \"http://127.0.0.1:8000/v1\"");
+            let message = format!("`{url}` is not a URL such as \"http://127.0.0.1:8000/v1\"");
             Err(section.wrong("base_url", message))
         }
         _ => Ok(url),

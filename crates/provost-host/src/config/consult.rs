@@ -39,7 +39,9 @@ pub fn judge(top: &Section<'_, '_>) -> Result<JudgeConfig, Wrong> {
 
 fn role(section: &Section<'_, '_>) -> Result<Option<String>, Wrong> {
     match section.string("role")? {
-        Some(role) if role.trim().is_empty() => Err(section.wrong("role", "a role has a name".to_owned())),
+        Some(role) if role.trim().is_empty() => {
+            Err(section.wrong("role", "the name of the role is empty".to_owned()))
+        }
         role => Ok(role),
     }
 }

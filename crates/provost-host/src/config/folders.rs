@@ -37,7 +37,7 @@ fn paths(section: &Section<'_, '_>, key: &str) -> Result<Vec<PathBuf>, Wrong> {
         let path = at_home(&text);
         let is_plain = path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
         if !is_plain || path == Path::new("/") {
-            let message = format!("`{text}` is no absolute path such as \"/data\" or \"~/data\"");
+            let message = format!("`{text}` is not an absolute path such as \"/data\" or \"~/data\"");
             return Err(section.wrong(key, message));
         }
         paths.push(path.components().collect());

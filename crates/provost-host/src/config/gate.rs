@@ -86,8 +86,8 @@ fn policy(
             Some(command) => commands.push(command.clone()),
             None => {
                 let known: Vec<&str> = catalogue.keys().map(String::as_str).collect();
-                let known = if known.is_empty() { "there is none".to_owned() } else { known.join(", ") };
-                let message = format!("no section [checks.{check}]; checks that are named: {known}");
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                let message = format!("no section [checks.{check}]; known checks: {known}");
                 return Err(section.wrong("checks", message));
             }
         }
@@ -108,19 +108,18 @@ fn policy(
     };
     if policy.touches.is_empty() {
         return Err(section.wrong_here(format!(
-            "policy `{}` does not bound `touches`: name the folders, such as [\"docs/**\"]",
+            "policy `{}` does not limit `touches`: name folders such as [\"docs/**\"]",
             policy.name
         )));
     }
     if let Some(glob) = policy.touches.iter().find(|glob| !policy::bounds(glob)) {
-        let message =
-            format!("`{glob}` bounds nothing: a policy names folders of the workspace, such as \"docs/**\"");
+        let message = format!("`{glob}` limits nothing: name a folder of the workspace, such as \"docs/**\"");
         return Err(section.wrong("touches", message));
     }
     let limited = policy.max_micro_usd.is_some() || policy.max_tokens.is_some() || policy.max_wall.is_some();
     if policy.commands.is_empty() && policy.owner.is_empty() && policy.targets.is_empty() && !limited {
         let message = format!(
-            "policy `{}` bounds only `touches`: say with `commands` or `checks` what may be run",
+            "policy `{}` limits only `touches`: add the `commands` or `checks` that it allows",
             policy.name
         );
         return Err(section.wrong_here(message));

@@ -30,7 +30,9 @@ const KEYS: &[&str] = &["api", "upstream", "key_env", "key_command"];
 pub(super) fn read(role: &Section<'_, '_>, driver: &str) -> Result<Option<MeteringConfig>, Wrong> {
     let Some(section) = role.section("meter", KEYS)? else { return Ok(None) };
     if matches!(driver, "scripted" | "human") {
-        return Err(role.wrong("meter", format!("driver `{driver}` asks no model that could be metered")));
+        return Err(
+            role.wrong("meter", format!("driver `{driver}` calls no model, so there is nothing to meter"))
+        );
     }
     let word = section.required("api")?;
     let Some(api) = MeteredApi::ALL.into_iter().find(|api| api.word() == word) else {
@@ -43,8 +45,9 @@ pub(super) fn read(role: &Section<'_, '_>, driver: &str) -> Result<Option<Meteri
         (None, None) => return Err(section.missing("upstream")),
     };
     let Some(upstream) = Target::parse(&upstream) else {
-        let message =
-            format!("`{upstream}` is no URL such as \"https://llm.example.org/v1\", without `?`, `#` or `@`");
+        let message = format!(
+            "`{upstream}` is not a URL such as \"https://llm.example.org/v1\", without `?`, `#` or `@`"
+        );
         return Err(section.wrong("upstream", message));
     };
     Ok(Some(MeteringConfig { api, upstream, key: key(&section, api)? }))
@@ -52,7 +55,7 @@ pub(super) fn read(role: &Section<'_, '_>, driver: &str) -> Result<Option<Meteri
 
 fn key(section: &Section<'_, '_>, api: MeteredApi) -> Result<Option<Source>, Wrong> {
     if section.has("key_env") && section.has("key_command") {
-        let message = "the key is in `key_env` or comes from `key_command`, not both".to_owned();
+        let message = "use `key_env` or `key_command`, not both".to_owned();
         return Err(section.wrong("key_command", message));
     }
     if let Some(words) = section.strings("key_command")? {
@@ -71,8 +74,8 @@ fn key(section: &Section<'_, '_>, api: MeteredApi) -> Result<Option<Source>, Wro
         true => Ok(Some(Source::Variable(name))),
         // The message does not repeat the value, which may be the key itself.
         false => {
-            let message = "`key_env` is the name of a variable, such as \"ANTHROPIC_API_KEY\"; the key itself \
-                           has no place in a file";
+            let message = "`key_env` is the name of a variable, such as \"ANTHROPIC_API_KEY\"; do not \
+                 write the key itself into a file";
             Err(section.wrong("key_env", message.to_owned()))
         }
     }

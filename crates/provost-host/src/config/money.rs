@@ -26,11 +26,11 @@ pub(super) fn amount(section: &Section<'_, '_>, key: &str) -> Result<Amount, Wro
     let Some(text) = section.string(key)? else { return Ok(Amount::default()) };
     let read = parse::budget(&text).map(Amount::from).map_err(|part| {
         let message =
-            format!("`{part}` cannot be read: `{key}` is written as \"max 200k tokens, $1.50, 20 minutes\"");
+            format!("cannot read `{part}`: write `{key}` as \"max 200k tokens, $1.50, 20 minutes\"");
         section.wrong(key, message)
     })?;
     if [read.tokens, read.micro_usd, read.wall_ms].contains(&Some(0)) {
-        return Err(section.wrong(key, format!("`{key}` allows nothing of something; leave that part out")));
+        return Err(section.wrong(key, format!("`{key}` has a limit of zero; leave that part out")));
     }
     Ok(read)
 }
@@ -95,8 +95,8 @@ cache_read = 0.01
     fn what_cannot_be_meant_is_shown() {
         let agent = "[agents.a]\ndriver = \"command\"\ncommand = [\"x\"]\n";
         for (text, said) in [
-            ("[budget]\nplan = \"much\"\n".to_owned(), "`much` cannot be read"),
-            ("[budget]\nplan = \"$0\"\n".to_owned(), "allows nothing"),
+            ("[budget]\nplan = \"much\"\n".to_owned(), "cannot read `much`"),
+            ("[budget]\nplan = \"$0\"\n".to_owned(), "a limit of zero"),
             ("[budget]\nplans = \"$1\"\n".to_owned(), "did you mean `plan`?"),
             ("[prices.m]\ninput = 1\n".to_owned(), "has no `output`"),
             (format!("{agent}speaks = \"claud\"\n"), "did you mean `claude`?"),

@@ -70,15 +70,15 @@ fn webhook(section: &Section<'_, '_>) -> Result<WebhookConfig, Wrong> {
 
 /// Accepts an address over TLS or on this machine.
 fn reachable(url: &str) -> Result<(), String> {
-    let uri: ureq::http::Uri = url.parse().map_err(|error| format!("`url` is no address: {error}"))?;
+    let uri: ureq::http::Uri = url.parse().map_err(|error| format!("`url` is not an address: {error}"))?;
     let Some(host) = uri.host() else { return Err("`url` names no host".to_owned()) };
     match uri.scheme_str() {
         Some("https") => Ok(()),
         Some("http") if is_loopback(host) => Ok(()),
-        Some("http") => {
-            Err("`url` has to begin with https://; http:// is for this machine's own loopback".to_owned())
-        }
-        _ => Err("`url` begins with https://".to_owned()),
+        Some("http") => Err("`url` must begin with https://; http:// is allowed only \
+                 for this machine's loopback"
+            .to_owned()),
+        _ => Err("`url` must begin with https://".to_owned()),
     }
 }
 

@@ -62,7 +62,7 @@ fn supply(name: &str, section: &Section<'_, '_>) -> Result<Supply, Wrong> {
     };
     let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     if !is_name {
-        return Err(section.wrong_here(format!("`{name}` is no name: letters, digits, `-` and `_` are")));
+        return Err(section.wrong_here(format!("`{name}` is not a name; use letters, digits, `-` and `_`")));
     }
     let lock = section.strings("lock")?.unwrap_or_default();
     if let Some(path) = lock.iter().find(|path| !is_plain(path)) {
@@ -74,7 +74,9 @@ fn supply(name: &str, section: &Section<'_, '_>) -> Result<Supply, Wrong> {
     }
     let scripts = section.boolean("scripts")?;
     if scripts.is_some() && (name != "npm" || section.has("command")) {
-        return Err(section.wrong("scripts", "`scripts` is for the usual command of `npm`".to_owned()));
+        return Err(
+            section.wrong("scripts", "`scripts` works only with the built-in command of `npm`".to_owned())
+        );
     }
     let is_known = KNOWN.contains(&name);
     if let Some(key) = ["command", "lock"].into_iter().find(|key| !is_known && !section.has(key)) {

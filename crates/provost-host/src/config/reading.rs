@@ -137,7 +137,7 @@ impl<'s, 't> Section<'s, 't> {
     }
 
     fn mistyped(&self, key: &str, wanted: &str, found: &DeValue<'_>) -> Wrong {
-        self.wrong(key, format!("`{key}` is {wanted}, and this is a {}", found.type_str()))
+        self.wrong(key, format!("`{key}` must be {wanted}, but this is a {}", found.type_str()))
     }
 
     fn under(&self, key: &str) -> String {
@@ -153,7 +153,8 @@ impl<'s, 't> Section<'s, 't> {
         match value.get_ref().as_table() {
             Some(table) => Ok(Section { text: self.text, name, table, span: value.span() }),
             None => {
-                let message = format!("`{key}` is a section, and this is a {}", value.get_ref().type_str());
+                let message =
+                    format!("`{key}` must be a section, but this is a {}", value.get_ref().type_str());
                 Err(self.text.wrong(value.span(), message))
             }
         }
@@ -219,7 +220,7 @@ impl<'s, 't> Section<'s, 't> {
                 if name.is_empty() || name.chars().any(|each| each.is_whitespace() || each.is_control()) {
                     return Err(self.text.wrong(
                         value.span(),
-                        format!("{name:?} is no name for a section of [{}]", parent.name),
+                        format!("{name:?} is not a valid name for a section of [{}]", parent.name),
                     ));
                 }
                 all.push((name.to_owned(), parent.below(parent.under(name), name, value)?));
@@ -279,7 +280,7 @@ impl<'s, 't> Section<'s, 't> {
             Some(_) => Err(self.text.wrong(entry.span(), format!("this is longer than {STRING_MAX} bytes"))),
             None => {
                 let message =
-                    format!("`{key}` is a list of texts, and this is a {}", entry.get_ref().type_str());
+                    format!("`{key}` must be a list of texts, but this is a {}", entry.get_ref().type_str());
                 Err(self.text.wrong(entry.span(), message))
             }
         };
@@ -296,8 +297,11 @@ impl<'s, 't> Section<'s, 't> {
             let number = entry.get_ref().as_integer();
             let number = number.and_then(|text| u64::from_str_radix(text.as_str(), text.radix()).ok());
             number.filter(|number| allowed.contains(number)).ok_or_else(|| {
-                let message =
-                    format!("`{key}` is a list of numbers between {} and {}", allowed.start(), allowed.end());
+                let message = format!(
+                    "`{key}` must be a list of numbers between {} and {}",
+                    allowed.start(),
+                    allowed.end()
+                );
                 self.text.wrong(entry.span(), message)
             })
         };
@@ -313,10 +317,11 @@ impl<'s, 't> Section<'s, 't> {
                 Ok(duration) if duration <= longest => Ok(duration),
                 Ok(_) => {
                     let longest = humantime::format_duration(longest);
-                    Err(self.text.wrong(entry.span(), format!("nothing waits for longer than {longest}")))
+                    Err(self.text.wrong(entry.span(), format!("the longest wait is {longest}")))
                 }
                 Err(error) => {
-                    let message = format!("`{key}` is a list of times such as [\"5s\", \"30s\"]: {error}");
+                    let message =
+                        format!("`{key}` must be a list of times such as [\"5s\", \"30s\"]: {error}");
                     Err(self.text.wrong(entry.span(), message))
                 }
             };
@@ -344,7 +349,8 @@ impl<'s, 't> Section<'s, 't> {
         match u64::from_str_radix(integer.as_str(), integer.radix()) {
             Ok(number) if allowed.contains(&number) => Ok(Some(number)),
             _ => {
-                Err(self.wrong(key, format!("`{key}` is between {} and {}", allowed.start(), allowed.end())))
+                Err(self
+                    .wrong(key, format!("`{key}` must be between {} and {}", allowed.start(), allowed.end())))
             }
         }
     }
@@ -360,7 +366,7 @@ impl<'s, 't> Section<'s, 't> {
         };
         match text.parse::<f64>() {
             Ok(usd) if (0.0..=USD_MAX).contains(&usd) => Ok(Some((usd * 1e6).round() as u64)),
-            _ => Err(self.wrong(key, format!("`{key}` is between 0 and {USD_MAX} dollars"))),
+            _ => Err(self.wrong(key, format!("`{key}` must be between 0 and {USD_MAX} dollars"))),
         }
     }
 
@@ -374,10 +380,10 @@ impl<'s, 't> Section<'s, 't> {
         });
         match read {
             Some(bytes) if bytes >= least => Ok(Some(bytes)),
-            Some(_) => Err(self.wrong(key, format!("`{key}` is at least {}", size(least)))),
+            Some(_) => Err(self.wrong(key, format!("`{key}` must be at least {}", size(least)))),
             None => {
                 let message =
-                    format!("`{key}` is a size such as \"20 GiB\" or \"512 MiB\", a whole number of them");
+                    format!("`{key}` must be a size such as \"20 GiB\" or \"512 MiB\", with a whole number");
                 Err(self.wrong(key, message))
             }
         }
@@ -387,11 +393,11 @@ impl<'s, 't> Section<'s, 't> {
     pub(super) fn duration(&self, key: &str, longest: Duration) -> Result<Option<Duration>, Wrong> {
         let Some(text) = self.string(key)? else { return Ok(None) };
         let duration = humantime::parse_duration(text.trim()).map_err(|error| {
-            self.wrong(key, format!("`{key}` is a time such as \"10m\" or \"60s\": {error}"))
+            self.wrong(key, format!("`{key}` must be a time such as \"10m\" or \"60s\": {error}"))
         })?;
         if duration.is_zero() || duration > longest {
             let longest = humantime::format_duration(longest);
-            return Err(self.wrong(key, format!("`{key}` is more than nothing and at most {longest}")));
+            return Err(self.wrong(key, format!("`{key}` must be more than zero and at most {longest}")));
         }
         Ok(Some(duration))
     }

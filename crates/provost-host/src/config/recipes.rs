@@ -61,7 +61,7 @@ fn detect(section: &Section<'_, '_>) -> Result<Option<Detect>, Wrong> {
     let Some(detect) = section.section("detect", &DETECT_KEYS)? else { return Ok(None) };
     let pattern = |key: &str| {
         let Some(text) = detect.string(key)? else { return Ok(None) };
-        let wrong = |error| detect.wrong(key, format!("`{key}` is no regular expression: {error}"));
+        let wrong = |error| detect.wrong(key, format!("`{key}` is not a regular expression: {error}"));
         let pattern = Pattern::new(&text).map_err(wrong)?;
         // A pattern that matches an empty output would match every output.
         let empty = Detect { stderr: Some(pattern.clone()), ..Detect::default() };
@@ -92,7 +92,7 @@ fn detect(section: &Section<'_, '_>) -> Result<Option<Detect>, Wrong> {
         verdict,
     };
     if read.is_empty() {
-        let message = format!("`detect` says nothing; it has {}", DETECT_KEYS.join(", "));
+        let message = format!("`detect` is empty; it can have {}", DETECT_KEYS.join(", "));
         return Err(section.wrong("detect", message));
     }
     Ok(Some(read))
@@ -118,7 +118,7 @@ fn examples(section: &Section<'_, '_>, detect: Option<&Detect>) -> Result<(), Wr
     for (key, wanted) in [("matches", true), ("misses", false)] {
         let Some(texts) = section.strings(key)? else { continue };
         let Some(detect) = detect.filter(|detect| detect.stderr.is_some() || detect.stdout.is_some()) else {
-            return Err(section.wrong(key, format!("`{key}` needs a pattern in `detect` to be held against")));
+            return Err(section.wrong(key, format!("`{key}` needs a pattern in `detect` to test")));
         };
         let patterns =
             Detect { stderr: detect.stderr.clone(), stdout: detect.stdout.clone(), ..Detect::default() };
@@ -140,7 +140,7 @@ pub(super) fn fallbacks(top: &Section<'_, '_>) -> Result<(), Wrong> {
     for (name, section) in &sections {
         let Some(other) = section.string("fallback")? else { continue };
         if other == *name {
-            return Err(section.wrong("fallback", format!("`{name}` cannot stand in for itself")));
+            return Err(section.wrong("fallback", format!("`{name}` cannot be its own fallback")));
         }
         if !names.contains(&other.as_str()) {
             let others: Vec<&str> = names.iter().copied().filter(|each| each != name).collect();

@@ -234,7 +234,7 @@ fn api(section: &Section<'_, '_>) -> Result<Vec<String>, Wrong> {
     match hosts.iter().find(|host| Address::parse(host).is_none()) {
         Some(host) => {
             let message =
-                format!("`{host}` is no address such as \"llm.example.org:443\" or \"127.0.0.1:8080\"");
+                format!("`{host}` is not an address such as \"llm.example.org:443\" or \"127.0.0.1:8080\"");
             Err(section.wrong("api", message))
         }
         None => Ok(hosts),

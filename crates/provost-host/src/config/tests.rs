@@ -151,7 +151,7 @@ fn values_that_make_no_sense_are_refused() {
     refused(
         "[run]\nstep_timeout = \"soon\"\n",
         expect![[r#"
-            provost.toml:2:16: `step_timeout` is a time such as "10m" or "60s": expected number at 0
+            provost.toml:2:16: `step_timeout` must be a time such as "10m" or "60s": expected number at 0
               step_timeout = "soon"
                              ^^^^^^
         "#]],
@@ -159,7 +159,7 @@ fn values_that_make_no_sense_are_refused() {
     refused(
         "[run]\ndisk = \"20 GB\"\n",
         expect![[r#"
-        provost.toml:2:8: `disk` is a size such as "20 GiB" or "512 MiB", a whole number of them
+        provost.toml:2:8: `disk` must be a size such as "20 GiB" or "512 MiB", with a whole number
           disk = "20 GB"
                  ^^^^^^^
     "#]],
@@ -167,7 +167,7 @@ fn values_that_make_no_sense_are_refused() {
     refused(
         "[run]\nmemory = \"10 KiB\"\n",
         expect![[r#"
-        provost.toml:2:10: `memory` is at least 1 MiB
+        provost.toml:2:10: `memory` must be at least 1 MiB
           memory = "10 KiB"
                    ^^^^^^^^
     "#]],
@@ -175,7 +175,7 @@ fn values_that_make_no_sense_are_refused() {
     refused(
         "[run]\nstep_timeout = \"900days\"\n",
         expect![[r#"
-            provost.toml:2:16: `step_timeout` is more than nothing and at most 7days
+            provost.toml:2:16: `step_timeout` must be more than zero and at most 7days
               step_timeout = "900days"
                              ^^^^^^^^^
         "#]],
@@ -207,7 +207,7 @@ fn values_that_make_no_sense_are_refused() {
     refused(
         "[gate]\napprovals = 0\n",
         expect![[r#"
-        provost.toml:2:13: `approvals` is between 1 and 100
+        provost.toml:2:13: `approvals` must be between 1 and 100
           approvals = 0
                       ^
     "#]],
@@ -215,7 +215,7 @@ fn values_that_make_no_sense_are_refused() {
     refused(
         "[store]\nurl = \"postgres://u:hunter2@h/d\"\n",
         expect![[r#"
-            provost.toml:2:7: a password is in this address: give it in PGPASSWORD or in the file PGPASSFILE names
+            provost.toml:2:7: this address contains a password: use PGPASSWORD or the file that PGPASSFILE names instead
               url = "postgres://u:[redacted:url-password]@h/d"
                     ^^^^^^^^^^^^^^^^^^^^^^^^^^
         "#]],
@@ -223,7 +223,7 @@ fn values_that_make_no_sense_are_refused() {
     refused(
         "[agents]\ncoder = \"bash\"\n",
         expect![[r#"
-            provost.toml:2:9: `coder` is a section, and this is a string
+            provost.toml:2:9: `coder` must be a section, but this is a string
               coder = "bash"
                       ^^^^^^
         "#]],
@@ -266,7 +266,7 @@ fn no_policy_approves_everything() {
     refused(
         "[gate.policies.all]\nowner = [\"me\"]\ntouches = [\"**\"]\n",
         expect![[r#"
-            provost.toml:3:11: `**` bounds nothing: a policy names folders of the workspace, such as "docs/**"
+            provost.toml:3:11: `**` limits nothing: name a folder of the workspace, such as "docs/**"
               touches = ["**"]
                         ^^^^^^
         "#]],
@@ -274,7 +274,7 @@ fn no_policy_approves_everything() {
     refused(
         "[gate.policies.docs]\ntouches = [\"docs/**\"]\nowner = []\n",
         expect![[r#"
-            provost.toml:1:1: policy `docs` bounds only `touches`: say with `commands` or `checks` what may be run
+            provost.toml:1:1: policy `docs` limits only `touches`: add the `commands` or `checks` that it allows
               [gate.policies.docs]
               ^^^^^^^^^^^^^^^^^^^^
         "#]],
@@ -371,7 +371,7 @@ fn a_mistake_in_provisioning_is_shown() {
     refused(
         "[verify.provision.cargo]\nscripts = true\n",
         expect![[r#"
-            provost.toml:2:11: `scripts` is for the usual command of `npm`
+            provost.toml:2:11: `scripts` works only with the built-in command of `npm`
               scripts = true
                         ^^^^
         "#]],
@@ -379,7 +379,7 @@ fn a_mistake_in_provisioning_is_shown() {
     refused(
         "[verify.provision.npm]\nenv = { A = 1 }\n",
         expect![[r#"
-            provost.toml:2:13: `A` is a text in quotes, and this is a integer
+            provost.toml:2:13: `A` must be a text in quotes, but this is a integer
               env = { A = 1 }
                           ^
         "#]],
@@ -405,7 +405,7 @@ fn a_role_says_what_its_agents_may_reach() {
     refused(
         "[agents.a]\ndriver = \"human\"\napi = [\"https://llm.lan/\"]\n",
         expect![[r#"
-            provost.toml:3:7: `https://llm.lan/` is no address such as "llm.example.org:443" or "127.0.0.1:8080"
+            provost.toml:3:7: `https://llm.lan/` is not an address such as "llm.example.org:443" or "127.0.0.1:8080"
               api = ["https://llm.lan/"]
                     ^^^^^^^^^^^^^^^^^^^^
         "#]],
@@ -483,7 +483,7 @@ fn a_malformed_recipe_is_shown_where_it_is_wrong() {
     refused(
         "[recipes.a]\nclass = \"logic\"\nbackoff = [\"5s\", \"soon\"]\n",
         expect![[r#"
-        provost.toml:3:18: `backoff` is a list of times such as ["5s", "30s"]: expected number at 0
+        provost.toml:3:18: `backoff` must be a list of times such as ["5s", "30s"]: expected number at 0
           backoff = ["5s", "soon"]
                            ^^^^^^
     "#]],
@@ -491,7 +491,7 @@ fn a_malformed_recipe_is_shown_where_it_is_wrong() {
     refused(
         "[recipes.a]\nclass = \"logic\"\nbackoff = [\"2days\"]\n",
         expect![[r#"
-        provost.toml:3:12: nothing waits for longer than 1day
+        provost.toml:3:12: the longest wait is 1day
           backoff = ["2days"]
                      ^^^^^^^
     "#]],
@@ -499,7 +499,7 @@ fn a_malformed_recipe_is_shown_where_it_is_wrong() {
     refused(
         "[recipes.a]\nclass = \"logic\"\ndetect = { stderr = \"(\" }\n",
         expect![[r#"
-        provost.toml:3:21: `stderr` is no regular expression: error: unclosed group
+        provost.toml:3:21: `stderr` is not a regular expression: error: unclosed group
           detect = { stderr = "(" }
                               ^^^
     "#]],
@@ -515,7 +515,7 @@ fn a_malformed_recipe_is_shown_where_it_is_wrong() {
     refused(
         "[recipes.a]\nclass = \"logic\"\ndetect = { http = [200] }\n",
         expect![[r#"
-        provost.toml:3:20: `http` is a list of numbers between 400 and 599
+        provost.toml:3:20: `http` must be a list of numbers between 400 and 599
           detect = { http = [200] }
                              ^^^
     "#]],
@@ -531,7 +531,7 @@ fn a_malformed_recipe_is_shown_where_it_is_wrong() {
     refused(
         "[recipes.a]\nclass = \"logic\"\ndetect = {}\n",
         expect![[r#"
-        provost.toml:3:10: `detect` says nothing; it has stderr, stdout, exit_code, http, verdict
+        provost.toml:3:10: `detect` is empty; it can have stderr, stdout, exit_code, http, verdict
           detect = {}
                    ^^
     "#]],
@@ -565,7 +565,7 @@ fn a_role_that_stands_in_for_another_is_another_and_exists() {
     refused(
         &role("a"),
         expect![[r#"
-        provost.toml:3:12: `a` cannot stand in for itself
+        provost.toml:3:12: `a` cannot be its own fallback
           fallback = "a"
                      ^^^
     "#]],

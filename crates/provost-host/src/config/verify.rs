@@ -78,7 +78,7 @@ fn isolation(section: &Section<'_, '_>) -> Result<Demand, Wrong> {
         return Ok(Demand::Auto);
     }
     if word == "none" {
-        let message = "`none` is no level to configure; it is a flag of a single run".to_owned();
+        let message = "`none` cannot be configured; it is a flag of a single run".to_owned();
         return Err(section.wrong("isolation", message));
     }
     if word == "uid" {
@@ -101,7 +101,8 @@ fn secrets(section: &Section<'_, '_>) -> Result<Vec<String>, Wrong> {
     match names.iter().find(|name| !is_name(name)) {
         // The message does not repeat the value, which may be the secret itself.
         Some(_) => {
-            let message = "`secrets` has names of environment variables such as \"GH_TOKEN\", never values";
+            let message = "`secrets` lists names of environment variables such \
+                 as \"GH_TOKEN\", never values";
             Err(section.wrong("secrets", message.to_owned()))
         }
         None => Ok(names),

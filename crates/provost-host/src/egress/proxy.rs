@@ -162,8 +162,8 @@ impl Counter {
         let Some(leave) = self.allowed.leave(to) else {
             self.refuse(to);
             let why = format!(
-                "{to} is not the model's API; whoever configures this agent can name it in `api`, or set \
-                 network = \"on\""
+                "{to} is not the model's API; to allow it, name it in `api` of this agent in \
+                 provost.toml, or set network = \"on\""
             );
             return answer(inside, "403 Forbidden", &why);
         };
@@ -176,7 +176,7 @@ impl Counter {
             Ok(Some(outside)) => outside,
             Ok(None) => {
                 self.refuse(to);
-                let why = format!("{to} leads to a private address; name it in `api` if that is meant");
+                let why = format!("{to} is a private address; to allow it, name it in `api`");
                 return answer(inside, "403 Forbidden", &why);
             }
             Err(error) => {
@@ -224,8 +224,8 @@ fn connect(to: &Address, leave: &Leave) -> io::Result<Option<TcpStream>> {
 fn answer(mut to: &UnixStream, status: &str, why: &str) -> io::Result<()> {
     let body = format!("provost: {why}\n");
     let answer = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
-         Connection: close\r\n\r\n{body}",
+        "HTTP/1.1 {status}\r\nContent-Type: \
+         text/plain; charset=utf-8\r\nContent-Length: {}\r\n Connection: close\r\n\r\n{body}",
         body.len()
     );
     to.write_all(answer.as_bytes())?;

@@ -56,13 +56,13 @@ pub struct AccessPaths<'a> {
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the way to the model could not be opened")]
+    #[error("provost could not open the proxy to the model")]
     Proxy { source: io::Error },
-    #[error("the agent's layer over your home could not be made at {}", .path.display())]
+    #[error("provost could not make the agent's layer over your home at {}", .path.display())]
     Layer { path: PathBuf, source: io::Error },
-    #[error("the repository could not be guarded at {}", .path.display())]
+    #[error("provost could not protect the repository at {}", .path.display())]
     Guard { path: PathBuf, source: io::Error },
-    #[error("the agent's own clone of the repository could not be made")]
+    #[error("provost could not clone the repository for the agent")]
     Clone { source: tree::Error },
 }
 
@@ -139,7 +139,7 @@ impl<'a> PreparedAccess<'a> {
         let mut notes = self.notes;
         let refused = self.proxy.map(Proxy::close).unwrap_or_default();
         if !refused.is_empty() {
-            notes.push(format!("not reached: {}", refused.join(", ")));
+            notes.push(format!("blocked by the proxy: {}", refused.join(", ")));
         }
         notes.extend(self.sight.restore());
         notes

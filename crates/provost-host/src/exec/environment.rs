@@ -56,9 +56,9 @@ pub use step_worktree::{StepWorktreeStart, forget as forget_apart};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("isolation `{wanted}` cannot be had here: {why}")]
+    #[error("isolation `{wanted}` is not available here: {why}")]
     Unattested { wanted: Isolation, why: String },
-    #[error("the harness's own copy of the workspace could not be made")]
+    #[error("provost could not make its own copy of the workspace")]
     Trees(#[from] tree::Error),
 }
 

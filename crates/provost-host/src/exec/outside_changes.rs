@@ -105,7 +105,9 @@ impl WorkspaceState {
         outside.extend(self.in_repository(&now));
         if !(self.is_whole && now.is_whole) {
             outside.push(OutsidePath {
-                path: format!("not everything was compared: the workspace has more than {NAMES_MAX} names"),
+                path: format!(
+                    "provost did not compare everything: the workspace has more than {NAMES_MAX} names"
+                ),
                 kind: OutsideKind::Note,
                 ..OutsidePath::default()
             });

@@ -20,19 +20,19 @@ const ANSWER_MAX: u64 = 64 << 10;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("`{address}` is no address of a collector: {why}")]
+    #[error("`{address}` is not the address of a collector: {why}")]
     Address { address: String, why: &'static str },
     #[error("neither OTEL_EXPORTER_OTLP_TRACES_ENDPOINT nor OTEL_EXPORTER_OTLP_ENDPOINT is set")]
     NoAddress,
     #[error("{name} is not `name=value,name=value`")]
     Headers { name: &'static str },
-    #[error("{} has no certificate that could be read", .path.display())]
+    #[error("{} has no readable certificate", .path.display())]
     Certificate {
         path: PathBuf,
         #[source]
         source: Option<std::io::Error>,
     },
-    #[error("the collector at {address} was not reached")]
+    #[error("provost could not reach the collector at {address}")]
     Unreached {
         address: String,
         #[source]
@@ -40,7 +40,7 @@ pub enum Error {
     },
     #[error("the collector at {address} answered {status}{said}")]
     Refused { address: String, status: u16, said: String },
-    #[error("the collector at {address} did not take {spans} spans{said}")]
+    #[error("the collector at {address} rejected {spans} spans{said}")]
     Rejected { address: String, spans: u64, said: String },
 }
 

@@ -108,7 +108,7 @@ impl Courier {
             complaints.push("it has not answered yet".to_owned());
         }
         complaints.dedup();
-        complaints.into_iter().map(|why| format!("{} was not told: {why}", self.name)).collect()
+        complaints.into_iter().map(|why| format!("provost could not notify {}: {why}", self.name)).collect()
     }
 
     fn wait_for_the_end<'s>(
@@ -168,13 +168,15 @@ impl Desk {
             let closing = self.lock().closing;
             let patience = closing.map_or(PATIENCE, |end| end.saturating_duration_since(Instant::now()));
             if patience.is_zero() {
-                return Err(DeliveryError::for_now("the run was over"));
+                return Err(DeliveryError::for_now("the run had ended"));
             }
             match way.deliver(message, environment, patience, &self.stop) {
                 Ok(()) => {
                     let kept = self.memory.keep(&message.id, &way.key());
                     return kept.map_err(|error| {
-                        DeliveryError::for_good(format!("it was, but that cannot be remembered: {error}"))
+                        DeliveryError::for_good(format!(
+                            "it was sent, but provost could not record that: {error}"
+                        ))
                     });
                 }
                 Err(failed) if failed.hopeless || tries >= BACKOFF.len() => return Err(failed),

@@ -68,7 +68,7 @@ fn roots(environment: &[(OsString, OsString)]) -> Result<RootCerts, String> {
     let Some(path) = variable_of("SSL_CERT_FILE", environment).map(Path::new) else {
         return Ok(RootCerts::WebPki);
     };
-    let wrong = |why: &str| format!("SSL_CERT_FILE names {}, and {why}", path.display());
+    let wrong = |why: &str| format!("SSL_CERT_FILE names {}, but {why}", path.display());
     let text = std::fs::read(path).map_err(|error| wrong(&error.to_string()))?;
     let certificates: Vec<_> = tls::parse_pem(&text)
         .filter_map(|item| match item {

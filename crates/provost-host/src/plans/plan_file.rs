@@ -71,7 +71,7 @@ impl fmt::Display for PlanChoice {
             PlanChoice::Path => f.write_str("its path was given"),
             PlanChoice::Name => f.write_str("its name was given"),
             PlanChoice::Marker(path) => write!(f, "the marker {} names it", path.display()),
-            PlanChoice::Unnamed => f.write_str("nothing was given and there is no marker"),
+            PlanChoice::Unnamed => f.write_str("no plan was named and there is no marker"),
         }
     }
 }
@@ -79,7 +79,8 @@ impl fmt::Display for PlanChoice {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
-        "{argument:?} is neither a file nor a name of a plan; names are like `fix-auth`: a-z, 0-9, `.`, `_`, `-`"
+        "{argument:?} is neither a file nor the name of a plan; names look like `fix-auth`: a-z, 0-9, \
+         `.`, `_`, `-`"
     )]
     BadName { argument: String },
     #[error("there is no plan {name}; looked for {}", listed(looked))]
@@ -94,15 +95,16 @@ pub enum Error {
     Untrusted(#[from] UntrustedFile),
     #[error("{} is empty; write the plan, or name another", path.display())]
     Empty { path: PathBuf },
-    #[error("there is no folder for plans: {} is not there", path.display())]
+    #[error("the folder for plans does not exist: {}", path.display())]
     NoFolder { path: PathBuf },
-    #[error("{} is there already and was left as it is", path.display())]
+    #[error("{} already exists; provost did not change it", path.display())]
     Exists { path: PathBuf },
     #[error("{} is not a regular file", path.display())]
     NotAFile { path: PathBuf },
     #[error("{} has {bytes} bytes; a plan has at most {SIZE_MAX}", path.display())]
     TooLarge { path: PathBuf, bytes: u64 },
-    #[error("{} was changed meanwhile and was left as it is; read it again{}", path.display(), kept_at(kept))]
+    #[error("{} was changed meanwhile, so provost did not write \
+         it; read it again{}", path.display(), kept_at(kept))]
     Changed {
         path: PathBuf,
         /// The file in which an edit was saved that two others would have overwritten.
@@ -117,7 +119,7 @@ fn listed(paths: &[PathBuf]) -> String {
 }
 
 fn also(named: &[String]) -> String {
-    if named.is_empty() { String::new() } else { format!("; there are named ones: {}", named.join(", ")) }
+    if named.is_empty() { String::new() } else { format!("; plans here: {}", named.join(", ")) }
 }
 
 fn kept_at(kept: &Option<PathBuf>) -> String {
@@ -321,11 +323,11 @@ impl Search {
             (Some(_), Some(_)) => return Err(wrong("has more than one line")),
             (Some(name), None) => name,
         };
-        let file_name =
-            as_file_name(name).ok_or_else(|| wrong(&format!("says {name:?}, which is no name of a plan")))?;
+        let file_name = as_file_name(name)
+            .ok_or_else(|| wrong(&format!("says {name:?}, which is not the name of a plan")))?;
         let candidates = self.candidates(&file_name);
         let plan = match candidates.as_slice() {
-            [] => return Err(wrong(&format!("names {name}, and there is no {file_name}"))),
+            [] => return Err(wrong(&format!("names {name}, but there is no {file_name}"))),
             [plan] => plan,
             _ => return Err(wrong(&format!("names {name}, which could be {}", listed(&candidates)))),
         };
@@ -333,7 +335,7 @@ impl Search {
             return Err(wrong(&format!("names {name}, whose file is a link out of its folder")));
         }
         if is_blank(plan)? {
-            return Err(wrong(&format!("names {name}, and {} is empty", plan.display())));
+            return Err(wrong(&format!("names {name}, but {} is empty", plan.display())));
         }
         self.place(plan, PlanChoice::Marker(path.clone())).map(Some)
     }

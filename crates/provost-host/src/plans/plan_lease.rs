@@ -111,11 +111,11 @@ impl std::fmt::Display for Claim {
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the plan is in the hands of {0}")]
+    #[error("the plan is locked by {0}")]
     Held(Box<Claim>),
-    #[error("{} cannot be read as a claim; remove it if nobody works on the plan", .0.display())]
+    #[error("{} is not a readable claim; remove it if no process works on the plan", .0.display())]
     Unreadable(PathBuf),
-    #[error("the claim on the plan was lost: {0}")]
+    #[error("this process lost its claim on the plan: {0}")]
     Lost(String),
     #[error(transparent)]
     File(#[from] FileError),
@@ -253,9 +253,9 @@ impl OwnLease {
     }
 
     fn renewed(&mut self, now: u64) -> Result<(), Error> {
-        let lost = |by: &Claim| Error::Lost(format!("it is in the hands of {by}"));
+        let lost = |by: &Claim| Error::Lost(format!("it is locked by {by}"));
         let Some((found, hash)) = read(&self.path)? else {
-            return Err(Error::Lost("somebody removed it".to_owned()));
+            return Err(Error::Lost("another process removed it".to_owned()));
         };
         if !self.is_ours(&found) {
             return Err(lost(&found));

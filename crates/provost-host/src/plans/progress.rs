@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use provost_core::model::timestamp::Timestamp;
 
-const HEADING: &str = "# Progress\n\nWritten by provost, a line an event. The log is the truth.\n\n";
+const HEADING: &str = "# Progress\n\nWritten by provost, one line per event. The log is the truth.\n\n";
 /// Bytes at the end that are searched first; people may have written below provost's lines.
 const TAIL: u64 = 64 << 10;
 
@@ -164,7 +164,7 @@ mod tests {
         expect![[r#"
             # Progress
 
-            Written by provost, a line an event. The log is the truth.
+            Written by provost, one line per event. The log is the truth.
 
             - 2026-11-15T03:00:00.001Z #1 [0/4] started
             - 2026-11-15T03:00:00.012Z #12 [1/4] ✓ Title: two lines

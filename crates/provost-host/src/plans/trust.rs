@@ -31,8 +31,8 @@ const FILES: &str = "untrusted";
 /// A file that no person has trusted since an agent could have written it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error(
-    "{} came or changed while the agent of {by} was at work, and nobody has trusted it since: \
-     read it, then `provost trust {}`, or remove it",
+    "{} appeared or changed while the agent of {by} worked: read it, then run `provost \
+     trust {}`, or remove it",
     .path.display(),
     .path.display()
 )]

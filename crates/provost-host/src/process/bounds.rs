@@ -65,7 +65,7 @@ impl fmt::Display for LimitExcess {
         match bound {
             LimitKind::Disk => write!(f, "it wrote {}; `disk` allows {}", size(used), size(allowed)),
             LimitKind::Memory => {
-                write!(f, "it held {} of memory; `memory` allows {}", size(used), size(allowed))
+                write!(f, "it used {} of memory; `memory` allows {}", size(used), size(allowed))
             }
             LimitKind::Processes => write!(f, "it had {used} processes; `processes` allows {allowed}"),
         }

@@ -37,7 +37,7 @@ pub fn caller(ours: SocketAddr, theirs: SocketAddr) -> Caller {
     let inode = match inode(ours, theirs) {
         Some(inode) => inode,
         None if theirs.ip().to_canonical().is_loopback() => {
-            let why = "whoever called has hung up, or is in another network".to_owned();
+            let why = "the caller has hung up, or is in another network namespace".to_owned();
             return Caller::Unseen { why, socket: None };
         }
         None => return Caller::Remote,
@@ -46,7 +46,7 @@ pub fn caller(ours: SocketAddr, theirs: SocketAddr) -> Caller {
     let lineages = owners.into_iter().map(Lineage::of).collect::<Result<Vec<Lineage>, _>>();
     let unseen = |why: String| Caller::Unseen { why, socket: Some(inode) };
     match lineages {
-        Ok(none) if none.is_empty() => unseen("whoever called does not let itself be looked at".to_owned()),
+        Ok(none) if none.is_empty() => unseen("provost may not inspect the calling process".to_owned()),
         Ok(lineages) => Caller::Local(lineages),
         Err(blind) => unseen(blind.to_string()),
     }

@@ -29,7 +29,7 @@ pub enum Blind {
     NotProc,
     #[error("/proc shows another process in the place of this one")]
     NotUs,
-    #[error("process {pid} among its parents cannot be looked at")]
+    #[error("provost may not inspect process {pid} among its parents")]
     Cut { pid: i32 },
 }
 
@@ -122,13 +122,13 @@ impl Lineage {
     pub fn seat(&self) -> Result<Seat, &'static str> {
         let stdin = std::io::stdin();
         if !rustix::termios::isatty(&stdin) {
-            return Err("its standard input is no terminal");
+            return Err("its standard input is not a terminal");
         }
         let session = getsid(None).ok().filter(|own| rustix::termios::tcgetsid(&stdin) == Ok(*own));
         let Some(session) = session else { return Err("its terminal belongs to another session") };
         let leader = self.ancestors.iter().find(|each| each.pid == session.as_raw_nonzero().get());
         let (Some(leader), Some(own)) = (leader, self.ancestors.first()) else {
-            return Err("whoever opened its terminal is not among its parents");
+            return Err("the process that opened its terminal is not among its parents");
         };
         let ticks = |count: u64| {
             Duration::from_millis(count.saturating_mul(1000) / rustix::param::clock_ticks_per_second().max(1))

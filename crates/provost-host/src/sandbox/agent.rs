@@ -152,7 +152,10 @@ fn add_portal(
     args: &[OsString],
 ) -> Result<(), Unavailable> {
     let [launcher, first @ ..] = portal.launcher else {
-        return Err(Unavailable::refused(portal.folder, "nothing starts the portal"));
+        return Err(Unavailable::refused(
+            portal.folder,
+            "no program is configured that starts the forwarder",
+        ));
     };
     let mut words = first.to_vec();
     words.push(Path::new(PORTAL).join(proxy::SOCKET).into());
@@ -382,7 +385,7 @@ fn let_in(places: &mut Places, program: &Path) -> Result<(), Unavailable> {
 
 /// Resolves a path. A path that does not exist cannot be protected, because the agent could create it.
 fn real(path: &Path) -> Result<PathBuf, Unavailable> {
-    path.canonicalize().map_err(|_| Unavailable::refused(path, "it is not there yet"))
+    path.canonicalize().map_err(|_| Unavailable::refused(path, "it does not exist yet"))
 }
 
 fn not_root(path: PathBuf) -> Result<PathBuf, Unavailable> {

@@ -366,7 +366,7 @@ impl<'a> Site<'a> {
         probes.push(self.network(fence, &said));
         let (held, detail) = match (said.get("daemon"), has_daemon) {
             (Some(_), false) => (true, "dead when the run was over"),
-            (Some(_), true) => (false, "it outlived its fence"),
+            (Some(_), true) => (false, "it outlived its sandbox"),
             (None, _) => (false, "it could not be started, so nothing is known"),
         };
         probes.push(fence.probe("daemon", held, detail));
@@ -404,9 +404,7 @@ impl<'a> Site<'a> {
         let detail = said.get("processes").copied().unwrap_or("nothing was reported");
         match (is_another("pid", said), detail) {
             (true, "denied") => fence.probe("processes", true, "denied"),
-            (false, "denied") => {
-                fence.probe("processes", false, "the process namespace is the harness's own")
-            }
+            (false, "denied") => fence.probe("processes", false, "the process namespace is provost's own"),
             _ => fence.probe("processes", false, detail),
         }
     }

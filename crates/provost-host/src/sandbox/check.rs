@@ -279,13 +279,16 @@ fn refuse_what_would_not_hold(fence: &CheckFence<'_>) -> Result<(), Unavailable>
     for reserved in RESERVED.into_iter().chain(PRIVATE.map(|(_, own)| own)).map(Path::new) {
         let is_within = !is_private && fence.at.starts_with(reserved);
         if reserved.starts_with(fence.at) || is_within {
-            return Err(Unavailable::refused(fence.at, "a tree cannot stand there"));
+            return Err(Unavailable::refused(fence.at, "a tree cannot be mounted there"));
         }
     }
     for toolchain in fence.toolchains {
         let mut within = trees.iter().copied().chain([fence.at, fence.scratch]);
         if within.any(|path| path.starts_with(toolchain)) {
-            return Err(Unavailable::refused(toolchain, "what a check must not reach is in this toolchain"));
+            return Err(Unavailable::refused(
+                toolchain,
+                "this toolchain contains files that a check must not reach",
+            ));
         }
         if fence.hidden.iter().any(|hidden| toolchain.starts_with(hidden)) {
             return Err(Unavailable::refused(toolchain, "this toolchain is in a hidden folder"));
@@ -311,18 +314,18 @@ fn refuse_ways_out(fence: &CheckFence<'_>, trees: &[&Path]) -> Result<(), Unavai
             return Err(Unavailable::refused(kept.at, "no folder can be kept there"));
         }
         if kept.is_itself() && (fence.at.starts_with(kept.at) || kept.at.starts_with(fence.at)) {
-            return Err(Unavailable::refused(kept.at, "it holds the workspace, or lies in it"));
+            return Err(Unavailable::refused(kept.at, "it contains the workspace, or is inside it"));
         }
         let is_layered = matches!(kept.what, What::Layered { .. });
         if is_layered && matches!(fence.tree, CheckTree::Folder(_)) {
-            return Err(Unavailable::refused(kept.at, "folders are put together only where a tree is"));
+            return Err(Unavailable::refused(kept.at, "provost merges folders only above a tree"));
         }
     }
     let caches = fence.keep.iter().filter(|kept| kept.is_in_the_tree()).map(|kept| kept.at);
     for path in deleted.iter().filter_map(|path| path.parent()).chain(caches) {
         let leads_away = |part: &Path| trees.iter().any(|tree| tree.join(part).is_symlink());
         if path.ancestors().filter(|part| *part != Path::new("")).any(leads_away) {
-            return Err(Unavailable::refused(path, "a symlink in the tree leads away from there"));
+            return Err(Unavailable::refused(path, "a symlink in the tree leads out of this folder"));
         }
     }
     Ok(())

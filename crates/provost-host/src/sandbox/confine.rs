@@ -109,7 +109,7 @@ pub fn confine(
     args: &[OsString],
 ) -> Result<SandboxedCommand, Unavailable> {
     let Some((launcher, first)) = confines.launcher.split_first() else {
-        let reason = "there is no program that puts it up".to_owned();
+        let reason = "no program is configured that starts it".to_owned();
         return Err(Unavailable::NotEntered { said: reason });
     };
     let status = status_in(confines.scratch)?;

@@ -83,7 +83,7 @@ pub fn offered() -> Result<String, MissingFeature> {
         Ok(Ok(LandlockStatus::Available { effective_abi, kernel_abi })) => {
             let number = kernel_abi.unwrap_or(effective_abi as i32);
             if effective_abi < NEEDED {
-                return Err(missing(format!("ABI {number}, and {} is needed", NEEDED as i32), newer));
+                return Err(missing(format!("ABI {number}, but {} is needed", NEEDED as i32), newer));
             }
             Ok(format!("ABI {number} (no bubblewrap starts inside: agents that bring their own fail)"))
         }

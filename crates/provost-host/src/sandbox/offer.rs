@@ -96,7 +96,7 @@ impl SandboxFeatures {
             line("bubblewrap inside bubblewrap", &self.nesting, works),
             line("landlock", &self.landlock, String::clone),
             line("cgroups", &cgroups(), |_| {
-                "works: below `clean`, an attempt is ended as a whole".to_owned()
+                "works: below `clean`, provost ends an attempt as a whole".to_owned()
             }),
         ]
     }

@@ -160,7 +160,7 @@ fn overlay(sought: &Sought, offer: &SandboxFeatures) -> Result<OverlayTools, Mis
     };
     offer.user_namespaces.as_ref().map_err(Clone::clone)?;
     offer.bubblewrap.as_ref().map_err(Clone::clone)?;
-    let hint = "Use Linux 6.6 or newer; until then each check gets a tree of its own, which takes longer.";
+    let hint = "Use Linux 6.6 or newer; until then each check gets its own tree, which takes longer.";
     let failed = |why: String| missing(why, hint);
     let folder = tempfile::tempdir().map_err(|error| failed(error.to_string()))?;
     let [base, layer] = ["base", "layer"].map(|name| folder.path().join(name));

@@ -53,7 +53,7 @@ const FIRST: u32 = 16;
 /// Denies this process and all its descendants the system calls that access another process.
 pub fn forbid_tracing() -> io::Result<()> {
     if CALLS.is_empty() {
-        return Err(io::Error::other("how to deny tracing is not known for this machine's processor"));
+        return Err(io::Error::other("provost cannot deny tracing on this machine's processor"));
     }
     seccompiler::apply_filter(&filter()).map_err(io::Error::other)
 }

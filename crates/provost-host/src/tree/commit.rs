@@ -268,7 +268,7 @@ impl Trees {
         let commit = commits.last().copied().unwrap_or_default();
         let refused = |said: &str| Error::Git { commit: commit.to_owned(), said: said.to_owned() };
         if !git::is_branch_or_note(name) {
-            return Err(refused(&format!("`{name}` is no name for a branch")));
+            return Err(refused(&format!("`{name}` is not a valid name for a branch")));
         }
         let _lock = Lock::take(&self.folder)?;
         let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;

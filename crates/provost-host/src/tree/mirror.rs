@@ -49,10 +49,12 @@ impl<'a> Mirror<'a> {
         let format = match commit.len() {
             40 => "sha1",
             64 => "sha256",
-            _ => return Err(Error::Git { commit: commit.to_owned(), said: "this is no commit id".into() }),
+            _ => {
+                return Err(Error::Git { commit: commit.to_owned(), said: "this is not a commit id".into() });
+            }
         };
         if !commit.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(Error::Git { commit: commit.to_owned(), said: "this is no commit id".into() });
+            return Err(Error::Git { commit: commit.to_owned(), said: "this is not a commit id".into() });
         }
         let folder = folder.join(format!("mirror-{format}.git"));
         let environment = environment(workspace, &folder);
@@ -446,7 +448,7 @@ impl<'a> Mirror<'a> {
         let complaint = &complaint[..complaint.len().min(COMPLAINT_MAX)];
         match ended.how {
             How::Exited(0) => Ok(()),
-            How::TimedOut | How::OverBounds(_) => Err(self.said("git did not come to an end")),
+            How::TimedOut | How::OverBounds(_) => Err(self.said("git did not finish")),
             How::Exited(_) | How::Signalled(_) | How::Stopped => Err(self.said(lossy(complaint).trim())),
         }
     }

@@ -105,18 +105,18 @@ fn wrong_with(address: &str) -> Option<&'static str> {
     let host = address.split_once("://").map(|(_, rest)| rest.split('/').next().unwrap_or_default());
     let user = host.and_then(|host| host.rsplit_once('@')).map(|(user, _)| user);
     match address.split_once("://").map(|(scheme, _)| scheme) {
-        _ if address.is_empty() || address.starts_with('-') => Some("it is no address"),
-        _ if address.chars().any(|c| c.is_control() || c.is_whitespace()) => Some("it has blanks in it"),
+        _ if address.is_empty() || address.starts_with('-') => Some("it is not an address"),
+        _ if address.chars().any(|c| c.is_control() || c.is_whitespace()) => Some("it contains spaces"),
         _ if address.contains("::") => Some("it would start a program"),
         Some(_) if user.is_some_and(|user| user.contains(':')) => {
-            Some("no password is written there; PROVOST_REMOTE_TOKEN has it, or a key of ssh")
+            Some("it must not contain a password; use PROVOST_REMOTE_TOKEN or an ssh key")
         }
         Some("https" | "ssh" | "file") => None,
         Some(_) => Some("it is neither https, nor ssh, nor a folder"),
         None if address.starts_with('/') => None,
         // In scp syntax.
         None if address.split('/').next().is_some_and(|host| host.contains(':')) => None,
-        None => Some("a folder is named by its whole path"),
+        None => Some("name a folder by its absolute path"),
     }
 }
 

@@ -32,18 +32,18 @@ pub fn fate(
 ) -> Fate {
     let mut reasons = Vec::new();
     let Some(note) = &found.note else {
-        return Fate::Stays(vec!["provost did not make it; `git worktree remove` takes it away".to_owned()]);
+        return Fate::Stays(vec!["provost did not make it; `git worktree remove` removes it".to_owned()]);
     };
     // Only the recorded place counts, not the target of a link that is there now.
     if found.path.canonicalize().is_ok_and(|real| real != found.path) {
-        return Fate::Stays(vec!["a link leads elsewhere from where it was made".to_owned()]);
+        return Fate::Stays(vec!["a link at its path leads elsewhere".to_owned()]);
     }
     if !note.finished {
         let is_making = rustix::process::Pid::from_raw(note.pid as i32)
             .is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok());
         let is_handed_out = found.head.as_ref().is_some_and(|head| *head != note.base);
         match (is_making, is_handed_out || found.own.join("index").exists()) {
-            (true, _) => return Fate::Stays(vec!["it is being made".to_owned()]),
+            (true, _) => return Fate::Stays(vec!["provost is making it".to_owned()]),
             // The process that made it died before there was anything in it.
             (false, false) => return Fate::Goes,
             (false, true) => {}
@@ -52,7 +52,7 @@ pub fn fate(
         reasons.push("it is locked (`git worktree unlock`)".to_owned());
     }
     if is_busy(&found.path) {
-        reasons.push("somebody is at work in it".to_owned());
+        reasons.push("a process works in it".to_owned());
     }
     let cwd = std::env::current_dir().ok();
     if cwd.is_some_and(|cwd| cwd.starts_with(&found.path)) {
@@ -94,7 +94,7 @@ fn merged(trees: &Trees, workspace: &Path, found: &ListedWorktree, reasons: &mut
     match trees.is_within(head, &others) {
         Ok(true) => {}
         Ok(false) => reasons.push("its commits are neither merged nor pushed".to_owned()),
-        Err(error) => reasons.push(format!("whether its commits are merged cannot be seen: {error}")),
+        Err(error) => reasons.push(format!("provost cannot tell whether its commits are merged: {error}")),
     }
     others
 }
@@ -111,7 +111,7 @@ fn unsaved(
     let Some(head) = &found.head else { return };
     let left = match trees.unsaved(&found.path, head, true) {
         Ok(left) => without_marker(left),
-        Err(error) => return reasons.push(format!("what is in it cannot be seen: {error}")),
+        Err(error) => return reasons.push(format!("provost cannot read what is in it: {error}")),
     };
     if left.has_submodules {
         return reasons.push("it has submodules, which provost does not look into".to_owned());

@@ -10,7 +10,7 @@ use crate::git;
 pub fn delete(repository: &Path, name: &str, expected: &str) -> io::Result<()> {
     if let Some(link) = git::link_on_the_way(repository, name) {
         return Err(io::Error::other(format!(
-            "{} is a link, and refs are written through none",
+            "{} is a link, and provost does not write refs through links",
             link.display()
         )));
     }

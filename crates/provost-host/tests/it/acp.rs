@@ -190,14 +190,14 @@ fn a_file_is_written_for_an_agent_that_has_it_written() {
 fn a_peer_that_misbehaves_is_a_failure_with_a_reason() {
     // What it does, whether the attempt had begun, and what is said of it.
     let vices = [
-        ("exit 7", false, "left while it was to introduce itself"),
+        ("exit 7", false, "exited while provost waited for its `initialize` answer"),
         ("cat /dev/zero | tr '\\0' x", false, "a line of more than"),
-        ("yes hello", false, "no messages"),
+        ("yes hello", false, "not messages"),
         ("hear; result 1 '{\"protocolVersion\":2}'; hear", false, "version 2"),
-        ("introduce; exit 0", true, "left while its session was opened"),
-        ("introduce; hear; result 2 '{}'; hear", true, "without a name"),
-        ("introduce; open; hear; kill -9 $$", true, "left while it was at work"),
-        ("introduce; open; hear; yes junk", true, "no messages"),
+        ("introduce; exit 0", true, "exited while provost opened its session"),
+        ("introduce; hear; result 2 '{}'; hear", true, "without an id"),
+        ("introduce; open; hear; kill -9 $$", true, "exited while it was working"),
+        ("introduce; open; hear; yes junk", true, "not messages"),
         ("introduce; open; hear; result 3 '{\"stopReason\":\"refusal\"}'; hear", true, "refused the task"),
         (
             "introduce; hear; say '{\"jsonrpc\":\"2.0\",\"id\":2,\"error\":{\"code\":-32000,\"message\":\"Authentication required\"}}'; hear",

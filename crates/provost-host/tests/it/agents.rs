@@ -204,9 +204,9 @@ fn what_is_written_for_one_attempt_comes_before_what_is_written_for_any() {
 fn a_script_that_cannot_be_followed_says_where() {
     for (actions, said) in [
         (r#"{ writ = "a" }"#, "unknown field `writ`"),
-        (r#"{ write = "a" }"#, "step 2, action 1: `text` goes with"),
+        (r#"{ write = "a" }"#, "step 2, action 1: `text` belongs to"),
         (r#"{ say = "a" }, { say = "a", exit = 1 }"#, "step 2, action 2: one action has one key"),
-        ("{}", "it says nothing to do"),
+        ("{}", "it names no action"),
         (r#"{ sleep = "soon" }"#, "expected number"),
         (r#"{ remove = "absent" }"#, "could not remove absent"),
     ] {
@@ -218,5 +218,5 @@ fn a_script_that_cannot_be_followed_says_where() {
     let folder = TempDir::new().unwrap();
     let tag = tag();
     let attempt = scripted("", folder.path(), work(folder.path(), &tag));
-    assert!(attempt.stderr.head.contains("nothing is written for step 2, attempt 1"), "{attempt:?}");
+    assert!(attempt.stderr.head.contains("the script has no entry for step 2, attempt 1"), "{attempt:?}");
 }

@@ -45,7 +45,7 @@ fn every_way_to_pytest_is_controlled() {
         let cheat = project.work(&[("calc.py", KNOWS_THE_NAMES)]);
         assert!(matches!(cheat.outcome, CheckOutcome::Vacuous { .. }), "{contract}: {}", told(&cheat));
         let honest = project.work(HONEST);
-        let line = "held | tests: 2 | all tests of pytest were made to fail, and it broke";
+        let line = "held | tests: 2 | all tests of pytest were made to fail, and the check failed";
         assert_eq!(told(&honest), line, "{contract}");
     }
 }
@@ -77,7 +77,7 @@ fn a_count_or_a_runner_that_is_gone_is_no_pass() {
         ],
         expect![[r#"
             before: broke: exit code 1 | exit_code == 0 | tests: 2
-            honest: held | tests: 2 | all tests of pytest were made to fail, and it broke
+            honest: held | tests: 2 | all tests of pytest were made to fail, and the check failed
             says nothing: broke: exit code 0 | pytest started and its process ended before its tests had run | tests: 0
             another script: broke: exit code 0 | 2 tests were run before, none now
             fewer: broke: exit code 0 | 2 tests were run before, 1 now | tests: 1
@@ -114,10 +114,10 @@ fn the_work_holds_without_the_configuration_it_brought() {
         works,
         expect![[r#"
             before: broke: exit code 1 | exit_code == 0 | tests: 2
-            hooks from a module: vacuous: it does not hold without conftest.py, which the agent wrote; if the step is about that file, `touches` names it | tests: 2
-            hooks by name of a module: vacuous: it does not hold without pyproject.toml, which the agent wrote; if the step is about that file, `touches` names it | tests: 2
-            honest: held | tests: 2 | all tests of pytest were made to fail, and it broke
-            honest, with a fixture for a new test: held | tests: 3 | all tests of pytest were made to fail, and it broke | the agent changed 1 test file: tests/test_two.py (new)
+            hooks from a module: vacuous: it does not hold without conftest.py, which the agent wrote; if the step should change that file, name it in `touches` | tests: 2
+            hooks by name of a module: vacuous: it does not hold without pyproject.toml, which the agent wrote; if the step should change that file, name it in `touches` | tests: 2
+            honest: held | tests: 2 | all tests of pytest were made to fail, and the check failed
+            honest, with a fixture for a new test: held | tests: 3 | all tests of pytest were made to fail, and the check failed | the agent changed 1 test file: tests/test_two.py (new)
         "#]],
     );
     // A test of the project needs a file that the plan writes out: a person let it in.
@@ -131,7 +131,7 @@ fn the_work_holds_without_the_configuration_it_brought() {
         work,
         expect![[r#"
             before: broke: exit code 1 | exit_code == 0 | tests: 3
-            honest: held | tests: 3 | all tests of pytest were made to fail, and it broke | it does not hold without the agent's conftest.py
+            honest: held | tests: 3 | all tests of pytest were made to fail, and the check failed | it does not hold without the agent's conftest.py
         "#]],
     );
     check(
@@ -141,7 +141,7 @@ fn the_work_holds_without_the_configuration_it_brought() {
         work,
         expect![[r#"
             before: broke: exit code 1 | exit_code == 0 | tests: 3
-            honest: vacuous: it does not hold without conftest.py, which the agent wrote; if the step is about that file, `touches` names it | tests: 3
+            honest: vacuous: it does not hold without conftest.py, which the agent wrote; if the step should change that file, name it in `touches` | tests: 3
         "#]],
     );
 }
@@ -185,7 +185,7 @@ fn a_contract_that_is_meant_to_fail_is_tried_with_tests_that_pass() {
     };
     assert_eq!(
         told_of(&[("tests/test_new.py", &red)]),
-        "held | tests: 1 | all tests of pytest were made to pass, and it broke | the agent changed 1 test file: tests/test_new.py (new)"
+        "held | tests: 1 | all tests of pytest were made to pass, and the check failed | the agent changed 1 test file: tests/test_new.py (new)"
     );
     for nothing in [&[("tests/test_new.py", broken.as_str())][..], &[]] {
         assert_eq!(told_of(nothing), "broke: exit code 0 | no test was run | tests: 0");
@@ -237,8 +237,8 @@ fn node_is_controlled_through_a_script_too() {
         ],
         expect![[r#"
             before: broke: exit code 1 | exit_code == 0 | tests: 1
-            honest: held | tests: 1 | all tests of node --test were made to fail, and it broke
-            ends the process: vacuous: all tests of node --test were made to fail, and it held all the same | tests: 1
+            honest: held | tests: 1 | all tests of node --test were made to fail, and the check failed
+            ends the process: vacuous: all tests of node --test were made to fail, and the check still held | tests: 1
         "#]],
     );
 }
@@ -265,7 +265,7 @@ fn cargo_is_seen_behind_a_script() {
         ],
         expect![[r#"
             before: broke: exit code 101 | exit_code == 0 | tests: 1
-            honest: held | tests: 1 | a failing test planted in tests/calc.rs turned it red
+            honest: held | tests: 1 | a failing test planted in tests/calc.rs made the check fail
             ends the process: broke: exit code 0 | 1 test was run before, none now | tests: 0
         "#]],
     );

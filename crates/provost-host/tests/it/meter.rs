@@ -230,7 +230,7 @@ fn the_rest_of_the_account_is_closed() {
         client.send(line, &format!("authorization: Bearer {}\r\n", account.token()), "{}");
         let answer = client.receive();
         assert_eq!(answer.status(), 403, "{line}: {}", answer.body);
-        assert!(answer.body.contains("is not let through"), "{}", answer.body);
+        assert!(answer.body.contains("the meter blocks"), "{}", answer.body);
     }
     let background = json!({ "model": "m", "input": "go", "background": true });
     assert_eq!(ask(&account, RESPONSES, &background).status(), 400);
@@ -288,7 +288,7 @@ fn a_budget_stops_the_next_call_in_the_clients_own_words() {
         assert_eq!((bill.usage.calls, bill.usage.tokens()), (Some(2), Some(2100)));
         assert_eq!(
             bill.notes,
-            ["no further call to the model was let through: the budget is used up: 2100 of 2000 tokens"]
+            ["provost blocked further calls to the model: the budget is used up: 2100 of 2000 tokens"]
         );
     }
 }
@@ -302,7 +302,7 @@ fn a_budget_in_dollars_takes_a_price() {
     unpriced["model"] = json!("unpriced");
     let refused = ask(&account, MESSAGES, &unpriced);
     assert_eq!(refused.status(), 402);
-    assert!(refused.body.contains(r#"what \"unpriced\" costs is not known"#), "{}", refused.body);
+    assert!(refused.body.contains(r#"the price of \"unpriced\" is not known"#), "{}", refused.body);
     assert_eq!(ask(&account, MESSAGES, &question(false)).status(), 200);
     assert!(ask(&account, MESSAGES, &question(false)).body.contains("$0.0010 of $0.0010"));
     assert_eq!(model.requests().len(), 1);
@@ -345,7 +345,7 @@ fn what_was_cut_is_cut_for_the_client_too_and_unknown_in_the_count() {
     assert_eq!((bill.usage.calls, bill.usage.tokens()), (Some(4), None));
     assert_eq!(
         bill.notes,
-        ["3 answers of the model ended before saying what it took; known are 3000 tokens in, 50 out"]
+        ["3 answers of the model ended without a usage report; known: 3000 tokens in, 50 out"]
     );
 }
 
@@ -556,9 +556,9 @@ fn a_key_comes_from_the_environment_or_from_a_command_outside_of_the_workspace()
     assert_eq!(key(command(&[&outside])).as_deref(), Ok(KEY));
     assert_eq!(key(command(&["printf", "%s", KEY])).as_deref(), Ok(KEY));
     for (source, words) in [
-        (Source::Variable("NONE".to_owned()), "NONE, which is not set"),
+        (Source::Variable("NONE".to_owned()), "the variable NONE with the key of its model is not set"),
         (Source::Variable("TWO".to_owned()), "one line"),
-        (command(&[&inside]), "lies in the workspace"),
+        (command(&[&inside]), "is in the workspace"),
         // Also where PATH would lead there.
         (command(&["printkey"]), "there is no program printkey"),
         (command(&["./key"]), "absolute path"),

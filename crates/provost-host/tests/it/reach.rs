@@ -87,7 +87,11 @@ fn a_layer_that_cannot_be_kept_is_said() {
     };
     let attempt = CommandDriver::new(["bash", "-c", &script]).unwrap().attempt(&work).unwrap();
     assert_eq!((attempt.end, attempt.report.as_str()), (AttemptEnd::Exited { exit_code: 0 }, "secretx\n"));
-    assert!(attempt.notes.len() == 1 && attempt.notes[0].contains("its home is gone"), "{:?}", attempt.notes);
+    assert!(
+        attempt.notes.len() == 1 && attempt.notes[0].contains("discarded what the agent wrote"),
+        "{:?}",
+        attempt.notes
+    );
     assert!(!site.home.join("made").exists());
 }
 

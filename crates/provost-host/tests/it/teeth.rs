@@ -227,10 +227,10 @@ fn pytest_is_counted_and_tried() {
         ],
         expect![[r#"
             before: broke: exit code 1 | exit_code == 0 | tests: 2
-            honest: held | tests: 2 | all tests of pytest were made to fail, and it broke
+            honest: held | tests: 2 | all tests of pytest were made to fail, and the check failed
             exits at once: broke: exit code 0 | pytest started and its process ended before its tests had run | tests: 0
-            patches the runner: vacuous: tests/test_calc.py::test_add was made to fail and was reported as passed, and it held all the same | tests: 2
-            with a test more: held | tests: 3 | all tests of pytest were made to fail, and it broke | the agent changed 1 test file: tests/test_more.py (new)
+            patches the runner: vacuous: tests/test_calc.py::test_add was made to fail and was reported as passed, and the check still held | tests: 2
+            with a test more: held | tests: 3 | all tests of pytest were made to fail, and the check failed | the agent changed 1 test file: tests/test_more.py (new)
             only the test: vacuous: it holds with only tests/test_calc.py changed | tests: 2
             the test and a line elsewhere: vacuous: it holds with only tests/test_calc.py changed | tests: 2
             skips what fails: broke: exit code 0 | 2 tests were run before, 1 now | tests: 1
@@ -252,7 +252,7 @@ fn a_place_the_runner_does_not_look_at_says_nothing() {
         &[("honest", &[("calc.py", "def add(a, b):\n    return a + b\n")])],
         expect![[r#"
             before: broke: exit code 1 | exit_code == 0 | tests: 1
-            honest: held | tests: 1 | all tests of pytest were made to fail, and it broke
+            honest: held | tests: 1 | all tests of pytest were made to fail, and the check failed
         "#]],
     );
 }
@@ -279,8 +279,8 @@ fn unittest_is_counted_and_tried() {
         ],
         expect![[r#"
             before: broke: exit code 1 | exit_code == 0 | tests: 1
-            honest: held | tests: 1 | all tests of unittest were made to fail, and it broke
-            always well: vacuous: all tests of unittest were made to pass, then to fail, and it held all the same | tests: 1
+            honest: held | tests: 1 | all tests of unittest were made to fail, and the check failed
+            always well: vacuous: all tests of unittest were made to pass, then to fail, and the check still held | tests: 1
         "#]],
     );
 }
@@ -301,8 +301,8 @@ fn node_is_counted_and_tried() {
         ],
         expect![[r#"
             before: broke: exit code 1 | exit_code == 0 | tests: 1
-            honest: held | tests: 1 | all tests of node --test were made to fail, and it broke
-            ends the process: vacuous: all tests of node --test were made to fail, and it held all the same | tests: 1
+            honest: held | tests: 1 | all tests of node --test were made to fail, and the check failed
+            ends the process: vacuous: all tests of node --test were made to fail, and the check still held | tests: 1
         "#]],
     );
 }
@@ -345,7 +345,7 @@ fn cargo_tests_the_members_of_its_workspace() {
         &[("honest", &[("crates/calc/src/lib.rs", "pub fn add(a: i32, b: i32) -> i32 {\n    a + b\n}\n")])],
         expect![[r#"
             before: broke: exit code 101 | exit_code == 0 | tests: 1
-            honest: held | tests: 1 | a failing test planted in crates/calc/tests/calc.rs turned it red
+            honest: held | tests: 1 | a failing test planted in crates/calc/tests/calc.rs made the check fail
         "#]],
     );
 }
@@ -359,7 +359,7 @@ fn cargo_is_counted_and_tried() {
         RUST_WORKS,
         expect![[r#"
         before: broke: exit code 101 | exit_code == 0 | tests: 1
-        honest: held | tests: 1 | a failing test planted in tests/calc.rs turned it red
+        honest: held | tests: 1 | a failing test planted in tests/calc.rs made the check fail
         ends the process: broke: exit code 0 | 1 test was run before, none now | tests: 0
     "#]],
     );
@@ -377,7 +377,7 @@ fn nextest_is_counted_and_tried() {
         &RUST_WORKS[..1],
         expect![[r#"
         before: broke: exit code 100 | exit_code == 0 | tests: 1
-        honest: held | tests: 1 | a failing test planted in tests/calc.rs turned it red
+        honest: held | tests: 1 | a failing test planted in tests/calc.rs made the check fail
     "#]],
     );
 }
@@ -387,7 +387,10 @@ fn configuration_that_a_wide_glob_lets_in_is_not_taken_over() {
     let (project, _) = Project::new("sh src/check", &["src/**"], &[("src/check", "test -f src/done\n")]);
     let verdict = project.work(&[("src/done", ""), ("src/conftest.py", "import os\nos._exit(0)\n")]);
     let tree = verdict.tree.as_ref().unwrap();
-    assert_eq!(tree.refused, ["src/conftest.py: a runner's configuration; name it in touches to let it in"]);
+    assert_eq!(
+        tree.refused,
+        ["src/conftest.py: the configuration of a test runner; name it in `touches` to include it"]
+    );
     assert_eq!(tree.files, ["src/done"]);
     assert!(verdict.held());
 }
@@ -421,8 +424,8 @@ fn jest_is_counted_and_tried() {
         ],
         expect![[r#"
             before: broke: exit code 1 | exit_code == 0 | tests: 1
-            honest: held | tests: 1 | a failing test planted in calc.test.js turned it red
-            ends the process: vacuous: a failing test was planted in calc.test.js and it held all the same
+            honest: held | tests: 1 | a failing test planted in calc.test.js made the check fail
+            ends the process: vacuous: a failing test was planted in calc.test.js, and the check still held
         "#]],
     );
 }
@@ -442,7 +445,7 @@ fn vitest_is_counted_and_tried() {
         &[("honest", &[("calc.mjs", "export const add = (a, b) => a + b;\n")])],
         expect![[r#"
             before: broke: exit code 1 | exit_code == 0 | tests: 1
-            honest: held | tests: 1 | a failing test planted in calc.test.mjs turned it red
+            honest: held | tests: 1 | a failing test planted in calc.test.mjs made the check fail
         "#]],
     );
 }
@@ -474,8 +477,8 @@ fn go_is_tried_and_ctest_is_counted() {
             ],
             expect![[r#"
                 before: broke: exit code 1 | exit_code == 0
-                honest: held | a failing test planted in calc_test.go turned it red
-                ends the process: vacuous: a failing test was planted in calc_test.go and it held all the same
+                honest: held | a failing test planted in calc_test.go made the check fail
+                ends the process: vacuous: a failing test was planted in calc_test.go, and the check still held
             "#]],
         );
     }
@@ -488,7 +491,7 @@ fn go_is_tried_and_ctest_is_counted() {
             &[("honest", &[("done", "")])],
             expect![[r#"
                 before: broke: exit code 8 | exit_code == 0 | tests: 1
-                honest: held | tests: 1 | no failing test could be planted: the tests of ctest are programs of the build
+                honest: held | tests: 1 | no failing test could be planted: ctest runs programs of the build
             "#]],
         );
     }

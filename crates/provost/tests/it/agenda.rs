@@ -113,7 +113,7 @@ fn plans_that_wait_for_each_other_are_named_here_and_by_verify() {
         env(&[("a", "depends_on: [b]"), ("b", "depends_on: [a]"), ("c", "depends_on: [apu]"), ("api", "")]);
     let ready = env.provost(&["ready", "--json"]).exits(0).json();
     let problems = ready["problems"].to_string();
-    assert!(problems.contains("a → b → a") && problems.contains("api was meant?"), "{problems}");
+    assert!(problems.contains("a → b → a") && problems.contains("did you mean api?"), "{problems}");
     assert_eq!(of(&ready, "plans", "a")["standing"], "stuck");
     let order = env.provost(&["merge-order"]).exits(3);
     assert!(order.err.contains("a → b → a"), "{}", order.err);

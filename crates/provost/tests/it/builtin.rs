@@ -154,9 +154,9 @@ fn a_configuration_that_cannot_work_says_so() {
     };
     refused("", "model");
     refused("model = \"m\"\nprovider = \"antropic\"", "anthropic");
-    refused("model = \"m\"\nbase_url = \"localhost\"", "is no URL");
+    refused("model = \"m\"\nbase_url = \"localhost\"", "is not a URL");
     refused("model = \"m\"\nkey_env = \"sk-abc-def\"", "the key itself does not belong here");
-    refused("model = \"m\"\nkey_env = \"A\"\nkey_command = [\"x\"]", "not from both");
+    refused("model = \"m\"\nkey_env = \"A\"\nkey_command = [\"x\"]", "not both");
     refused("model = \"m\"\ncontext_tokens = 100", "context_tokens");
     refused("model = \"m\"\ncommand = [\"x\"]", "has no `command`");
 }

@@ -155,7 +155,7 @@ fn without_a_fence_a_check_has_a_repository_of_its_own_too() {
         let mut person = env.person();
         person.approve();
         let ran = env.provost(&["run"]);
-        if ran.err.contains("cannot be had here") {
+        if ran.err.contains("is not available here") {
             skip::tool(level, &format!("`provost doctor` says what is missing: {}", ran.err));
             continue;
         }
@@ -261,7 +261,7 @@ fn a_path_into_the_workspace_means_the_tree_of_the_check_at_every_level() {
         let mut person = env.person();
         person.approve();
         let ran = env.provost(&["run"]);
-        if ran.err.contains("cannot be had here") {
+        if ran.err.contains("is not available here") {
             skip::tool(level, &format!("`provost doctor` says what is missing: {}", ran.err));
             continue;
         }

@@ -131,7 +131,7 @@ fn a_session_without_progress_is_let_go_and_its_step_waits_for_a_person() {
     assert_eq!((env.states().as_str(), env.stage().as_str()), ("1 passed, 2 blocked", "in-progress"));
     let inbox = env.provost(&["inbox"]).exits(0).out;
     assert!(
-        inbox.contains("the session was let go") && inbox.contains("3 times without progress"),
+        inbox.contains("the session was released") && inbox.contains("3 times without progress"),
         "{inbox}"
     );
     // It stays let go, until a person has answered.

@@ -73,11 +73,7 @@ fn while_one_machine_works_on_a_plan_no_other_does() {
     let lease = two.lease();
     assert_eq!((&lease["pid"], &lease["epoch"]), (&Value::from(run.id()), &Value::from(1)));
     let refused = two.other.provost(&["run", "foo"]).exits(5);
-    assert!(
-        refused.err.contains("in the hands of") && refused.err.contains("provost queue"),
-        "{}",
-        refused.err
-    );
+    assert!(refused.err.contains("locked by") && refused.err.contains("provost queue"), "{}", refused.err);
     assert!(!two.other.folder().join("begun").exists(), "no agent was started");
     let queue = two.other.provost(&["queue", "--json"]).exits(0).json();
     assert_eq!(queue["queue"][0]["lease"]["pid"], run.id());

@@ -62,7 +62,7 @@ fn a_report_is_written_through_no_link() {
     symlink(&elsewhere, env.work().join("reports")).expect("a link");
     let said = env.provost(&["run", "--ci", "--junit", "reports/a.xml"]);
     assert_ne!(said.code, 0);
-    assert!(said.err.contains("links are not followed"), "{}", said.err);
+    assert!(said.err.contains("does not follow links"), "{}", said.err);
     assert!(!elsewhere.join("a.xml").exists());
     assert_eq!(env.stage(), "done");
 }
@@ -85,7 +85,7 @@ fn a_subscription_is_read_through_no_link() {
     let prompt = env.read("out/prompt");
     assert!(prompt.contains("An earlier attempt"), "{prompt}");
     assert!(!prompt.contains("the hidden words"), "{prompt}");
-    assert!(prompt.contains("links are not followed") && prompt.contains("plain words"), "{prompt}");
+    assert!(prompt.contains("does not follow links") && prompt.contains("plain words"), "{prompt}");
 }
 
 #[test]

@@ -212,7 +212,7 @@ fn a_summary_tells_what_a_plan_took_and_what_nobody_counted() {
           the plan itself          -         -                 -          -      -       1m 00s  -      -        -
           total                    4         logic, transient  transient  8.9 s  900 ms  2m 00s  5.0 s  ≥ 5320   ≥ $0.0062
 
-        agents, by cost per verified step, and by time where the cost is unknown
+        agents, by cost per verified step, or by time if the cost is unknown
           agent     model    verified  attempts  cost/step  time/step  time   tokens   cost
           coder     small-1  1         2         $0.0062    6.0 s      6.0 s  5320     $0.0062
           reviewer  unknown  1         2         unknown    2.9 s      2.9 s  unknown  unknown
@@ -234,10 +234,10 @@ fn a_summary_tells_what_a_plan_took_and_what_nobody_counted() {
 fn a_real_run_is_summed_up_and_a_plan_that_was_never_run_is_too() {
     let env = env();
     let nothing = env.provost(&["log", "--summary"]).exits(0);
-    assert_eq!(nothing.out, "nothing is in the log yet\n");
+    assert_eq!(nothing.out, "the log is empty\n");
     env.provost(&["verify"]).exits(0);
     let before = env.provost(&["log", "--summary"]).exits(0);
-    assert!(before.out.contains("no agent was at work"), "{}", before.out);
+    assert!(before.out.contains("no agent has worked yet"), "{}", before.out);
     env.approve();
     env.provost(&["run"]).exits(0);
     let json = env.provost(&["log", "--summary", "--json"]).exits(0).json();

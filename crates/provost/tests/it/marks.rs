@@ -233,8 +233,8 @@ fn a_command_that_cannot_do_its_job_makes_no_pass_by_failing() {
         ("! ( cd . && make test )", "make", "make has no rule for `test`"),
         ("! python3 missing.py", "python3", "python did not find `"),
         ("! node missing.js", "node", "node did not find `"),
-        ("! bash missing.sh", "bash", "`missing.sh` is not there"),
-        ("! ./missing --bad", "bash", "`./missing` is not there"),
+        ("! bash missing.sh", "bash", "`missing.sh` is missing"),
+        ("! ./missing --bad", "bash", "`./missing` is missing"),
     ] {
         let env = Env::new(&plan(&[contract], "escalate")).agent("echo nothing to do\n");
         if !has(tool) {
@@ -338,7 +338,7 @@ fn a_runner_that_has_to_fail_shows_that_it_ran_tests() {
     let silent = Env::new(&plan(&[&contract("")], "escalate")).agent(HONEST);
     let run = silent.approve().provost(&["run"]);
     assert_ne!(run.code, 0, "{}", run.out);
-    assert!(silent.provost(&["log", "--json"]).out.contains("must show its tests"), "{}", run.out);
+    assert!(silent.provost(&["log", "--json"]).out.contains("has to show its tests"), "{}", run.out);
     let one = Env::new(&plan(&[&contract("1 failed in 0.01s")], "escalate")).agent(HONEST);
     one.approve().provost(&["run"]).exits(0);
 }
@@ -382,7 +382,7 @@ fn a_policy_bounds_what_is_run_and_not_what_a_plan_says_of_itself() {
     let text = plan(&[contract], "escalate");
     let (code, err) = with(policy, &text);
     assert_eq!(code, 4, "{err}");
-    assert!(err.contains("does not say which checks may be run"), "{err}");
+    assert!(err.contains("does not list the checks it allows"), "{err}");
     let listed = format!("{policy}commands = [\"{contract}\"]\n");
     assert_eq!(with(&listed, &text).0, 0);
     let named = format!("{policy}checks = [\"made\"]\n[checks.made]\ncommand = \"{contract}\"\n");
@@ -393,7 +393,7 @@ fn a_policy_bounds_what_is_run_and_not_what_a_plan_says_of_itself() {
     let online = text.replacen("**on_fail:**", "**network:** on\n**on_fail:**", 1);
     let (code, err) = with(&listed, &online);
     assert_eq!(code, 4, "{err}");
-    assert!(err.contains("wants the network"), "{err}");
+    assert!(err.contains("needs the network"), "{err}");
 }
 
 fn session_plan(check: &str) -> Value {

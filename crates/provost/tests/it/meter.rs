@@ -69,7 +69,7 @@ fn the_meters_count_is_in_the_log_and_the_key_is_nowhere() {
         assert_eq!(usage["model"], "claude-sonnet-4-5");
         let environ = env.read("out/environ");
         assert!(environ.contains("ANTHROPIC_API_KEY=sk-provost-") && !environ.contains(KEY), "{environ}");
-        assert!(env.read("out/files").contains("is not let through"), "{}", env.read("out/files"));
+        assert!(env.read("out/files").contains("the meter blocks"), "{}", env.read("out/files"));
         let log = env.provost(&["log", "--json"]).exits(0).out;
         assert!(log.contains("echo of") && !log.contains(KEY), "{log}");
         assert_eq!(model.requests().len(), 2);
@@ -96,7 +96,7 @@ fn the_budget_of_the_plan_stops_the_next_call() {
     assert_eq!(ended[0]["usage"]["calls"], 2);
     assert_eq!(
         ended[0]["notes"][0],
-        "no further call to the model was let through: the budget is used up: 2100 of 2000 tokens"
+        "provost blocked further calls to the model: the budget is used up: 2100 of 2000 tokens"
     );
     assert_eq!(env.read("out/1").matches("billing_error").count(), 3);
 }
@@ -131,7 +131,7 @@ fn without_its_key_a_metered_agent_is_not_started() {
     let ended = attempts(&env);
     let reason = ended[0]["end"]["reason"].as_str().unwrap_or_default().to_owned();
     let words =
-        "[agents.coder] is metered: the key of its model is to be in ANTHROPIC_API_KEY, which is not set";
+        "[agents.coder] is metered: the variable ANTHROPIC_API_KEY with the key of its model is not set";
     assert!(reason.starts_with(words), "{ended:?}");
     assert!(env.read("out/1").is_empty(), "it was not started");
 }
@@ -172,7 +172,7 @@ fn a_slip_in_it_is_told_where_it_is() {
         ),
         ("upstream = \"https://a\"", "[agents.coder.meter] has no `api`"),
         ("api = \"chat\"", "[agents.coder.meter] has no `upstream`"),
-        ("api = \"chat\", upstream = \"gpu.lan\"", "`gpu.lan` is no URL such as"),
+        ("api = \"chat\", upstream = \"gpu.lan\"", "`gpu.lan` is not a URL such as"),
         ("api = \"openai\", key_env = \"sk-abc-123\"", "`key_env` is the name of a variable"),
         ("api = \"openai\", key_env = \"K\", key_command = [\"k\"]", "not both"),
     ] {

@@ -66,10 +66,10 @@ fn a_name_that_is_no_single_safe_component_is_refused_before_anything_is_looked_
     {
         refused(&env, &[&format!("--plan={name}")], "name");
     }
-    // Also where there is no folder for plans at all.
+    // Also where there is the folder for plans does not exist at all.
     std::fs::remove_dir_all(env.work().join(".harness")).expect("removed");
     std::fs::remove_file(env.work().join("PLAN.md")).expect("removed");
-    refused(&env, &["--plan=../secret"], "neither a file nor a name");
+    refused(&env, &["--plan=../secret"], "neither a file nor the name");
 }
 
 #[test]
@@ -94,9 +94,9 @@ fn a_marker_that_cannot_be_followed_never_falls_back_to_the_plan_without_a_name(
         ("foo\nbar\n", "more than one line"),
         ("absent\n", "there is no PLAN-absent.md"),
         ("empty\n", "is empty"),
-        ("../PLAN", "no name of a plan"),
-        ("/etc/passwd", "no name of a plan"),
-        ("Foo Bar", "no name of a plan"),
+        ("../PLAN", "not the name of a plan"),
+        ("/etc/passwd", "not the name of a plan"),
+        ("Foo Bar", "not the name of a plan"),
     ] {
         env.write(".harness/active-plan", marker);
         refused(&env, &[], why);
@@ -118,7 +118,7 @@ fn without_a_folder_for_plans_the_bridge_says_so_with_exit_code_1() {
     for arguments in [&["which", "--porcelain"][..], &["which", "--porcelain", "--plan", "foo"]] {
         let answer = env.provost(arguments).exits(1);
         assert_eq!(answer.out, "");
-        assert!(answer.err.contains("no folder for plans"), "{}", answer.err);
+        assert!(answer.err.contains("the folder for plans does not exist"), "{}", answer.err);
     }
     env.write(".harness/.keep", "");
     refused(&env, &["--plan", "foo"], "there is no plan foo");

@@ -51,7 +51,7 @@ fn a_goal_becomes_a_plan_that_waits_at_the_gate() {
         assert!(!env.work().join("written-by-planner").exists(), "the planner wrote to the workspace");
     }
     let again = env.provost(&["new", "greet", "--goal", "Say hello"]).exits(5);
-    assert!(again.err.contains("is there already"), "{}", again.err);
+    assert!(again.err.contains("already exists"), "{}", again.err);
 }
 
 #[test]

@@ -75,9 +75,10 @@ fn who_is_told_cannot_answer() {
 
 #[test]
 fn a_command_that_fails_or_hangs_is_said_and_fails_no_run() {
-    for (hook, words) in
-        [("echo no such room >&2; exit 3", "it exited with 3: no such room"), ("sleep 600", "was not told")]
-    {
+    for (hook, words) in [
+        ("echo no such room >&2; exit 3", "it exited with 3: no such room"),
+        ("sleep 600", "could not notify"),
+    ] {
         let env = place(&["test -f out/1"], HONEST, &format!("command = [\"bash\", \"-c\", \"{hook}\"]\n"));
         let begun = Instant::now();
         let run = env.provost(&["run"]).exits(4);
@@ -177,7 +178,7 @@ fn a_webhook_is_signed_and_tried_until_it_is_taken_and_then_never_again() {
     );
     let env = place(&["test -f out/1"], HONEST, &hook);
     let run = with_secret(&env, &["run"]).exits(4);
-    assert!(!run.err.contains("was not told"), "{}", run.err);
+    assert!(!run.err.contains("could not notify"), "{}", run.err);
     let all: Vec<Request> = requests.try_iter().collect();
     assert_eq!(all.len(), 3);
     let ids: Vec<&String> = all.iter().map(|request| &request.headers["webhook-id"]).collect();
@@ -203,7 +204,7 @@ fn nothing_is_sent_unsigned_where_the_secret_is_missing_and_no_refusal_is_tried_
     assert!(run.err.contains("the variable HOOK_SECRET with its secret is not set"), "{}", run.err);
     assert_eq!(requests.try_iter().count(), 0);
     let run = with_secret(&env, &["run"]).exits(4);
-    assert!(run.err.contains("the webhook at 127.0.0.1 was not told: it answered 403"), "{}", run.err);
+    assert!(run.err.contains("could not notify the webhook at 127.0.0.1: it answered 403"), "{}", run.err);
     assert_eq!(requests.try_iter().count(), 1);
     // It was not delivered, so whoever looks next tells it.
     with_secret(&env, &["inbox"]).exits(0);
@@ -281,7 +282,7 @@ fn addresses_that_are_not_safe_are_refused() {
     for (notify, words) in [
         ("[[notify.webhook]]\nurl = \"http://hooks.example.org/x\"\n", "https://"),
         ("[[notify.webhook]]\nurl = \"ftp://hooks.example.org/x\"\n", "https://"),
-        ("[[notify.webhook]]\nurl = \"nowhere\"\n", "begins with https://"),
+        ("[[notify.webhook]]\nurl = \"nowhere\"\n", "must begin with https://"),
         ("[[notify.webhook]]\nurl = \"/hook\"\n", "names no host"),
         (
             "[[notify.webhook]]\nurl = \"https://hooks.example.org\"\nsecret_env = \"not a name\"\n",

@@ -355,14 +355,14 @@ fn a_collector_that_is_not_there_or_refuses_is_named_without_its_secrets() {
     });
     let url = format!("--otel=http://me:hush@{address}/v1/traces?token=hush");
     for (code, words) in
-        [(70, "answered 503: too busy"), (70, "answered 302"), (70, "did not take 3 spans: too old")]
+        [(70, "answered 503: too busy"), (70, "answered 302"), (70, "rejected 3 spans: too old")]
     {
         let failed = env.provost(&["log", TOLD, &url]).exits(code);
         assert!(failed.err.contains(words) && !failed.err.contains("hush"), "{}", failed.err);
     }
     answers.join().expect("all were asked");
     let failed = env.provost(&["log", TOLD, &url]).exits(70);
-    assert!(failed.err.contains("was not reached") && !failed.err.contains("hush"), "{}", failed.err);
+    assert!(failed.err.contains("could not reach") && !failed.err.contains("hush"), "{}", failed.err);
     env.provost(&["log", TOLD, "--otel=localhost"]).exits(2);
     env.provost(&["log", TOLD, "--otel=send"]).exits(2);
 }

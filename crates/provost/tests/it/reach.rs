@@ -75,9 +75,9 @@ fn an_agent_reaches_its_model_and_nobody_else() {
             &format!("provost: 127.0.0.1:{other} is not the model's API")[..30]
         )
     );
-    assert!(said.contains(&format!("not reached: 127.0.0.1:{other}")), "{said}");
+    assert!(said.contains(&format!("blocked by the proxy: 127.0.0.1:{other}")), "{said}");
     let log = env.provost(&["log", "--json", "--event", "ATTEMPT_ENDED"]).exits(0).lines();
-    assert_eq!(log[0]["details"]["notes"][0], format!("not reached: 127.0.0.1:{other}"));
+    assert_eq!(log[0]["details"]["notes"][0], format!("blocked by the proxy: 127.0.0.1:{other}"));
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_step_says_otherwise_and_the_gate_shows_it() {
     assert_ne!(env.revision(), revision, "an approval covers whom the agent may reach");
     let env = env.isolation("guard+clean");
     let shown = env.provost(&["show"]).exits(0).out;
-    assert!(shown.contains("network, git and home are not fenced at guard+clean"), "{shown}");
+    assert!(shown.contains("provost does not confine network, git and home at guard+clean"), "{shown}");
 }
 
 #[test]

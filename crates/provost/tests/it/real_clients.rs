@@ -142,7 +142,10 @@ fn never_finishes_and_is_let_go_with_the_plan_open(client: Client) {
     assert_eq!(status(&env)["stage"], "in-progress", "{all}");
     assert_eq!(states(&env), ["passed", "blocked"], "{all}");
     let escalated = events(&env, "RECOVERY_ESCALATION");
-    assert!(escalated.iter().any(|why| why.to_string().contains("the session was let go")), "{escalated:?}");
+    assert!(
+        escalated.iter().any(|why| why.to_string().contains("the session was released")),
+        "{escalated:?}"
+    );
     let inbox = env.provost(&["inbox"]).exits(0).out;
     assert!(inbox.contains(&format!("{} asked to stop", client.word())), "{inbox}");
 }

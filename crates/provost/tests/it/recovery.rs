@@ -209,7 +209,7 @@ fn fed(arguments: &[&str], input: &str) -> env::Answer {
 #[test]
 fn classify_says_the_class_the_rule_and_why() {
     let said = fed(&["classify"], "curl: (6) Could not resolve host: h\n").exits(0);
-    assert_eq!(said.out, "transient: a name could not be looked up (name-lookup)\n");
+    assert_eq!(said.out, "transient: a host name could not be resolved (name-lookup)\n");
     let json = fed(&["classify", "--exit-code", "137", "--json"], "").exits(0).json();
     assert_eq!((&json["class"], &json["rule"]), (&"unrecoverable".into(), &"exit-killed".into()));
     let rows = "{\"id\":\"a\",\"text\":\"HTTP 401\",\"exit_code\":null}\n{\"id\":7,\"text\":\"\",\"exit_code\":124}\n";

@@ -366,7 +366,7 @@ fn a_browser_decides_with_the_key_of_its_page_and_in_its_persons_name() {
     assert_eq!(log.lines()[0]["details"]["by"]["person"], "ada");
     // A second time it is told who was first.
     let again = server.submit(&place, &cookie, &keyed).is(409);
-    assert!(again.body.contains("approved already, by ada"), "{}", again.body);
+    assert!(again.body.contains("ada already approved"), "{}", again.body);
 }
 
 /// Nobody has to run `provost show` first: the gate has the checks tried, and says what they said.
@@ -409,7 +409,7 @@ fn of_two_who_decide_at_once_one_wins_and_the_other_is_told_why() {
     codes.sort_unstable();
     assert_eq!(codes, [200, 409], "{replies:?}");
     let told = replies.iter().find(|reply| reply.status == 409).expect("one").json();
-    assert!(told["detail"].as_str().expect("words").contains("approved already"), "{told}");
+    assert!(told["detail"].as_str().expect("words").contains("already approved"), "{told}");
     let approvals = env.events().iter().filter(|name| *name == "GATE_APPROVED").count();
     assert_eq!(approvals, 1);
 }

@@ -61,7 +61,7 @@ fn a_plan_carries_out_a_step_and_the_step_is_judged_by_its_own_contract() {
     approve(&env, "child");
     env.approve();
     let shown = env.provost(&["show"]).exits(0);
-    assert!(shown.out.contains("is the plan child"), "{}", shown.out);
+    assert!(shown.out.contains("carried out by the plan child"), "{}", shown.out);
     let ran = env.provost(&["run"]).exits(0);
     assert!(ran.out.contains("given to plan child"), "{}", ran.out);
     assert!(ran.out.contains("child │ [Step 2/2]"), "{}", ran.out);

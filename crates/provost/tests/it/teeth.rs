@@ -75,7 +75,7 @@ fn the_number_of_tests_is_told_and_none_is_none() {
         (
             "printf 'import unittest\\nunittest.TestResult.wasSuccessful = lambda s: True\\n' > calc.py",
             4,
-            "and it held all the same",
+            "and the check still held",
         ),
     ] {
         let env = Env::new(&plan).isolation("guard+clean");

@@ -93,7 +93,7 @@ fn sees_and_says(level: &str) {
         (2, false, "tabs are dropped"),
         (3, true, "it reads notes"),
         (4, false, "once the step has passed"),
-        (5, true, "it may to findings"),
+        (5, true, "only to findings"),
         (6, true, "you were given step 1"),
         (7, true, "evidence is required"),
         (8, false, "decides nothing"),

@@ -194,7 +194,7 @@ fn of_six_plans_in_conflict_the_green_ones_land_and_each_other_says_why_not() {
     assert_eq!(names(&report["landed"]), ["delta", "alpha", "zeta"]);
     assert_eq!(reason(&report, "beta"), "conflicts with alpha in src/list");
     let red = reason(&report, "gamma");
-    assert!(red.starts_with("each alone is green, together with delta it is not:"), "{red}");
+    assert!(red.starts_with("passes alone, but not together with delta:"), "{red}");
     assert!(red.contains("step 1 “Do delta” of delta broke"), "{red}");
     assert_eq!(reason(&report, "epsilon"), "depends on gamma, which does not land");
 

@@ -60,7 +60,7 @@ fn a_patch_that_changes_a_step_that_ran_is_refused_with_its_name() {
     let env = half_way();
     let before = env.read("PLAN.md");
     let refused = amend(&env, "1", &PATCH.replace("### 2.", "### 1.")).exits(5);
-    assert!(refused.err.contains("step 1 (Step 1) has run"), "{}", refused.err);
+    assert!(refused.err.contains("step 1 (Step 1) has already run"), "{}", refused.err);
     // A whole plan may be given too, as long as what ran is as it was.
     let whole = before.replace("Do part 1 of", "Do something else instead of part 1 of");
     let refused = amend(&env, "2", &whole).exits(5);
@@ -68,7 +68,7 @@ fn a_patch_that_changes_a_step_that_ran_is_refused_with_its_name() {
     assert_eq!(env.read("PLAN.md"), before);
     amend(&env, "3", "no step at all").exits(5);
     let refused = amend(&env, "3", &before.replace("test -f out/never", "true")).exits(5);
-    assert!(refused.err.contains("step 2 stands before step 3"), "{}", refused.err);
+    assert!(refused.err.contains("step 2 comes before step 3"), "{}", refused.err);
     amend(&env, "3", "### 3. Nothing but a title").exits(3);
     assert_eq!(env.read("PLAN.md"), before);
 }

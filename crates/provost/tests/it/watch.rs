@@ -190,7 +190,7 @@ fn an_escalation_is_answered_and_a_run_shows_by_itself() {
     env.provost(&["run"]).exits(4);
     tmux.sees("(1)");
     tmux.keys(&["3"]).sees("waits for a person");
-    tmux.keys(&["2"]).sees("let the step go");
+    tmux.keys(&["2"]).sees("waive the step");
     tmux.keys(&["s"]).sees("Why skip?");
     tmux.types("done by hand").sees("Answer skip to");
     tmux.keys(&["y"]).sees("goes on");

@@ -73,9 +73,9 @@ fn a_plan_may_start_when_those_before_it_are_done_and_beside_those_it_does_not_m
             sweep: Ready
             ui: Waits([("auth", Approved)])
             start auth: Safe
-            start login: Meets { plan: "auth", meeting: Meeting { globs: ("src/auth/login.rs", "src/auth/**"), overlap: Shared("src/auth/login.rs") } }
+            start login: Meets { plan: "auth", meeting: GlobOverlap { globs: ("src/auth/login.rs", "src/auth/**"), overlap: Shared("src/auth/login.rs") } }
             start misc: Undeclared
-            start sweep: Meets { plan: "old", meeting: Meeting { globs: ("legacy", "legacy/**"), overlap: Shared("legacy/a") } }
+            start sweep: Meets { plan: "old", meeting: GlobOverlap { globs: ("legacy", "legacy/**"), overlap: Shared("legacy/a") } }
             order: api auth login misc old sweep ui
         "#]],
     );
@@ -91,7 +91,7 @@ fn beside_a_plan_at_work_that_does_not_say_where_nothing_is_safe() {
             a: UnderWay
             b: Ready
             c: Ready
-            start b: Meets { plan: "a", meeting: Meeting { globs: ("src/**", "**"), overlap: Shared("src/a") } }
+            start b: Meets { plan: "a", meeting: GlobOverlap { globs: ("src/**", "**"), overlap: Shared("src/a") } }
             start c: Safe
             order: a b c
         "#]],
@@ -109,7 +109,7 @@ fn cycles_and_names_that_nobody_has_are_told() {
          lost ← auht
          auth",
         expect![[r#"
-            problem: lost depends on auht, and there is no such plan; auth was meant?
+            problem: lost depends on auht, but there is no such plan; did you mean auth?
             problem: these plans wait for each other: a → b → c → a
             problem: these plans wait for each other: self → self
             a: Unsound(Cycle { round: ["a", "b", "c", "a"] })

@@ -180,7 +180,10 @@ fn who_conflicts_with_one_that_does_not_land_gets_its_turn() {
         World { cars: cars.to_vec(), conflicts: [(0, 1)].into(), alone: [0].into(), pairs: BTreeSet::new() };
     let (settled, _) = world.run();
     assert_eq!(settled.landing, [1]);
-    assert_eq!(settled.left_out[&0].say(&world.cars), "is red on the branch by itself: broke");
+    assert_eq!(
+        settled.left_out[&0].say(&world.cars),
+        "fails on the branch, even without the other plans: broke"
+    );
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub fn control(span: Span, c: char) -> D {
 
 pub fn invisible(span: Span, c: char) -> D {
     new(Code::Invisible, span, format!("invisible character U+{:04X}", u32::from(c)))
-        .hint("Delete it: what is approved must be what is seen.")
+        .hint("Delete it: a person must see exactly what they approve.")
         .fix(span, "")
 }
 
@@ -43,8 +43,8 @@ pub fn non_ascii(span: Span, c: char, what: &str) -> D {
 }
 
 pub fn hidden_html(span: Span) -> D {
-    new(Code::HiddenHtml, span, "HTML and comments in a step are never read")
-        .hint("Say it in plain Markdown, or delete it: no agent and no check will see it.")
+    new(Code::HiddenHtml, span, "provost does not read HTML and comments in a step")
+        .hint("Write it in plain Markdown, or delete it: no agent and no check sees it.")
 }
 
 pub fn empty() -> D {
@@ -52,8 +52,10 @@ pub fn empty() -> D {
 }
 
 pub fn secret(span: Span, kind: &str) -> D {
-    new(Code::Secret, span, format!("this looks like a secret ({kind})"))
-        .hint("Take it out: the text of a plan is kept in the log for ever. Let the step read it from its environment.")
+    new(Code::Secret, span, format!("this looks like a secret ({kind})")).hint(
+        "Remove it: the log keeps the text of a plan for ever. Let the step read \
+             the secret from its environment.",
+    )
 }
 
 // Frontmatter.
@@ -71,7 +73,7 @@ pub fn frontmatter_open(span: Span) -> D {
 
 pub fn frontmatter_invalid(span: Span, why: &str) -> D {
     new(Code::FrontmatterInvalid, span, format!("the frontmatter is not valid YAML: {why}"))
-        .hint("Write one `key: value` on each line; lists are `[a, b]`, globs stand in quotes.")
+        .hint("Write one `key: value` on each line; lists are `[a, b]`; put globs in quotes.")
 }
 
 pub fn frontmatter_unknown(span: Span, key: &str) -> D {
@@ -84,7 +86,7 @@ pub fn frontmatter_unknown(span: Span, key: &str) -> D {
 
 pub fn not_a_plan(span: Span, kind: &str) -> D {
     new(Code::FrontmatterValue, span, format!("type is `{kind}`, not `plan`"))
-        .hint("Only files of `type: plan` are run.")
+        .hint("provost runs only files of `type: plan`.")
         .fix(span, "plan")
 }
 
@@ -94,7 +96,7 @@ pub fn bad_require_red(span: Span, value: &str) -> D {
 }
 
 pub fn bad_status(span: Span, status: &str) -> D {
-    let d = new(Code::FrontmatterValue, span, format!("status `{status}` is none of the stages"))
+    let d = new(Code::FrontmatterValue, span, format!("status `{status}` is not one of the stages"))
         .hint(format!("Write one of {} as a plain word; a new plan is `draft`.", list(STATUSES)));
     match suggest::suggestion(status, STATUSES) {
         Some(known) => d.fix(span, known),
@@ -103,39 +105,39 @@ pub fn bad_status(span: Span, status: &str) -> D {
 }
 
 pub fn frontmatter_doubled(span: Span) -> D {
-    new(Code::FrontmatterDoubled, span, "a second frontmatter is not read")
+    new(Code::FrontmatterDoubled, span, "provost does not read a second frontmatter")
         .hint("Merge its keys into the first one.")
 }
 
 pub fn no_status(at: Span) -> D {
     new(Code::NoStatus, at, "the frontmatter has no status")
-        .hint("Add `status: draft`; from then on the harness writes it.")
+        .hint("Add `status: draft`; from then on provost updates it.")
         .fix(at, "status: draft\n")
 }
 
 // Headings.
 
 pub fn no_title(at: Span) -> D {
-    new(Code::NoTitle, at, "the plan has no title").hint("Write `# What is to be achieved` before the steps.")
+    new(Code::NoTitle, at, "the plan has no title").hint("Write `# What the plan achieves` before the steps.")
 }
 
 pub fn no_steps_section(at: Span) -> D {
     new(Code::NoSteps, at, "there is no `## Steps` section")
-        .hint("Put the steps under `## Steps`, each as `### 1. What to do`.")
+        .hint("Put the steps under `## Steps`, each as `### 1. Title of the step`.")
 }
 
 pub fn no_steps(at: Span) -> D {
     new(Code::NoSteps, at, "there is no step under `## Steps`")
-        .hint("Write each step as `### 1. What to do`.")
+        .hint("Write each step as `### 1. Title of the step`.")
 }
 
 pub fn step_range(span: Span, label: &str) -> D {
-    new(Code::StepRange, span, format!("`{label}.` stands for several steps"))
+    new(Code::StepRange, span, format!("the heading `{label}.` names several steps"))
         .hint("Expand the range into one numbered step each; every step needs its own contract.")
 }
 
 pub fn step_heading(span: Span, next: u32, fix: Option<(Span, String)>) -> D {
-    let d = new(Code::StepHeading, span, "this heading is not a step, so nothing under it is run")
+    let d = new(Code::StepHeading, span, "this heading is not a step, so provost runs nothing under it")
         .hint(format!("Write `### {next}. Title`: a number, a dot, a space, the title."));
     match fix {
         Some((at, replacement)) => d.fix(at, replacement),
@@ -144,18 +146,18 @@ pub fn step_heading(span: Span, next: u32, fix: Option<(Span, String)>) -> D {
 }
 
 pub fn step_doubled(span: Span, number: StepNumber) -> D {
-    new(Code::StepNumber, span, format!("there are two steps {number}"))
-        .hint("Number the steps 1, 2, 3 … in the order in which they stand.")
+    new(Code::StepNumber, span, format!("two steps have the number {number}"))
+        .hint("Number the steps 1, 2, 3 … from top to bottom.")
 }
 
 pub fn step_gap(span: Span, expected: u32, found: StepNumber) -> D {
-    new(Code::StepNumber, span, format!("step {expected} was expected here, not {found}"))
-        .hint("Number the steps 1, 2, 3 … in the order in which they stand.")
+    new(Code::StepNumber, span, format!("expected step {expected} here, found {found}"))
+        .hint("Number the steps 1, 2, 3 … from top to bottom.")
         .fix(span, expected.to_string())
 }
 
 pub fn section_doubled(span: Span, name: &str) -> D {
-    new(Code::SectionDoubled, span, format!("a second `{name}` section is not read"))
+    new(Code::SectionDoubled, span, format!("provost does not read a second `{name}` section"))
         .hint("Move its content into the first one.")
 }
 
@@ -172,7 +174,7 @@ pub fn step_level(span: Span, steps: u8, here: u8) -> D {
 }
 
 pub fn fence_open(span: Span) -> D {
-    new(Code::FenceOpen, span, "this fence is never closed, so it swallows what follows")
+    new(Code::FenceOpen, span, "this fence is never closed, so everything after it belongs to it")
         .hint("Close it with a line of as many backticks or tildes.")
 }
 
@@ -185,8 +187,8 @@ pub fn field_unknown(span: Span, name: &str, known: &str) -> D {
 }
 
 pub fn field_doubled(span: Span, name: &str) -> D {
-    new(Code::FieldDoubled, span, format!("`{name}` stands twice"))
-        .hint("Keep one of them; the first one counts.")
+    new(Code::FieldDoubled, span, format!("`{name}` appears twice"))
+        .hint("Keep one of them; provost reads the first.")
 }
 
 pub fn field_value(span: Span, name: &str, value: &str, form: &str) -> D {
@@ -203,23 +205,27 @@ pub fn needs_twice(span: Span) -> D {
 }
 
 pub fn field_in_container(span: Span, name: &str) -> D {
-    new(Code::FieldMisplaced, span, format!("`{name}` in a list or a quotation is not read"))
-        .hint("Put the field at the start of a line of its own.")
+    new(Code::FieldMisplaced, span, format!("provost does not read `{name}` in a list or a quotation"))
+        .hint("Put the field at the start of its own line.")
 }
 
 pub fn field_outside(span: Span, name: &str) -> D {
-    new(Code::FieldMisplaced, span, format!("`{name}` stands outside of every step and is not read"))
+    new(Code::FieldMisplaced, span, format!("`{name}` is outside of every step, so provost does not read it"))
         .hint("Move it under the step it belongs to.")
 }
 
 pub fn text_unread(span: Span) -> D {
-    new(Code::TextUnread, span, "this text belongs to no field, so nobody reads it")
+    new(Code::TextUnread, span, "this text belongs to no field, so no agent gets it")
         .hint("Put what the agent should know after `**task:**`.")
 }
 
 pub fn field_form(span: Span, name: &str, fix: Option<(Span, String)>) -> D {
-    let d = new(Code::FieldForm, span, format!("`{name}` is not written as a field and is not read"))
-        .hint(format!("Write `**{name}:** value`."));
+    let d = new(
+        Code::FieldForm,
+        span,
+        format!("`{name}` is not written as a field, so provost does not read it"),
+    )
+    .hint(format!("Write `**{name}:** value`."));
     match fix {
         Some((at, replacement)) => d.fix(at, replacement),
         None => d,
@@ -234,13 +240,13 @@ pub fn subscription_form(span: Span, value: &str) -> D {
 }
 
 pub fn subscription_outside(span: Span, path: &str) -> D {
-    new(Code::SubscriptionForm, span, format!("`{path}` leads out of the workspace"))
+    new(Code::SubscriptionForm, span, format!("`{path}` is outside of the workspace"))
         .hint("Name a file by its path inside the workspace, without `..` and without a leading `/`.")
 }
 
 pub fn no_task(span: Span, number: StepNumber) -> D {
     new(Code::NoTask, span, format!("step {number} has no task"))
-        .hint("Add `**task:**` and say what the agent is to do.")
+        .hint("Add `**task:**` and say what the agent should do.")
 }
 
 pub fn no_target(span: Span, number: StepNumber) -> D {
@@ -249,12 +255,8 @@ pub fn no_target(span: Span, number: StepNumber) -> D {
 }
 
 pub fn no_contract(span: Span, number: StepNumber) -> D {
-    new(
-        Code::NoContract,
-        span,
-        format!("step {number} has no contract, so nothing could show that it is done"),
-    )
-    .hint("Add `**contract:**` and a shell block that fails until the step is done.")
+    new(Code::NoContract, span, format!("step {number} has no contract, so nothing can show that it is done"))
+        .hint("Add `**contract:**` and a shell block that fails until the step is done.")
 }
 
 // Contracts as they are written.
@@ -271,12 +273,12 @@ pub fn contract_inline(span: Span, name: &str, command: &str) -> D {
 }
 
 pub fn contract_language(span: Span, info: &str) -> D {
-    new(Code::ContractForm, span, format!("a contract in `{info}` cannot be run"))
+    new(Code::ContractForm, span, format!("provost cannot run a contract in `{info}`"))
         .hint("A contract is a `shell` block; call the other language from it.")
 }
 
 pub fn contract_doubled(span: Span) -> D {
-    new(Code::ContractForm, span, "a second block for the same check is not read")
+    new(Code::ContractForm, span, "provost does not read a second block for the same check")
         .hint("Join the commands in one block, with `&&` or `set -e`.")
 }
 
@@ -303,21 +305,21 @@ pub fn postcondition_check(span: Span) -> D {
 
 pub fn postcondition_none(span: Span) -> D {
     new(Code::PostconditionCheck, span, "the `Postconditions` section holds no list of checks")
-        .hint("Write `1. What holds`, and an indented ```shell block under it.")
+        .hint("Write `1. Description`, and an indented ```shell block under it.")
 }
 
 pub fn human_decides(span: Span) -> D {
     new(Code::WeakKind, span, "a person confirms this, no check does")
-        .hint("It is shown as weaker than a contract that held; a shell check is stronger.")
+        .hint("provost shows this as weaker than a contract that held; a shell check is stronger.")
 }
 
 pub fn model_decides(span: Span, judge: &str) -> D {
     new(Code::ModelDecides, span, format!("a model decides this (`{judge}`), no check does"))
-        .hint("It is shown as weaker than a contract that held; a shell check is stronger.")
+        .hint("provost shows this as weaker than a contract that held; a shell check is stronger.")
 }
 
 pub fn no_judge(span: Span) -> D {
-    new(Code::JudgeUnfit, span, "nobody is configured to judge this")
+    new(Code::JudgeUnfit, span, "no role is configured to judge this")
         .hint("Add `[judge]` with `role = \"…\"` to provost.toml, or use a shell contract.")
 }
 
@@ -335,18 +337,18 @@ pub fn judge_within(span: Span, judge: &str, file: &str) -> D {
     new(
         Code::JudgeUnfit,
         span,
-        format!("the judge `{judge}` is started from `{file}`, which agents can write"),
+        format!("the program of the judge `{judge}` is `{file}`, which agents can write"),
     )
-    .hint("Keep the judge's program outside of the workspace, and name it by its whole path.")
+    .hint("Keep the judge's program outside of the workspace, and name it by its absolute path.")
 }
 
 pub fn no_rubric(span: Span) -> D {
-    new(Code::JudgeUnfit, span, "a model is to judge and there is no rubric")
-        .hint("Write after `judge` what has to be true of the work, a point a line.")
+    new(Code::JudgeUnfit, span, "a model judges this, but there is no rubric")
+        .hint("After `judge`, write what must be true of the work, one point per line.")
 }
 
 pub fn not_carried_out(span: Span, what: &str) -> D {
-    new(Code::NotCarriedOut, span, format!("{what} is not carried out by this version"))
+    new(Code::NotCarriedOut, span, format!("this version does not support {what}"))
         .hint("Use a shell contract or `human` in a step of this plan.")
 }
 
@@ -362,13 +364,16 @@ pub fn hidden_in_sight(span: Span, why: &str) -> D {
 }
 
 pub fn touches_outside(span: Span, glob: &str) -> D {
-    new(Code::TouchesOutside, span, format!("`{glob}` is outside of what the plan may change"))
-        .hint("Add it to `touches` in the frontmatter, or take it out here: only what both allow is judged.")
+    new(Code::TouchesOutside, span, format!("`{glob}` is outside of what the plan may change")).hint(
+        "Add it to `touches` in the frontmatter, or remove it here: a check sees \
+             only files that both allow.",
+    )
 }
 
 pub fn touches_ignored(span: Span, glob: &str) -> D {
-    new(Code::TouchesIgnored, span, format!("`{glob}` names files that git ignores"))
-        .hint("They take part in the checks. A commit leaves them out, unless you say `provost commit --with-ignored`.")
+    new(Code::TouchesIgnored, span, format!("`{glob}` names files that git ignores")).hint(
+        "Checks see these files. A commit leaves them out, unless you run `provost commit --with-ignored`.",
+    )
 }
 
 // Contracts as shell.
@@ -379,7 +384,7 @@ pub fn shell_syntax(span: Span, why: &str) -> D {
 }
 
 pub fn masked_exit(span: Span, by: &str) -> D {
-    new(Code::MaskedExit, span, format!("`{by}` makes the check hold whatever happens before it"))
+    new(Code::MaskedExit, span, format!("`{by}` makes the check hold even if the commands before it fail"))
         .hint("Remove it, so that the exit code of the check decides.")
 }
 
@@ -404,13 +409,15 @@ pub fn last_decides(span: Span) -> D {
 }
 
 pub fn placeholder(span: Span, raw: &str) -> D {
-    new(Code::Placeholder, span, format!("`{raw}` looks like a placeholder nobody filled in"))
+    new(Code::Placeholder, span, format!("`{raw}` looks like a placeholder that was not filled in"))
         .hint("Put the real value in; bash reads `<` and `>` as redirections.")
 }
 
 pub fn passing(span: Span) -> D {
-    new(Code::Passing, span, "this says that something fails; a later step may well mend it")
-        .hint("All contracts are run again when the plan is done: say `**lasting:** no` if this one is not to hold then.")
+    new(Code::Passing, span, "this check expects a failure, and a later step may fix it").hint(
+        "provost runs all contracts again at the end of the plan: add `**lasting:** no` if this one \
+             need not hold then.",
+    )
 }
 
 pub fn weak_contract(span: Span, why: &str) -> D {
@@ -425,24 +432,24 @@ pub fn tool_missing(span: Span, tool: &str) -> D {
 
 pub fn path_unseen(span: Span, path: &str) -> D {
     new(Code::PathUnseen, span, format!("a check cannot see {path}")).hint(format!(
-        "Add `read = [\"{path}\"]` under [verify] in provost.toml, or use a path of the workspace. \
-         Until then the check is not run."
+        "Add `read = [\"{path}\"]` under [verify] in provost.toml, or use a path of the workspace. Until \
+         then provost does not run the check."
     ))
 }
 
 pub fn secret_without_network(span: Span, name: &str) -> D {
-    new(Code::SecretUnfit, span, format!("{name} is given to a check with a network only"))
-        .hint("Add `**network:** on` to the step, or take the secret out.")
+    new(Code::SecretUnfit, span, format!("a check gets {name} only if it has a network"))
+        .hint("Add `**network:** on` to the step, or remove the secret.")
 }
 
 pub fn secret_undeclared(span: Span, name: &str) -> D {
-    new(Code::SecretUnfit, span, format!("provost.toml does not let checks have {name}"))
+    new(Code::SecretUnfit, span, format!("provost.toml does not allow checks to use {name}"))
         .hint(format!("Add `secrets = [\"{name}\"]` under [verify] in provost.toml."))
 }
 
 pub fn no_bash(at: Span) -> D {
-    new(Code::NoBash, at, "there is no bash on this machine, so no check was tested for its syntax")
-        .hint("Install bash; contracts are run with it.")
+    new(Code::NoBash, at, "bash is not installed here, so provost did not check the syntax of any contract")
+        .hint("Install bash; provost runs contracts with it.")
 }
 
 // Context and order.
@@ -453,12 +460,12 @@ pub fn file_missing(span: Span, path: &str) -> D {
 }
 
 pub fn file_later(span: Span, path: &str, maker: StepNumber) -> D {
-    new(Code::FileLater, span, format!("`{path}` is made by step {maker}, which comes later"))
+    new(Code::FileLater, span, format!("step {maker} makes `{path}`, but comes later"))
         .hint("Put that step first, or drop the subscription.")
 }
 
 pub fn topic_missing(span: Span, topic: &str) -> D {
-    new(Code::TopicMissing, span, format!("nobody keeps the topic `{topic}`"))
+    new(Code::TopicMissing, span, format!("no step publishes the topic `{topic}`"))
         .hint(format!("Write topics/{topic}.md beside the plan, have an earlier step say `**publishes:** {topic}`, or correct the name."))
 }
 
@@ -472,8 +479,8 @@ pub fn needs_itself(span: Span, number: StepNumber) -> D {
 }
 
 pub fn needs_later(span: Span, step: StepNumber, later: StepNumber) -> D {
-    new(Code::NeedsLater, span, format!("step {step} needs step {later}, which stands after it"))
-        .hint("Order the steps so that each stands after what it needs.")
+    new(Code::NeedsLater, span, format!("step {step} needs step {later}, which comes after it"))
+        .hint("Order the steps so that each comes after the steps it needs.")
 }
 
 pub fn step_cycle(span: Span, cycle: &[StepNumber]) -> D {
@@ -486,33 +493,30 @@ pub fn plan_unknown(span: Span, slug: &str, nearest: Option<&str>) -> D {
     let d = new(Code::PlanUnknown, span, format!("there is no plan `{slug}`"));
     match nearest {
         Some(known) => d.hint(format!("Did you mean `{known}`?")).fix(span, known),
-        None => d.hint(format!("It would be the file PLAN-{slug}.md beside this one.")),
+        None => d.hint(format!("provost looks for the file PLAN-{slug}.md beside this one.")),
     }
 }
 
 pub fn plan_cycle(span: Span, cycle: &[String]) -> D {
     new(Code::PlanCycle, span, format!("plans wait for each other: {}", clip_list(cycle)))
-        .hint("Remove one of these from `depends_on`, or from the steps they carry out.")
+        .hint("Remove one of these from `depends_on`, or from a `**plan:**` field.")
 }
 
 pub fn nobody_is_told(span: Span, plan: &str) -> D {
-    new(Code::TextUnread, span, format!("nobody is given this task: the plan `{plan}` carries the step out"))
-        .hint("Leave `**task:**` out, or write it into that plan.")
+    new(Code::TextUnread, span, format!("no agent gets this task: the plan `{plan}` carries out the step"))
+        .hint("Remove `**task:**`, or move it into that plan.")
 }
 
 pub fn nobody_works(span: Span, target: &str, plan: &str) -> D {
-    new(
-        Code::TextUnread,
-        span,
-        format!("`{target}` is given nothing: the plan `{plan}` carries this step out"),
-    )
-    .hint("Leave `**target:**` out, or `**plan:**`.")
+    new(Code::TextUnread, span, format!("`{target}` gets no task: the plan `{plan}` carries out this step"))
+        .hint("Remove `**target:**` or `**plan:**`.")
 }
 
 pub fn target_unknown(span: Span, target: &str, roles: &[&str], nearest: Option<&str>) -> D {
-    let d = new(Code::TargetUnknown, span, format!("no agent answers for `{target}`"));
+    let d = new(Code::TargetUnknown, span, format!("no agent is configured for `{target}`"));
     let known = format!(
-        "Known roles are {}; add [agents.{target}] to provost.toml for another (`driver = \"human\"` is none: let the contract be `human`).",
+        "Known roles are {}. For another one, add [agents.{target}] to provost.toml. There is no `driver \
+         = \"human\"`: if a person does the work, make the contract `human`.",
         list(roles.iter().copied())
     );
     match nearest {
@@ -522,7 +526,7 @@ pub fn target_unknown(span: Span, target: &str, roles: &[&str], nearest: Option<
 }
 
 pub fn no_targets(span: Span, target: &str) -> D {
-    new(Code::NoTargets, span, format!("no agents are configured, so nobody answers for `{target}`"))
+    new(Code::NoTargets, span, format!("no agents are configured, so no agent can work as `{target}`"))
         .hint(format!("Add [agents.{target}] to provost.toml."))
 }
 
@@ -549,8 +553,9 @@ pub fn glob_invalid(span: Span, glob: &str, why: &str) -> D {
 }
 
 pub fn writes_tests(span: Span, why: &str) -> D {
-    new(Code::WritesTests, span, format!("this step seems to write its own checks: {why}"))
-        .hint("Add `**writes:** tests`, or its pass will be withheld as bought by the tests alone.")
+    new(Code::WritesTests, span, format!("this step seems to write its own checks: {why}")).hint(
+        "Add `**writes:** tests`. Without it, provost withholds a pass that only the changed tests explain.",
+    )
 }
 
 // Money, size and taste.
@@ -561,7 +566,7 @@ pub fn no_budget(at: Span) -> D {
 }
 
 pub fn budget_zero(span: Span, what: &str) -> D {
-    new(Code::BudgetZero, span, format!("a budget of no {what} lets no step run"))
+    new(Code::BudgetZero, span, format!("a budget of zero {what} lets no step run"))
         .hint("Give it a value, or leave it out.")
 }
 
@@ -572,13 +577,13 @@ pub fn budget_tight(span: Span, what: &str) -> D {
 
 pub fn budget_above(span: Span, own: &str, plan: &str) -> D {
     new(Code::BudgetAbove, span, format!("the step may use {own}, and the whole plan {plan}"))
-        .hint("Lower it, or raise the plan's: whichever is less holds.")
+        .hint("Lower it, or raise the plan's budget: the smaller one applies.")
 }
 
 pub fn step_count(span: Span, count: usize) -> D {
     let message = match count {
-        0..3 => format!("{count} step{} for a whole plan", if count == 1 { "" } else { "s" }),
-        _ => format!("{count} steps are many for one plan"),
+        0..3 => format!("the plan has only {count} step{}", if count == 1 { "" } else { "s" }),
+        _ => format!("the plan has {count} steps, which is many for one plan"),
     };
     new(Code::StepCount, span, message)
         .hint("Three to seven steps, each with its own check, are easiest to review and to resume.")
@@ -586,11 +591,11 @@ pub fn step_count(span: Span, count: usize) -> D {
 
 pub fn vague_task(span: Span, phrase: &str) -> D {
     new(Code::VagueTask, span, format!("\"{}\" does not say what to change", phrase))
-        .hint("Name the files, the behaviour and how one can tell that it is done.")
+        .hint("Name the files, the behaviour and how to tell that it is done.")
 }
 
 pub fn no_on_fail(span: Span) -> D {
-    new(Code::NoOnFail, span, "no on_fail: a failed step is retried twice, then a person is asked")
+    new(Code::NoOnFail, span, "no on_fail: provost retries a failed step twice, then asks a person")
         .hint("Write `**on_fail:** retry(2), then escalate` to make it visible.")
 }
 

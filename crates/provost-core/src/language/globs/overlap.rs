@@ -122,9 +122,9 @@ pub fn overlap(one: &str, other: &str) -> Overlap {
 fn automaton(written: &str) -> Built {
     let glob = globs::glob(written).map_err(|why| format!("`{written}`: {why}"))?;
     let inner = glob.regex().strip_prefix("(?-u)^").and_then(|inner| inner.strip_suffix('$'));
-    let inner = inner.ok_or_else(|| format!("`{written}` is of an unknown form"))?;
+    let inner = inner.ok_or_else(|| format!("`{written}` has an unknown form"))?;
     built(&format!(r"(?-u)\A(?:{inner})(?:/.*)?\z"))
-        .map_err(|_| format!("`{written}` is too large to be compared"))
+        .map_err(|_| format!("`{written}` is too large to compare"))
 }
 
 fn built(pattern: &str) -> Result<Automaton, Box<dense::BuildError>> {
@@ -152,12 +152,12 @@ type Place = [StateID; 3];
 /// Searches breadth first, so that the found path is as short as possible.
 fn search(one: &Automaton, other: &Automaton) -> Overlap {
     let undecided = |why: &str| Overlap::Undecided(why.to_owned());
-    let Some(paths) = paths() else { return undecided("paths cannot be described here") };
+    let Some(paths) = paths() else { return undecided("provost cannot build a pattern for paths") };
     let factors = [one, other, paths];
     let begin = start::Config::new().anchored(Anchored::Yes);
     let Ok(first) = factors.iter().map(|factor| factor.start_state(&begin)).collect::<Result<Vec<_>, _>>()
     else {
-        return undecided("the globs cannot be followed");
+        return undecided("provost cannot search the globs");
     };
     let first: Place = [first[0], first[1], first[2]];
     let steps = steps(&factors);
@@ -177,7 +177,7 @@ fn search(one: &Automaton, other: &Automaton) -> Overlap {
                 continue;
             }
             if seen.len() >= PAIRS_MAX {
-                return undecided("the globs are too large to be compared");
+                return undecided("the globs are too large to compare");
             }
             known.insert(next, seen.len());
             seen.push((next, at, *byte));

@@ -41,9 +41,9 @@ pub fn selection(started: &RunnerStart) -> Result<Selection, String> {
             by_parts(started, &["-t", "--testNamePattern"], &["-c", "--config", "-r", "--root"])
         }
         Runner::Go => go(started),
-        Runner::Ctest => Err("the tests of ctest are programs of the build".to_owned()),
+        Runner::Ctest => Err("ctest runs programs of the build".to_owned()),
         Runner::Script => Err("package.json does not say which tests the script runs".to_owned()),
-        Runner::Other => Err(format!("it is not known which tests {} runs", started.runner.word())),
+        Runner::Other => Err(format!("provost does not know which tests {} runs", started.runner.word())),
     }
 }
 
@@ -138,7 +138,7 @@ fn operands<'a>(args: Args<'a>, values: &[&str]) -> Result<Vec<&'a str>, String>
     let mut found = Vec::new();
     let mut rest = args.iter();
     while let Some(arg) = rest.next() {
-        let arg = arg.as_deref().ok_or("its words are known only when it runs")?;
+        let arg = arg.as_deref().ok_or("its arguments are known only when it runs")?;
         if values.contains(&arg) {
             rest.next();
         } else if !arg.starts_with('-') {
@@ -180,7 +180,7 @@ fn identifier(word: &str) -> Option<String> {
 fn by_name(option: &str, word: &str) -> Result<Option<String>, String> {
     identifier(word)
         .map(Some)
-        .ok_or_else(|| format!("`{option} {word}` selects in a way that is not understood"))
+        .ok_or_else(|| format!("provost does not understand what `{option} {word}` selects"))
 }
 
 fn places(started: &RunnerStart, args: Args<'_>) -> Result<Selection, String> {
@@ -253,7 +253,7 @@ fn pytest(started: &RunnerStart) -> Result<Selection, String> {
 fn unittest(started: &RunnerStart) -> Result<Selection, String> {
     let args = &started.args;
     if has(args, &["-p", "--pattern"]) {
-        return Err("it selects files by a pattern of its own".to_owned());
+        return Err("it selects files by its own pattern".to_owned());
     }
     let mut chosen = Selection::default();
     if let Some(word) = value_of(args, &["-k"]) {
@@ -266,7 +266,7 @@ fn unittest(started: &RunnerStart) -> Result<Selection, String> {
         words.remove(0);
         words.extend(start);
         let folder = words.first().copied().unwrap_or(".");
-        chosen.places = vec![joined(&started.folder, folder).ok_or("it begins outside of the tree")?];
+        chosen.places = vec![joined(&started.folder, folder).ok_or("it starts outside of the tree")?];
         chosen.places.retain(|place| !place.is_empty());
         return Ok(chosen);
     }
@@ -289,7 +289,7 @@ fn cargo(started: &RunnerStart) -> Result<Selection, String> {
             &["--doc", "--no-run", "-E", "--filter-expr", "--filterset", "--run-ignored", "--manifest-path"],
         )
     {
-        return Err("it selects tests in a way that is not understood".to_owned());
+        return Err("provost does not understand which tests it selects".to_owned());
     }
     if has(args, &["--bin", "--bins", "--example", "--examples", "--bench", "--benches", "--exclude"]) {
         return Err("it selects other targets than tests and the library".to_owned());
@@ -338,7 +338,7 @@ fn node(started: &RunnerStart) -> Result<Selection, String> {
     }
     let chosen = places(started, &started.args)?;
     match chosen.places.iter().find(|place| !is_script(place)) {
-        Some(place) => Err(format!("{place} is no file of tests")),
+        Some(place) => Err(format!("{place} is not a test file")),
         None => Ok(chosen),
     }
 }
@@ -347,11 +347,11 @@ fn by_parts(started: &RunnerStart, by_name: &[&str], values: &[&str]) -> Result<
     if has(&started.args, by_name)
         || has(&started.args, &["--onlyChanged", "-o", "--changed", "--findRelatedTests", "--shard"])
     {
-        return Err("it selects tests in a way that is not understood".to_owned());
+        return Err("provost does not understand which tests it selects".to_owned());
     }
     let parts = operands(&started.args, values)?;
     if let Some(part) = parts.iter().find(|part| part.contains(['*', '(', '[', '\\', '|', '^', '$'])) {
-        return Err(format!("`{part}` selects in a way that is not understood"));
+        return Err(format!("provost does not understand what `{part}` selects"));
     }
     let parts = parts.into_iter().map(|part| part.trim_start_matches("./").to_owned()).collect();
     Ok(Selection { parts, ..Selection::default() })
@@ -360,7 +360,7 @@ fn by_parts(started: &RunnerStart, by_name: &[&str], values: &[&str]) -> Result<
 fn go(started: &RunnerStart) -> Result<Selection, String> {
     let args = &started.args;
     if has(args, &["-skip", "-list", "-bench", "-c", "-tags"]) {
-        return Err("it selects tests in a way that is not understood".to_owned());
+        return Err("provost does not understand which tests it selects".to_owned());
     }
     let mut chosen = Selection::default();
     if let Some(word) = value_of(args, &["-run"]) {

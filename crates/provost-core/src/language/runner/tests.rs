@@ -284,7 +284,7 @@ fn a_failing_test_is_put_where_the_contract_finds_it() {
         pytest tests/test_a.py::test_one -> tests/test_a.py | def test_one(): assert False, "planted" | -
         pytest tests/test_b.py::B::test_x -> not plantable: tests/test_b.py::B::test_x names one test
         pytest -k add -> tests/test_a.py tests/test_b.py | def test_add_q7(): assert False, "planted" | f/test_q7.py
-        pytest -k 'add and not x' -> not plantable: `-k add and not x` selects in a way that is not understood
+        pytest -k 'add and not x' -> not plantable: provost does not understand what `-k add and not x` selects
         pytest -m slow -> not plantable: it selects tests by marks or by an earlier run
         ! pytest -> not plantable: it is meant to fail
         python3 -m unittest -q -> tests/test_a.py tests/test_b.py | import unittest as unittest_q7 class Test_q7(unittest_q7.TestCase): def test_q7(self): self.fail("planted") | f/test_q7.py
@@ -294,20 +294,20 @@ fn a_failing_test_is_put_where_the_contract_finds_it() {
         cargo test --test calc -> tests/calc.rs | #[cfg(test)] mod test_q7 { #[test] fn test_q7() { panic!("planted"); } } | -
         cargo test --lib -> src/lib.rs | - | -
         cargo test it_adds -> tests/calc.rs src/lib.rs crates/x/tests/it.rs | #[cfg(test)] mod test_q7 { #[test] fn it_adds_q7() { panic!("planted"); } } | f/test_q7.rs
-        cargo test -p x -- --exact a -> not plantable: it selects tests in a way that is not understood
+        cargo test -p x -- --exact a -> not plantable: provost does not understand which tests it selects
         cargo nextest run -p x -> crates/x/tests/it.rs | #[cfg(test)] mod test_q7 { #[test] fn test_q7() { panic!("planted"); } } | f/test_q7.rs
         node --test -> web/a.test.js test.js | require("node:test").test("test_q7", () => { throw new Error("planted"); }); | f/q7.test.cjs
         node --test web/a.test.js -> web/a.test.js | require("node:test").test("test_q7", () => { throw new Error("planted"); }); | -
         node test.js -> test.js | throw new Error("planted: test_q7"); | -
         cd web && npx jest -> web/a.test.js | test("test_q7", () => { throw new Error("planted"); }); | f/q7.test.js
         npx vitest run web -> web/a.test.js | import { test as test_q7 } from "vitest"; test_q7("test_q7", () => { throw new Error("planted"); }); | -
-        npx jest -t adds -> not plantable: it selects tests in a way that is not understood
+        npx jest -t adds -> not plantable: provost does not understand which tests it selects
         go test -> x_test.go | func Test_q7(t *testing.T) { t.Fatal("planted") } | f/q7_test.go
         go test ./... -> x_test.go y/y_test.go | func Test_q7(t *testing.T) { t.Fatal("planted") } | f/q7_test.go
         go test -run TestAdd ./y -> y/y_test.go | func TestAdd_q7(t *testing.T) { t.Fatal("planted") } | f/q7_test.go
-        ctest -> not plantable: the tests of ctest are programs of the build
+        ctest -> not plantable: ctest runs programs of the build
         npm test -> not plantable: package.json does not say which tests the script runs
-        pytest $X -> not plantable: its words are known only when it runs
+        pytest $X -> not plantable: its arguments are known only when it runs
     "#]].assert_eq(&table);
 }
 

@@ -94,9 +94,9 @@ fn a_template_says_where_it_is_wrong() {
     assert_eq!(said("#: a | b\n"), "line 1 of the template: a parameter is `name | kind | default | about`");
     assert!(said("#: a | shell | | x\n").contains("there is no kind `shell`"));
     assert!(said("---\nx: {{a\n---\n").starts_with("line 2 of the template: `{{` is never closed"));
-    assert!(said("#: a | text | | x\n---\n---\n```\n{{a}}\n```\n").contains("cannot stand here"));
+    assert!(said("#: a | text | | x\n---\n---\n```\n{{a}}\n```\n").contains("not allowed here"));
     assert!(said("#: a | text | | x\n---\n---\n{{a}} b\n").contains("line 4"));
-    assert!(said("#: a | command | | x\n---\n---\n```\ntrue {{a}}\n```\n").contains("cannot stand here"));
+    assert!(said("#: a | command | | x\n---\n---\n```\ntrue {{a}}\n```\n").contains("not allowed here"));
 }
 
 #[test]

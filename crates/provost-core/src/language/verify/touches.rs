@@ -55,7 +55,7 @@ fn refusal(glob: &Spanned<String>) -> Option<String> {
         return Some("it is empty".into());
     }
     if glob.value.starts_with('/') || glob.value.split('/').any(|part| part == "..") {
-        return Some("it leads out of the workspace".into());
+        return Some("it is outside of the workspace".into());
     }
     globs::glob(&glob.value).err()
 }

@@ -37,20 +37,7 @@ pub(super) fn judged(
             };
             Ok(with_verdict(Some(number), subject, verdict, follows))
         }
-        CheckSubject::Final(number) => {
-            if !run.all_settled() || run.stage != Stage::InProgress || run.is_final(number) {
-                return Err(Refusal::NotDue { what: format!("the last look at step {number}") });
-            }
-            let mut verdict = verdict;
-            let follows = if verdict.held() {
-                Vec::new()
-            } else {
-                verdict.unmet.push("it held when the step was done; a later step undid it".to_owned());
-                let attempt = run.step(number).map_or(0, |step| step.attempts);
-                recover::after(run, means, number, attempt, &AttemptFailure::Verdict(&verdict))
-            };
-            Ok(with_verdict(Some(number), subject, verdict, follows))
-        }
+        CheckSubject::Final(number) => judged_at_the_end(run, means, number, verdict),
         CheckSubject::Control(number) => {
             if !run.is_ready(number) && !run.under_way().any(|step| step == number) {
                 return Err(Refusal::NotDue { what: format!("the control of step {number}") });
@@ -88,6 +75,22 @@ pub(super) fn judged(
             Ok(with_verdict(None, subject, verdict, follows))
         }
     }
+}
+
+/// Decides after a contract ran again at the end of the plan.
+fn judged_at_the_end(run: &Run, means: &RecoveryInput<'_>, number: StepNumber, verdict: Verdict) -> Decision {
+    if !run.all_settled() || run.stage != Stage::InProgress || run.is_final(number) {
+        return Err(Refusal::NotDue { what: format!("the final contract of step {number}") });
+    }
+    let mut verdict = verdict;
+    let follows = if verdict.held() {
+        Vec::new()
+    } else {
+        verdict.unmet.push("it held when the step was done; a later step undid it".to_owned());
+        let attempt = run.step(number).map_or(0, |step| step.attempts);
+        recover::after(run, means, number, attempt, &AttemptFailure::Verdict(&verdict))
+    };
+    Ok(with_verdict(Some(number), CheckSubject::Final(number), verdict, follows))
 }
 
 pub(super) fn postcondition_is_due(run: &Run, number: u32) -> Result<(), Refusal> {
@@ -172,7 +175,7 @@ fn lets_code_decide(run: &Run, subject: CheckSubject) -> bool {
 /// Adds a note to a check that held on its own tree but not together with the changes of other steps.
 fn together(run: &Run, number: StepNumber, mut verdict: Verdict) -> Verdict {
     if run.is_held_apart(number) && matches!(verdict.outcome, CheckOutcome::Broke { .. }) {
-        let unmet = "it held on the tree it was made on, and not together with what other steps left since";
+        let unmet = "it held on its own tree, but not together with the changes of other steps";
         verdict.unmet.push(unmet.to_owned());
     }
     verdict
@@ -202,13 +205,12 @@ fn closed_door(
     let found = recover::classify(run, means, step, &failure);
     let attempt = run.step(step).map_or(0, |step| step.attempts);
     let reason = match &verdict.outcome {
-        CheckOutcome::Killed { signal } => {
-            format!(
-                "its {what} was killed by signal {signal} from outside; `retry` runs it again: no attempt was used up"
-            )
-        }
+        CheckOutcome::Killed { signal } => format!(
+            "its {what} was killed by signal {signal} from outside; answer `retry` to run it again (no attempt \
+             was used up)"
+        ),
         CheckOutcome::NotRun { .. } => {
-            format!("its {what} {}; then `retry`: no attempt was used up", verdict.outcome)
+            format!("its {what} {}; then answer `retry` (no attempt was used up)", verdict.outcome)
         }
         outcome => format!("its {what} {outcome}"),
     };
@@ -249,13 +251,16 @@ pub(super) fn judged_lost(run: &Run, number: StepNumber, verdict: Verdict, max_l
         return Ok(with_verdict(Some(number), subject, verdict, Vec::new()));
     }
     if verdict.held() {
-        let result = format!("{}, after the harness was lost", seen(run, number, &verdict));
+        let result = format!("{}, after provost was interrupted", seen(run, number, &verdict));
         let follows = vec![passed(run, number, result, &verdict)];
         return Ok(with_verdict(Some(number), subject, verdict, follows));
     }
     let mut follows = vec![Event::AttemptLost { step: number, attempt, cause: LossCause::Crash, left: None }];
     if losses + 1 >= max_losses {
-        let reason = format!("{} attempts in a row were lost because the harness died", losses + 1);
+        let reason = match losses {
+            0 => "provost died during an attempt".to_owned(),
+            more => format!("provost died during {} attempts in a row", more + 1),
+        };
         follows.push(Event::Escalated { step: Some(number), reason });
     }
     Ok(with_verdict(Some(number), subject, verdict, follows))
@@ -300,7 +305,7 @@ pub(super) fn seen(run: &Run, step: StepNumber, verdict: &Verdict) -> String {
             verdict.isolation, verdict.duration_ms
         );
     }
-    let passing = if outside_failed(run, step) { "; it failed before for something transient" } else { "" };
+    let passing = if outside_failed(run, step) { "; it failed before for a transient reason" } else { "" };
     let remarks: String = verdict.remarks().iter().map(|remark| format!("; {remark}")).collect();
     format!(
         "contract held ({}, {} ms{tests}{worth}{passing}{remarks})",

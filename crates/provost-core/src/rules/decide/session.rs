@@ -63,7 +63,7 @@ pub(super) fn looked(
 fn session_ended(run: &Run, subject: CheckSubject, client: &str) -> Decision {
     let not_due = |step| Refusal::NotDue { what: format!("step {step}") };
     let CheckSubject::Contract(number) = subject else {
-        return Err(Refusal::NotDue { what: "what only a person confirms".to_owned() });
+        return Err(Refusal::NotDue { what: "a step that a person confirms".to_owned() });
     };
     let step = run.step(number).ok_or(not_due(number))?;
     if let Some(plan) = run.carried_by(number) {
@@ -100,9 +100,9 @@ fn session_ended(run: &Run, subject: CheckSubject, client: &str) -> Decision {
 /// Lets a session stop with the plan open: its next step, or the broken postconditions, wait for a person.
 pub(super) fn let_go(run: &Run, reason: &str) -> Decision {
     if !matches!(run.stage, Stage::Approved | Stage::InProgress) {
-        return Err(wrong_stage(run, "letting a session go", "under way"));
+        return Err(wrong_stage(run, "releasing a session", "under way"));
     }
-    let reason = format!("the session was let go: {}", said(reason.to_owned(), "why it was let go")?);
+    let reason = format!("the session was released: {}", said(reason.to_owned(), "why it was released")?);
     if let Some(step) = run.under_way().chain(run.ready()).next() {
         return Ok(vec![Event::Escalated { step: Some(step), reason }]);
     }

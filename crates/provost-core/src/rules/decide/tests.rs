@@ -274,7 +274,7 @@ fn a_broken_contract_is_retried_with_the_evidence_and_then_goes_to_a_person() {
             ended 1 -> ATTEMPT_ENDED
             breaks 1 -> CONTRACT_JUDGED, FAILURE_DETECTED, FAILURE_CLASSIFIED, RECOVERY_ESCALATION
             start 1 -> refused: step 1 is not open: work on the step you were given
-            retry 2 -> refused: step 2 does not wait for a person
+            retry 2 -> refused: step 2 does not wait for a person; `provost inbox` lists what does
             retry 1 -> HUMAN_ANSWERED
             start 1 -> TASK_STARTED
             [in-progress] next: [JudgeLost { step: StepNumber(1), attempt: 3 }]
@@ -296,7 +296,7 @@ fn abort_ends_the_plan_and_a_person_can_open_it_again() {
             start 2 -> TASK_STARTED
             ended 2 -> ATTEMPT_ENDED
             breaks 2 -> CONTRACT_JUDGED, FAILURE_DETECTED, FAILURE_CLASSIFIED, TASK_FAILED, EXECUTION_COMPLETE
-            start 2 -> refused: the plan is failed, and starting a step needs it to be approved
+            start 2 -> refused: the plan is failed, but starting a step needs it to be approved
             retry 2 -> HUMAN_ANSWERED
             start 2 -> TASK_STARTED
             [in-progress] next: [JudgeLost { step: StepNumber(2), attempt: 3 }]
@@ -334,7 +334,7 @@ fn an_agent_that_cannot_be_started_is_a_failed_attempt_without_a_verdict() {
             unstarted 1 -> ATTEMPT_ENDED, FAILURE_DETECTED, FAILURE_CLASSIFIED, RECOVERY_ESCALATION
             holds 1 -> refused: the check of step 1 is not due
             start 1 -> refused: step 1 is not open: work on the step you were given
-            unstarted 1 -> refused: attempt 1 of step 1 is not under way any more
+            unstarted 1 -> refused: attempt 1 of step 1 has already ended
             [in-progress] next: []
         "#]],
     );
@@ -350,8 +350,8 @@ fn what_has_passed_stays_passed_when_the_rest_is_rewritten() {
             holds 1 -> CONTRACT_JUDGED, TASK_COMPLETED
             start 2 -> TASK_STARTED
             record Do something else. -> PLAN_REWRITTEN
-            ended 2 -> refused: attempt 1 of step 2 is not under way any more
-            start 2 -> refused: the plan is draft, and starting a step needs it to be approved
+            ended 2 -> refused: attempt 1 of step 2 has already ended
+            start 2 -> refused: the plan is draft, but starting a step needs it to be approved
             verified -> PLAN_VERIFIED
             approve -> GATE_APPROVED
             start 2 -> TASK_STARTED
@@ -379,8 +379,8 @@ fn a_broken_postcondition_fails_the_plan_and_can_be_looked_at_again() {
             still-holds 2 -> CONTRACT_JUDGED
             post-breaks -> CONTRACT_JUDGED, EXECUTION_COMPLETE
             end -> refused: steps or postconditions are still open
-            skip 1 -> refused: step 1 does not wait for a person
-            start 1 -> refused: the plan is failed, and starting a step needs it to be approved
+            skip 1 -> refused: step 1 does not wait for a person; `provost inbox` lists what does
+            start 1 -> refused: the plan is failed, but starting a step needs it to be approved
             [failed] next: []
         "#]],
     );
@@ -393,7 +393,7 @@ fn an_interrupted_attempt_is_tried_again() {
         expect![[r#"
             start 1 -> TASK_STARTED
             interrupted 1 -> ATTEMPT_LOST
-            interrupted 1 -> refused: attempt 1 of step 1 is not under way any more
+            interrupted 1 -> refused: attempt 1 of step 1 has already ended
             start 1 -> TASK_STARTED
             stuck 1 -> RECOVERY_ESCALATION
             revise 1 -> HUMAN_ANSWERED

@@ -141,7 +141,7 @@ fn tried(events: &[(u64, Timestamp, Event)]) -> Vec<FailedTry> {
             }
             Event::AttemptLost { .. } => {
                 if let Some(last) = all.last_mut() {
-                    last.ended = Some("it was lost with the harness".to_owned());
+                    last.ended = Some("provost was interrupted".to_owned());
                 }
             }
             Event::FailureClassified { failure_type, rule, .. } => {

@@ -28,14 +28,14 @@ pub(super) fn offers(run: &Run, waiting: &WaitingItem, heading: &PlanLabel, id: 
         command: format!("provost answer {id} {}", choice.word()),
     };
     const AGAIN: &str = "try again, with fresh retries";
-    const WAIVE: &str = "let the step go, in your name; it never shows as passed";
+    const WAIVE: &str = "waive the step in your name; it never shows as passed";
     const END: &str = "end the plan as failed";
-    const DRAFT: &str = "send the plan back to draft, to be changed and approved again";
+    const DRAFT: &str = "send the plan back to draft; it must be approved again";
     match waiting.kind {
         DecisionKind::Approval | DecisionKind::Question => vec![
             at_gate(
                 "approve",
-                "let exactly this revision run",
+                "approve exactly this revision",
                 format!(" --revision {}", run.revision.short()),
             ),
             at_gate("amend", "change the text first", String::new()),
@@ -49,17 +49,17 @@ pub(super) fn offers(run: &Run, waiting: &WaitingItem, heading: &PlanLabel, id: 
             },
             ChoiceOffer {
                 choice: "restore",
-                does: "print the approved text, to be put back into the plan file",
+                does: "print the approved text, so that you can put it back into the plan file",
                 command: format!("provost show{plan} --recorded"),
             },
         ],
         DecisionKind::Postcondition => vec![
-            answer(Choice::Retry, "look at everything again"),
-            answer(Choice::Abort, "leave it failed, and out of the inbox"),
+            answer(Choice::Retry, "run the contracts and postconditions again"),
+            answer(Choice::Abort, "leave the plan failed and close this item"),
             answer(Choice::Revise, DRAFT),
         ],
         DecisionKind::Confirmation => vec![
-            answer(Choice::Confirm, "say, in your name, that it holds"),
+            answer(Choice::Confirm, "confirm in your name that it holds"),
             answer(Choice::Retry, AGAIN),
             answer(Choice::Skip, WAIVE),
             answer(Choice::Abort, END),
@@ -73,15 +73,13 @@ pub(super) fn offers(run: &Run, waiting: &WaitingItem, heading: &PlanLabel, id: 
             let mut again = answer(
                 Choice::Retry,
                 match waiting.kind {
-                    _ if holds_already => {
-                        "let the agent work all the same; the step then passes as held before"
-                    }
-                    DecisionKind::Permission => "try again, once it is configured",
-                    DecisionKind::Quota => "try again, once there is something to spend",
+                    _ if holds_already => "let the agent work anyway; the step then passes as held before",
+                    DecisionKind::Permission => "try again, after you have configured it",
+                    DecisionKind::Quota => "try again, when the account can spend again",
                     DecisionKind::Budget if uncounted => {
-                        "go on; what was held for attempts that did not say what they used is given back"
+                        "continue; provost releases what it reserved for attempts without a usage report"
                     }
-                    DecisionKind::Budget => "go on, under these limits from now on",
+                    DecisionKind::Budget => "continue under these limits",
                     _ => AGAIN,
                 },
             );
@@ -98,7 +96,8 @@ pub(super) fn offers(run: &Run, waiting: &WaitingItem, heading: &PlanLabel, id: 
             let vacuous =
                 verdict.is_some_and(|verdict| matches!(verdict.outcome, CheckOutcome::Vacuous { .. }));
             if vacuous || holds_already {
-                let mut confirm = answer(Choice::Confirm, "say why it is worth something all the same");
+                let mut confirm =
+                    answer(Choice::Confirm, "pass the step in your name, and say why the check counts");
                 confirm.command.push_str(" --note WHY");
                 all.push(confirm);
             }

@@ -157,7 +157,7 @@ fn an_escalation_tells_what_was_tried_since_the_last_fresh_start() {
     story.judged(CheckSubject::Contract(ONE), CheckOutcome::Broke { exit_code: 2 }, "one is empty");
     story.check(expect![[r#"
         auth-3fa9c1d2:e15 escalation since 1970-01-01T00:00:15.000Z: A plan, step 1 “First”: contract broke: exit code 2, after 2 attempts
-          1: contract broke: exit code 1 | logic | retry 1 of 1, with what the judge saw
+          1: contract broke: exit code 1 | logic | retry 1 of 1, with the output of the check
           2: contract broke: exit code 2 | logic | -
           > one is empty
           provost answer auth-3fa9c1d2:e15 retry
@@ -175,7 +175,7 @@ fn a_permission_and_a_spent_quota_say_what_they_are() {
     story.attempt(AttemptEnd::Exited { exit_code: 1 }, "Error: MODEL_API_KEY is not set");
     story.judged(CheckSubject::Contract(ONE), CheckOutcome::Broke { exit_code: 1 }, "");
     story.check(expect![[r#"
-        auth-3fa9c1d2:e10 permission since 1970-01-01T00:00:10.000Z: A plan, step 1 “First”: the agent was turned away: the API does not take our key (it said: Error: MODEL_API_KEY is not set)
+        auth-3fa9c1d2:e10 permission since 1970-01-01T00:00:10.000Z: A plan, step 1 “First”: a service refused the agent: the API refused the key (it said: Error: MODEL_API_KEY is not set)
           1: contract broke: exit code 1 | permission | -
           configure the variable MODEL_API_KEY
           > Error: MODEL_API_KEY is not set

@@ -23,7 +23,7 @@ pub fn covers(before: Option<&Plan>, plan: &Plan) -> Result<(), String> {
     super::covers_reach(plan)?;
     for step in &plan.steps {
         if step.network.as_ref().is_some_and(|network| network.value) {
-            return Err(format!("the check of step {} wants the network", step.number));
+            return Err(format!("the check of step {} needs the network", step.number));
         }
     }
     if let Some(why) = shells(plan).find_map(|shell| outside(&shell.command)) {

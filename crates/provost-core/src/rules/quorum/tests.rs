@@ -84,11 +84,11 @@ fn the_second_person_makes_it_approved_and_one_person_counts_once() {
         expect![[r#"
             law A ada -> verified: 0 of 2 approvals; still needed: 2 people
             ada approves -> verified: 1 of 2 approvals (ada); still needed: 1 more person
-            ada approves -> refused: ada has approved this revision, and counts once: 1 of 2 approvals (ada); still needed: 1 more person
-            ADA approves -> refused: ADA has approved this revision, and counts once: 1 of 2 approvals (ada); still needed: 1 more person
-            policy docs -> refused: people are asked for here, and a policy counts as none ([gate] policies_count)
+            ada approves -> refused: ada already approved this revision and counts only once: 1 of 2 approvals (ada); still needed: 1 more person
+            ADA approves -> refused: ADA already approved this revision and counts only once: 1 of 2 approvals (ada); still needed: 1 more person
+            policy docs -> refused: this plan needs approval by people; a policy does not count ([gate] policies_count)
             bob approves -> approved: 2 of 2 approvals (ada, bob)
-            cem approves -> refused: revision eaf1228d180b is approved already, by ada, bob
+            cem approves -> refused: ada, bob already approved revision eaf1228d180b
         "#]],
     );
 }
@@ -108,8 +108,8 @@ fn who_wrote_it_does_not_approve_it() {
         "law A ada; ada approves; Ada approves; bob approves; cem approves",
         expect![[r#"
         law A ada -> verified: 0 of 2 approvals; still needed: 2 people, other than ada, who wrote it
-        ada approves -> refused: ada wrote this text, and nobody approves their own here ([gate] self_approval): 0 of 2 approvals; still needed: 2 people, other than ada, who wrote it
-        Ada approves -> refused: Ada wrote this text, and nobody approves their own here ([gate] self_approval): 0 of 2 approvals; still needed: 2 people, other than ada, who wrote it
+        ada approves -> refused: ada wrote this text, and authors may not approve their own text here ([gate] self_approval): 0 of 2 approvals; still needed: 2 people, other than ada, who wrote it
+        Ada approves -> refused: Ada wrote this text, and authors may not approve their own text here ([gate] self_approval): 0 of 2 approvals; still needed: 2 people, other than ada, who wrote it
         bob approves -> verified: 1 of 2 approvals (bob); still needed: 1 more person, other than ada, who wrote it
         cem approves -> approved: 2 of 2 approvals (bob, cem)
     "#]],
@@ -119,8 +119,8 @@ fn who_wrote_it_does_not_approve_it() {
         "law A ada; policy docs; ada approves; bob approves",
         expect![[r#"
             law A ada -> verified: 0 of 1 approval; still needed: 1 person, other than ada, who wrote it
-            policy docs -> refused: people are asked for here, and a policy counts as none ([gate] policies_count)
-            ada approves -> refused: ada wrote this text, and nobody approves their own here ([gate] self_approval): 0 of 1 approval; still needed: 1 person, other than ada, who wrote it
+            policy docs -> refused: this plan needs approval by people; a policy does not count ([gate] policies_count)
+            ada approves -> refused: ada wrote this text, and authors may not approve their own text here ([gate] self_approval): 0 of 1 approval; still needed: 1 person, other than ada, who wrote it
             bob approves -> approved: 1 of 1 approval (bob)
         "#]],
     );
@@ -151,7 +151,7 @@ fn a_policy_is_a_person_only_where_it_may_and_all_of_them_are_one() {
         expect![[r#"
             law A ada -> verified: 0 of 2 approvals; still needed: 2 people
             policy docs -> verified: 1 of 2 approvals (policy docs); still needed: 1 more person
-            policy tests -> refused: policy tests has approved this revision, and counts once: 1 of 2 approvals (policy docs); still needed: 1 more person
+            policy tests -> refused: policy tests already approved this revision and counts only once: 1 of 2 approvals (policy docs); still needed: 1 more person
             bob approves -> approved: 2 of 2 approvals (policy docs, bob)
         "#]],
     );

@@ -68,7 +68,7 @@ impl FailureMatch {
     }
 
     pub fn unknown() -> Self {
-        Self::new(FailureClass::Unknown, "none", "no rule knows this failure")
+        Self::new(FailureClass::Unknown, "none", "no rule matches this failure")
     }
 }
 
@@ -151,7 +151,7 @@ static BOOK: LazyLock<Book> = LazyLock::new(|| {
         .size_limit(64 << 20)
         .dfa_size_limit(16 << 20)
         .build()
-        .unwrap_or_else(|error| unreachable!("a rule of our own is no pattern: {error}"));
+        .unwrap_or_else(|error| unreachable!("a built-in rule is not a pattern: {error}"));
     Book { set, rules }
 });
 

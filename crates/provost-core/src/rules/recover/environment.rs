@@ -23,7 +23,8 @@ pub fn lacks(shell: &Shell, verdict: &Verdict) -> Option<String> {
     let found =
         class::of(FailureOutput { stderr: &output, exit_code: Some(exit_code), ..FailureOutput::default() });
     (found.rule == "disk-full").then(|| {
-        "the disk is full, or the check wrote more than it may; free some space, or raise `disk` under [run] in provost.toml"
+        "the disk is full, or the check wrote more than it is allowed to; free some space, or raise \
+         `disk` under [run] in provost.toml"
             .to_owned()
     })
 }

@@ -95,7 +95,7 @@ impl Pattern {
     pub fn new(text: &str) -> Result<Self, String> {
         Regex::new(text).map(Self).map_err(|error| {
             let words = error.to_string();
-            words.lines().last().unwrap_or("it is no regular expression").trim().to_owned()
+            words.lines().last().unwrap_or("it is not a regular expression").trim().to_owned()
         })
     }
 }

@@ -83,21 +83,21 @@ const CODES: &[FailureRule] = &[
     },
     FailureRule {
         name: "exit-not-executable",
-        reason: "a program may not be executed",
+        reason: "a program is not executable",
         exit_code: &[126, 77],
-        configure: "the rights of the program that was started",
+        configure: "the permissions of the program that was started",
         mendable: true,
         ..PERMISSION
     },
     FailureRule {
         name: "exit-not-found",
-        reason: "a program that is needed is not on this machine",
+        reason: "a required program is not installed on this machine",
         exit_code: &[127],
         ..UNRECOVERABLE
     },
     FailureRule {
         name: "exit-killed",
-        reason: "it was killed, most likely for want of memory",
+        reason: "it was killed, most likely because memory ran out",
         exit_code: &[137],
         mendable: true,
         ..UNRECOVERABLE

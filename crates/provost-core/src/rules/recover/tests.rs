@@ -231,7 +231,7 @@ fn permission_stops_names_what_to_configure_and_has_one_try_after_a_person_says_
         let Event::PermissionRequired { configure, .. } = &events[2] else { panic!("{events:?}") };
         assert_eq!(configure, &["the variable MODEL_API_KEY"]);
         let said = "(it said: Error: MODEL_API_KEY is not set)";
-        let told = format!("the agent was turned away: the API does not take our key {said}");
+        let told = format!("a service refused the agent: the API refused the key {said}");
         assert_eq!(reason(&events), told);
         assert_eq!(story.next(story.now), []);
         story.retry();
@@ -293,7 +293,7 @@ fn what_the_environment_lacks_goes_to_a_person_and_the_check_is_run_again() {
     for on_fail in ["abort", "skip", "retry(1), then abort"] {
         let mut story = Story::new(on_fail);
         story.attempt(0, "");
-        let reason_given = "`test` is not there".to_owned();
+        let reason_given = "`test` is missing".to_owned();
         let events = story.judged(CheckOutcome::NotRun { reason: reason_given }, "");
         assert_eq!(names(&events), ESCALATED, "{on_fail}");
         assert!(
@@ -324,7 +324,7 @@ fn the_same_failure_twice_is_not_tried_a_third_time() {
     assert_eq!(names(&story.fails("out/1 is missing (pid 17)")), RECOVERED);
     let again = story.fails("out/1 is missing (pid 4711)");
     assert_eq!(names(&again), ESCALATED);
-    assert!(reason(&again).ends_with("the same failure twice"), "{}", reason(&again));
+    assert!(reason(&again).ends_with("the same failure twice, so retries stopped"), "{}", reason(&again));
     // A person may see more than we do: it starts afresh.
     story.retry();
     assert_eq!(names(&story.fails("out/1 is missing (pid 18)")), RECOVERED);
@@ -404,7 +404,7 @@ fn a_recipe_skips_only_where_the_plan_does() {
     story.recipes = Recipes::new(vec![skip(FailureClass::Unrecoverable)]);
     let events = story.fails("No space left on device");
     assert_eq!(names(&events), ESCALATED);
-    assert!(reason(&events).ends_with("the plan does not let it be skipped"), "{}", reason(&events));
+    assert!(reason(&events).ends_with("the plan does not allow a skip"), "{}", reason(&events));
     let mut story = Story::new("retry(2), then skip");
     story.recipes = Recipes::new(vec![skip(FailureClass::Unrecoverable)]);
     assert_eq!(names(&story.fails("No space left on device"))[2..], ["TASK_WAIVED"]);

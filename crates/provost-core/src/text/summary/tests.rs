@@ -188,7 +188,7 @@ fn a_plan_is_told_by_step_and_agent_and_what_nobody_counted_is_unknown() {
               the plan itself                              -         -         -          -       -       1m 00s  -      -        -
               total                                        5         logic     transient  14.0 s  120 ms  1h 01m  5.0 s  ≥ 22.1k  ≥ $0.0194
 
-            agents, by cost per verified step, and by time where the cost is unknown
+            agents, by cost per verified step, or by time if the cost is unknown
               agent     model    verified  attempts  cost/step  time/step  time    tokens   cost
               coder     small    2         3         $0.0097    5.5 s      11.0 s  22.1k    $0.0194
               coder     unknown  0         1         -          -          -       unknown  unknown
@@ -212,7 +212,7 @@ fn what_still_waits_has_waited_until_now_and_what_is_under_way_is_unknown() {
               the plan itself                                -         -         -      -      1m 00s  -        -
               total                                          2         logic     1.0 s  40 ms  2m 00s  ≥ 2      ≥ $0.000001
 
-            agents, by cost per verified step, and by time where the cost is unknown
+            agents, by cost per verified step, or by time if the cost is unknown
               agent  model    verified  attempts  time   tokens   cost
               coder  unknown  0         1         -      unknown  unknown
               coder  small    0         1         1.0 s  2        $0.000001
@@ -234,7 +234,7 @@ fn a_part_of_the_time_counts_what_ended_in_it_and_knows_what_began_before() {
               3. Third                          passed     2         5.0 s   40 ms  -       ≥ 20.1k  ≥ $0.0090
               total                                        4         10.0 s  80 ms  1h 00m  ≥ 21.1k  ≥ $0.0142
 
-            agents, by cost per verified step, and by time where the cost is unknown
+            agents, by cost per verified step, or by time if the cost is unknown
               agent     model    verified  attempts  cost/step  time/step  time   tokens   cost
               coder     small    2         2         $0.0071    3.5 s      7.0 s  21.1k    $0.0142
               coder     unknown  0         1         -          -          -      unknown  unknown

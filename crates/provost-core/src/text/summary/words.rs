@@ -12,12 +12,15 @@ const UNKNOWN: &str = "unknown";
 impl fmt::Display for PlansSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.plans.is_empty() {
-            return f.write_str("nothing is in the log yet\n");
+            return f.write_str("the log is empty\n");
         }
         for plan in &self.plans {
             writeln!(f, "{}: {} · {}", plan.plan, plan.title, plan.stage)?;
             if let Some(from) = plan.forged_from {
-                writeln!(f, "the log was written by somebody else from event {from} on; it is counted here")?;
+                writeln!(
+                    f,
+                    "another program wrote to the log from event {from} on; these numbers include it"
+                )?;
             }
             writeln!(f, "{}", steps(plan))?;
         }
@@ -29,9 +32,9 @@ impl fmt::Display for PlansSummary {
         }
         let agents = self.agents();
         if agents.is_empty() {
-            return f.write_str("no agent was at work\n");
+            return f.write_str("no agent has worked yet\n");
         }
-        writeln!(f, "agents, by cost per verified step, and by time where the cost is unknown")?;
+        writeln!(f, "agents, by cost per verified step, or by time if the cost is unknown")?;
         let mut table = Table::new(&AGENTS);
         for (agent, row) in agents {
             table.row(of_agent(agent, row));

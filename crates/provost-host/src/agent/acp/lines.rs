@@ -23,7 +23,9 @@ impl Lines {
             let part = &bytes[..end.unwrap_or(bytes.len())];
             if self.line.len() + part.len() > LINE_MAX {
                 self.shut = true;
-                return Err(format!("the agent does not speak ACP: a line of more than {LINE_MAX} bytes"));
+                return Err(format!(
+                    "the agent does not speak ACP: it sent a line of more than {LINE_MAX} bytes"
+                ));
             }
             self.line.extend_from_slice(part);
             let Some(end) = end else { break };
@@ -44,7 +46,7 @@ impl Lines {
         }
         if self.noise > NOISE_MAX {
             self.shut = true;
-            return Err("the agent does not speak ACP: it prints lines that are no messages".to_owned());
+            return Err("the agent does not speak ACP: it prints lines that are not messages".to_owned());
         }
         Ok(())
     }

@@ -171,7 +171,7 @@ impl<'a> AcpTurn<'a> {
             (Stage::Session(Open::New), Ok(result)) => {
                 let name = result["sessionId"].as_str().unwrap_or_default().to_owned();
                 match name.is_empty() {
-                    true => self.fail("the agent opened a session without a name"),
+                    true => self.fail("the agent opened a session without an id"),
                     false => self.opened(name, result, say),
                 }
             }
@@ -180,13 +180,13 @@ impl<'a> AcpTurn<'a> {
                 self.opened(name, result, say);
             }
             (Stage::Session(Open::Resume | Open::Load), Err(why)) => {
-                self.note(format!("the conversation could not be gone on with: {why}"));
+                self.note(format!("the agent could not resume the conversation: {why}"));
                 self.resume = None;
                 self.open(say);
             }
             (Stage::Mode, answer) => {
                 if let Err(why) = answer {
-                    self.note(format!("its mode could not be set: {why}"));
+                    self.note(format!("the agent did not accept its mode: {why}"));
                 }
                 self.put_prompt(say);
             }
@@ -200,7 +200,7 @@ impl<'a> AcpTurn<'a> {
         if result["protocolVersion"] != VERSION {
             let version = &result["protocolVersion"];
             return self
-                .fail(format!("the agent speaks version {version} of ACP, and the harness {VERSION}"));
+                .fail(format!("the agent speaks version {version} of ACP, but provost speaks {VERSION}"));
         }
         self.can = result["agentCapabilities"].clone();
         self.agent = result["agentInfo"]["name"].as_str().unwrap_or_default().to_lowercase();
@@ -263,10 +263,10 @@ impl<'a> AcpTurn<'a> {
         let why = match (reason, &self.refused) {
             ("end_turn", _) => return,
             ("cancelled", _) if self.cancelled => return,
-            ("cancelled", Some(refused)) => format!("the agent stopped when it was refused: {refused}"),
+            ("cancelled", Some(refused)) => format!("the agent stopped after a refusal: {refused}"),
             ("max_tokens", _) => "the agent's answer was too long for its model (max_tokens)".to_owned(),
             ("max_turn_requests", _) => {
-                "the agent asked its model too often in one turn (max_turn_requests)".to_owned()
+                "the agent reached its limit of model requests in one turn (max_turn_requests)".to_owned()
             }
             ("refusal", _) => "the agent's model refused the task".to_owned(),
             (other, _) => format!("the agent ended its turn with {}", short(other)),
@@ -349,7 +349,7 @@ impl<'a> AcpTurn<'a> {
                 let written = self.desk.write(path, text);
                 written.map(|()| Value::Null).map_err(|why| (-32603, format!("not written: {why}")))
             }
-            other => Err((-32601, format!("the harness does not offer {}", short(other)))),
+            other => Err((-32601, format!("provost does not offer {}", short(other)))),
         };
         let answer = match answer {
             Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
@@ -364,7 +364,7 @@ impl<'a> AcpTurn<'a> {
         let call = &params["toolCall"];
         let name = [&call["title"], &call["name"], &call["kind"], &call["toolCallId"]];
         let name = name.into_iter().filter_map(Value::as_str).find(|name| !name.is_empty());
-        let name = short(name.unwrap_or("something it did not name"));
+        let name = short(name.unwrap_or("something without a name"));
         match self.permissions {
             Permissions::Allow => {}
             Permissions::Deny => {
@@ -403,9 +403,9 @@ impl<'a> AcpTurn<'a> {
             // Other agents count what their process spent.
             goes_on_counting: self.resume.is_some() && self.agent.contains("opencode"),
             at: match self.stage {
-                Stage::Introduction => "it was to introduce itself",
-                Stage::Session(_) | Stage::Mode => "its session was opened",
-                Stage::Prompt | Stage::Over => "it was at work",
+                Stage::Introduction => "provost waited for its `initialize` answer",
+                Stage::Session(_) | Stage::Mode => "provost opened its session",
+                Stage::Prompt | Stage::Over => "it was working",
             },
             failure: self.failure,
             words: self.words,

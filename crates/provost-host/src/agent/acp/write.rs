@@ -32,10 +32,10 @@ impl AcpFiles<'_> {
             path.strip_prefix(self.workspace).map_err(|_| "it is not in the workspace".to_owned())?;
         let is_plain = within.components().all(|part| matches!(part, Component::Normal(_)));
         if !is_plain || within.as_os_str().is_empty() {
-            return Err("it is no path of a file in the workspace".to_owned());
+            return Err("it is not a path of a file in the workspace".to_owned());
         }
         if self.closed.iter().any(|closed| path.starts_with(closed) || closed.starts_with(path)) {
-            return Err("it is not to be written".to_owned());
+            return Err("agents may not write it".to_owned());
         }
         self.put(within, text).map_err(|errno| std::io::Error::from(errno).to_string())
     }

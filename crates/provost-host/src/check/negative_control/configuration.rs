@@ -58,7 +58,8 @@ impl ControlRequest<'_> {
         }
         let names = listed(&names(&brought));
         let reason = format!(
-            "it does not hold without {names}, which the agent wrote; if the step is about that file, `touches` names it"
+            "it does not hold without {names}, which the agent wrote; if the step should change that \
+             file, name it in `touches`"
         );
         Ok(Err(CheckOutcome::Vacuous { reason }))
     }

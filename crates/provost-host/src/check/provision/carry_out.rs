@@ -280,7 +280,7 @@ impl Run<'_> {
 /// Returns how the command ended, and its last lines of output.
 fn said(ended: &ProcessEnd) -> String {
     let how = match ended.how {
-        How::Exited(0) => "something of it could not be ended".to_owned(),
+        How::Exited(0) => "a process of it could not be ended".to_owned(),
         How::Exited(code) => format!("exit code {code}"),
         How::Signalled(signal) => format!("killed by signal {signal}"),
         How::TimedOut | How::Stopped => "it took too long".to_owned(),

@@ -177,7 +177,7 @@ impl PackageManager {
 /// Returns the part of an error message that says what the user can do.
 pub fn what_to_do(name: &str) -> String {
     let way = match name {
-        "cargo" => "vendor the crates (`cargo vendor`), or run `cargo fetch` once where there is a network",
+        "cargo" => "vendor the crates (`cargo vendor`), or run `cargo fetch` once with a network",
         "npm" => "install the packages into node_modules before the plan is approved",
         "uv" | "pip" => "install the packages into .venv before the plan is approved",
         "go" => "vendor the modules (`go mod vendor`)",

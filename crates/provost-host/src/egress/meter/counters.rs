@@ -126,14 +126,14 @@ impl UsageCounters {
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(why) = &self.stopped {
-            notes.push(format!("no further call to the model was let through: {why}"));
+            notes.push(format!("provost blocked further calls to the model: {why}"));
         }
         if self.unsaid > 0 {
             let answers =
                 if self.unsaid == 1 { "1 answer".to_owned() } else { format!("{} answers", self.unsaid) };
             let (input, output) = (self.input.known, self.output.known);
             notes.push(format!(
-                "{answers} of the model ended before saying what it took; known are {input} tokens in, {output} out"
+                "{answers} of the model ended without a usage report; known: {input} tokens in, {output} out"
             ));
         }
         notes
@@ -162,8 +162,8 @@ mod tests {
         assert_eq!(
             tally.notes(),
             [
-                "no further call to the model was let through: the budget is used up: 1000 of 1000 tokens",
-                "1 answer of the model ended before saying what it took; known are 800 tokens in, 100 out",
+                "provost blocked further calls to the model: the budget is used up: 1000 of 1000 tokens",
+                "1 answer of the model ended without a usage report; known: 800 tokens in, 100 out",
             ]
         );
     }

@@ -36,7 +36,7 @@ pub fn serve(counter: &Counter, agent: &TcpStream, number: u64) -> io::Result<()
             Ok(Some(head)) => head,
             Ok(None) => return Ok(()),
             Err(error) if error.kind() == ErrorKind::InvalidData => {
-                return say(counter, agent, &No::now(400, "this is no request, or its head is too large"));
+                return say(counter, agent, &No::now(400, "this is not a request, or its head is too large"));
             }
             Err(error) => return Err(error),
         };
@@ -71,7 +71,7 @@ impl Counter {
             let model = question.model.as_deref().unwrap_or_default();
             let little = Usage { input_tokens: Some(1), output_tokens: Some(1), ..Usage::default() };
             if (self.service.price)(model, &little).is_none() {
-                let why = format!("the budget is in dollars, and what {model:?} costs is not known");
+                let why = format!("the budget is in dollars, but the price of {model:?} is not known");
                 tally.stop(why.clone());
                 return Err(No::now(402, why));
             }

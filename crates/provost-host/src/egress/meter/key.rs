@@ -36,12 +36,13 @@ impl fmt::Debug for MeterKey {
 #[derive(Debug, thiserror::Error)]
 pub enum NoKey {
     #[error(
-        "the key of its model is to be in {name}, which is not set: export it, or name another in `key_env`"
+        "the variable {name} with the key of its model is not set: export it, or name another in `key_env`"
     )]
     NotSet { name: String },
-    #[error("{name} is no key: it has to be one line of printable ASCII")]
+    #[error("{name} does not hold a key: a key is one line of printable ASCII")]
     Unfit { name: String },
-    #[error("`key_command` names {}, which lies in the workspace, where agents write: put it elsewhere", .path.display())]
+    #[error("`key_command` names {}, which is in the workspace, where agents can \
+         write; move it elsewhere", .path.display())]
     InWorkspace { path: PathBuf },
     #[error("`key_command` cannot be run: there is no program {}; name it by its absolute path", .program.display())]
     NoProgram { program: PathBuf },

@@ -62,18 +62,17 @@ pub fn read(
     let service = &counter.service;
     let first = head.first.clone();
     let words: Vec<&str> = first.split(' ').collect();
-    let [method, target, version] = words[..] else { return Err(No::now(400, "this is no request")) };
+    let [method, target, version] = words[..] else { return Err(No::now(400, "this is not a request")) };
     if !matches!(version, "HTTP/1.0" | "HTTP/1.1") || !target.starts_with('/') {
-        return Err(No::now(400, "the meter speaks HTTP/1.1, to clients that take it for their API"));
+        return Err(No::now(400, "the meter speaks only HTTP/1.1"));
     }
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     if !is_let_in(&head, query, &counter.token) {
-        return Err(No::now(401, "this is not the token of the attempt that is under way"));
+        return Err(No::now(401, "this is not the token of the running attempt"));
     }
     let asked = path.strip_prefix(service.api.base_path()).and_then(|path| service.api.asked(method, path));
     let Some(asked) = asked else {
-        let why =
-            format!("{method} {path} is not let through: the meter leads to the model, and to nothing else");
+        let why = format!("the meter blocks {method} {path}: it forwards only calls to the model");
         return Err(No::now(403, why));
     };
     let body = body(reader, &head, held)?;
@@ -118,12 +117,12 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
 fn body(reader: &mut BufReader<TcpStream>, head: &HttpHead, held: &mut BodyMemory) -> Result<Vec<u8>, No> {
     let unread = |_| No::now(400, "the body cannot be read");
     let Some(mut framing) = head.length().map_err(unread)? else { return Ok(Vec::new()) };
-    let too_large = || No::now(413, format!("a request may have {} MiB", BODY_MAX >> 20));
+    let too_large = || No::now(413, format!("a request may have at most {} MiB", BODY_MAX >> 20));
     if matches!(framing, Framing::Length(length) if length > BODY_MAX as u64) {
         return Err(too_large());
     }
     if head.header("content-encoding").is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
-        return Err(No::now(415, "requests have to come uncompressed"));
+        return Err(No::now(415, "requests must not be compressed"));
     }
     if head.has_token("expect", "100-continue") {
         reader.get_mut().write_all(b"HTTP/1.1 100 Continue\r\n\r\n").map_err(unread)?;
@@ -134,7 +133,7 @@ fn body(reader: &mut BufReader<TcpStream>, head: &HttpHead, held: &mut BodyMemor
             return Err(too_large());
         }
         if !held.take(piece.len()) {
-            return Err(No::perhaps_later(503, "too much is being sent at once"));
+            return Err(No::perhaps_later(503, "too many bytes are being sent at once"));
         }
         whole.extend_from_slice(&piece);
     }
@@ -155,7 +154,10 @@ impl MeteredRequest {
             _ => body["model"].as_str().map(str::to_owned),
         };
         if body["background"] == json!(true) {
-            return Err(No::now(400, "`background` is not let through: nobody could count what it takes"));
+            return Err(No::now(
+                400,
+                "the meter blocks `background`: it could not count what the model uses",
+            ));
         }
         // Without this option such a stream does not report its usage.
         let is_stream = form == Form::Completions && body["stream"] == json!(true);

@@ -131,9 +131,7 @@ fn config(certificates: &(Option<PathBuf>, Option<PathBuf>)) -> Result<Arc<Clien
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
-        return Err(
-            "no certificates of authorities are here: install `ca-certificates`, or set SSL_CERT_FILE".into(),
-        );
+        return Err("no CA certificates found: install `ca-certificates`, or set SSL_CERT_FILE".into());
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();

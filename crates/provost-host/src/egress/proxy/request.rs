@@ -52,17 +52,17 @@ impl ProxyRequest {
             head.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
         let first = lines.next().and_then(|line| std::str::from_utf8(line).ok()).unwrap_or_default();
         let words: Vec<&str> = first.split(' ').collect();
-        let [method, target, version] = words[..] else { return Err("this is no request") };
+        let [method, target, version] = words[..] else { return Err("this is not a request") };
         if !matches!(version, "HTTP/1.0" | "HTTP/1.1") {
             return Err("this proxy speaks HTTP/1.1");
         }
         if method == "CONNECT" {
-            let to = Address::parse(target).ok_or("CONNECT wants host:port")?;
+            let to = Address::parse(target).ok_or("CONNECT needs host:port")?;
             return Ok(Self { to, form: RequestForm::Tunnel });
         }
         let is_http = target.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"));
         let rest =
-            target.get(7..).filter(|_| is_http).ok_or("this is a proxy: give it a whole http:// address")?;
+            target.get(7..).filter(|_| is_http).ok_or("this is a proxy: send a complete http:// address")?;
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         let to = Address::parse(authority).or_else(|| Address::parse(&format!("{authority}:80")));
         let to = to.ok_or("this address cannot be read")?;

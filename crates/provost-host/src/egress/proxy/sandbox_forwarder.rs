@@ -52,7 +52,10 @@ impl Forwarder {
             BufReader::new(said).read_line(&mut port)?;
         }
         starter.wait()?;
-        let port: u16 = port.trim().parse().map_err(|_| io::Error::other("the portal did not open"))?;
+        let port: u16 = port
+            .trim()
+            .parse()
+            .map_err(|_| io::Error::other("the forwarder in the sandbox did not start"))?;
         let url = format!("http://127.0.0.1:{port}");
         let error = Command::new(program)
             .args(args)

@@ -190,8 +190,8 @@ impl RepositoryMounts {
             .map(|path| match fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
                 true => format!("the agent made {}, which git cannot use", path.display()),
                 false => match fs::remove_file(path) {
-                    Ok(()) => format!("{} would have led git elsewhere and was removed", path.display()),
-                    Err(error) => format!("{} leads git elsewhere: {error}", path.display()),
+                    Ok(()) => format!("provost removed {}, which would have redirected git", path.display()),
+                    Err(error) => format!("{} redirects git: {error}", path.display()),
                 },
             })
             .collect()

@@ -85,9 +85,9 @@ impl ExecEnv {
                 self.fenced_attempt(agent, work, offer, (&ready, grant), veil, apart).map(|mut again| {
                     let aside = aside.display();
                     again.notes.push(format!(
-                    "the agent could not start with what earlier attempts wrote to its home; that was put \
-                     away in {aside}"
-                ));
+                        "the agent could not start with what earlier attempts wrote to its home; provost \
+                     moved that to {aside}"
+                    ));
                     again
                 });
         }

@@ -34,10 +34,7 @@ impl ExecEnv {
     ) -> Result<Verdict, Interrupted> {
         let not_run = |reason: String| Ok(Verdict::not_run(self.level, reason));
         let Some(approved) = &self.trees else {
-            return not_run(format!(
-                "at `{}` there is no tree of the harness's own to show to a judge",
-                self.level
-            ));
+            return not_run(format!("at `{}` provost has no tree of its own to show to a judge", self.level));
         };
         let (base, layer) = match approved.look(case) {
             Ok(found) => found,
@@ -53,14 +50,15 @@ impl ExecEnv {
             .iter()
             .find(|refused| matches!(refused.why, ExclusionReason::TooMany | ExclusionReason::OverTotal));
         if let Some(cut) = cut {
-            return not_run(format!("not everything inside `touches` could be taken over: {cut}"));
+            return not_run(format!("provost could not take over everything inside `touches`: {cut}"));
         }
         let changes = match changes(&base, &layer) {
             Ok(changes) => changes,
             Err(why) => return not_run(why),
         };
         if changes.is_empty() {
-            let unmet = vec!["nothing was changed inside `touches`, so there is nothing to judge".to_owned()];
+            let unmet =
+                vec!["the agent changed nothing inside `touches`, so there is nothing to judge".to_owned()];
             return Ok(Verdict {
                 tree,
                 unmet,
@@ -94,14 +92,12 @@ fn changes(base: &Base, layer: &Layer) -> Result<ChangedFiles, String> {
         };
         bytes += content.len();
         if bytes > CHANGED_BYTES {
-            return Err(
-                "the work is too large to be judged by reading: 256 KiB at most, before and after".to_owned()
-            );
+            return Err("the changes are too large for a judge: at most 256 KiB, before and after".to_owned());
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         String::from_utf8(content)
             .map(Some)
-            .map_err(|_| format!("{name} is no text and cannot be judged by reading"))
+            .map_err(|_| format!("{name} is not text, so a judge cannot read it"))
     };
     let mut before = |path: &Path| -> Result<Option<String>, String> {
         if base.gone.iter().any(|gone| path.starts_with(gone)) {

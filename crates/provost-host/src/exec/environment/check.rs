@@ -38,7 +38,7 @@ impl ExecEnv {
             let verdict = with_output_shown(case, verdict, again)?;
             let is_open =
                 verdict.held() && case.doubts.bite && test_files::lets_code_decide(&case.shell.command);
-            let why = || format!("at {} there is no tree of the harness's own to try it on", self.level);
+            let why = || format!("at {} provost has no tree of its own to try it on", self.level);
             return Ok(Verdict { uncontrolled: is_open.then(why), ..verdict });
         };
         let (base, layer) = match approved.look(case) {
@@ -61,7 +61,7 @@ impl ExecEnv {
             .iter()
             .find(|refused| matches!(refused.why, ExclusionReason::TooMany | ExclusionReason::OverTotal))
         {
-            let reason = format!("not everything inside `touches` could be taken over: {cut}");
+            let reason = format!("provost could not take over everything inside `touches`: {cut}");
             return Ok(Verdict { tree, ..Verdict::not_run(self.level, reason) });
         }
         let run = |case: &CheckSpec<'_>| self.on(approved, case, &base, &layer, Control::AsTheyAre);
@@ -145,7 +145,7 @@ impl ExecEnv {
     ) -> Result<(Verdict, RunnerReport), Interrupted> {
         let not_run = |reason: &str| Ok((Verdict::not_run(self.level, reason), RunnerReport::default()));
         let Some(approved) = &self.trees else {
-            return not_run("there is no tree of the harness's own");
+            return not_run("provost has no tree of its own");
         };
         let deleted = gone(base, layer);
         let view = view(base, layer, &deleted);
@@ -221,7 +221,9 @@ impl ExecEnv {
         let above = approved.above.as_ref();
         if let Some(path) = above.and_then(|above| above.changed(&approved.trees.assembles_in())) {
             let path = path.display();
-            return tampered(format!("configuration above the tree of the check came or changed: {path}"));
+            return tampered(format!(
+                "a configuration file above the tree of the check appeared or changed: {path}"
+            ));
         }
         let fitted = given.and_then(|given| approved.outfit.in_folder(&assembled.path, given, case.network));
         let fitted = fitted.and_then(|mut fitted| {

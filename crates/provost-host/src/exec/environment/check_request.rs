@@ -64,6 +64,6 @@ impl CheckExtras<'_> {
     /// Returns a message if a declared path does not exist.
     pub(super) fn missing(&self) -> Option<String> {
         let missing = self.folders?.all().find(|place| !place.exists())?;
-        Some(format!("{} is not there, and [verify] of provost.toml names it", missing.display()))
+        Some(format!("{} is missing, but [verify] of provost.toml names it", missing.display()))
     }
 }

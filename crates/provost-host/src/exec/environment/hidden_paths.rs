@@ -62,7 +62,7 @@ pub(super) fn left_at_home(command: &str, workspace: &Path) -> Option<String> {
     })?;
     let place = place.display();
     Some(format!(
-        "it does without {path}, because the home of a check is its own: put the program on PATH, or name it \
+        "a check cannot use {path}, because it has its own home: put the program on PATH, or name it \
          {place} and add read = [\"{place}\"] under [verify] in provost.toml"
     ))
 }
@@ -88,12 +88,10 @@ fn named_in(name: &str, text: &str) -> Vec<OuterPath> {
 fn told(who: &str, path: &str, place: &Path, sees_all: bool) -> String {
     let place = place.display();
     if sees_all {
-        return format!(
-            "{who} names {path}, and a check has a folder and a home of its own; name it {place}"
-        );
+        return format!("{who} names {path}, but a check has its own folder and home; name it {place}");
     }
     format!(
-        "{who} names {path}, which is on this machine and which a check cannot see; \
-         add read = [\"{place}\"] under [verify] in provost.toml, or use a path of the workspace"
+        "{who} names {path}, which exists on this machine, but a check cannot see it; add read = \
+         [\"{place}\"] under [verify] in provost.toml, or use a path of the workspace"
     )
 }

@@ -16,7 +16,8 @@ pub struct AgentFiles {
 
 impl ExecEnv {
     fn carrying(&self) -> Result<&ApprovedTree, tree::Error> {
-        let none = || tree::Error::NotInside { path: "at this level a tree of the harness's own".to_owned() };
+        let none =
+            || tree::Error::NotInside { path: "the tree that this isolation level does not have".to_owned() };
         self.trees.as_ref().ok_or_else(none)
     }
 
@@ -76,7 +77,7 @@ impl ExecEnv {
     /// Sends a kept tree to the remote.
     pub fn send(&self, remote: &Remote, tree: &str, name: &str) -> Result<(), tree::Error> {
         let approved = self.carrying()?;
-        let none = || tree::Error::NotInside { path: "without a commit, what was approved".to_owned() };
+        let none = || tree::Error::NotInside { path: "the tree of a plan without a commit".to_owned() };
         let commit = approved.commit.as_deref().ok_or_else(none)?;
         approved.trees.send(remote, commit, &approved.kept(tree)?, name)
     }

@@ -55,7 +55,9 @@ impl ExecEnv {
     /// of an earlier attempt at the step, unless others have changed the same files since.
     pub fn set_apart(&self, beginning: &StepWorktreeStart<'_>) -> Result<Apart, tree::Error> {
         let Some(approved) = &self.trees else {
-            return Err(tree::Error::NotInside { path: "at this level a tree of its own".to_owned() });
+            return Err(tree::Error::NotInside {
+                path: "the tree that this isolation level does not have".to_owned(),
+            });
         };
         let base = match beginning.tree {
             Some(id) => approved.kept(id)?,

@@ -49,9 +49,11 @@ impl ExecEnv {
         let ended = watched.end(&changes.decides);
         attempt.map(|mut attempt| {
             attempt.outside = changes.outside;
-            attempt.notes.extend(ended.err().map(|error| {
-                format!("what the attempt left could not be recorded in the state folder: {error}")
-            }));
+            attempt.notes.extend(
+                ended.err().map(|error| {
+                    format!("provost could not record the attempt in the state folder: {error}")
+                }),
+            );
             attempt
         })
     }

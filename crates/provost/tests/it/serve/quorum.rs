@@ -44,7 +44,7 @@ fn the_plan_is_approved_with_the_second_person_and_one_person_counts_once() {
         first.err
     );
     let again = env.provost(&["approve", "--revision", &env.revision()]).exits(5);
-    assert!(again.err.contains("counts once"), "{}", again.err);
+    assert!(again.err.contains("counts only once"), "{}", again.err);
     let signed = env.provost(&["approve", "--revision", &env.revision(), "--by", "bob"]).exits(2);
     assert!(signed.err.contains(&format!("you are {me}")), "{}", signed.err);
     for shown in [["show"], ["status"], ["inbox"]] {
@@ -70,7 +70,7 @@ fn the_plan_is_approved_with_the_second_person_and_one_person_counts_once() {
     let approve = format!("/api/plans/{id}/gate/approve");
     let body = json!({ "revision": env.revision() });
     let refused = server.post(&approve, &mine, &body).is(409).json();
-    assert!(refused["detail"].as_str().expect("words").contains("counts once"), "{refused}");
+    assert!(refused["detail"].as_str().expect("words").contains("counts only once"), "{refused}");
     let cookie = server.enter();
     let page = server.browse(&format!("/plans/{id}/gate"), &cookie).is(200).body;
     assert!(page.contains("1 of 2 approvals"), "{page}");
@@ -171,7 +171,7 @@ fn a_policy_is_none_of_the_people_unless_it_may_be() {
     let env = under(&format!("approvals = 2\n{policy}"), HONEST);
     env.provost(&["approve", "--policy", "outputs"]).exits(0);
     let run = env.provost(&["run"]).exits(4);
-    assert!(run.err.contains("a policy counts as none"), "{}", run.err);
+    assert!(run.err.contains("a policy does not count"), "{}", run.err);
     env.write(
         "provost.toml",
         env.read("provost.toml").replace("approvals = 2", "approvals = 2\npolicies_count = true"),

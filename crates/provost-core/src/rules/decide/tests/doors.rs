@@ -9,16 +9,16 @@ fn an_agent_cannot_finish_a_plan_the_judge_has_not_passed() {
     approved_story(
         "finish; claim 1 done; start 1; claim 1 tests are green; claim 1; claim 2 me too; finish; ended 1; holds 1; finish",
         expect![[r#"
-            finish -> refused: no contract has held yet for step 1 and 1 more: keep working
+            finish -> refused: step 1 and 1 more have not passed their contracts; keep working
             claim 1 done -> refused: step 1 is not open: work on the step you were given
             start 1 -> TASK_STARTED
             claim 1 tests are green -> STEP_CLAIMED
             claim 1 -> refused: a claim needs evidence: say what was done and where it can be seen (step 1)
             claim 2 me too -> refused: step 2 is not open: work on the step you were given
-            finish -> refused: no contract has held yet for step 1 and 1 more: keep working
+            finish -> refused: step 1 and 1 more have not passed their contracts; keep working
             ended 1 -> ATTEMPT_ENDED
             holds 1 -> CONTRACT_JUDGED, TASK_COMPLETED
-            finish -> refused: no contract has held yet for step 2 and 0 more: keep working
+            finish -> refused: step 2 has not passed its contract; keep working
             [in-progress] next: [Dispatch { step: StepNumber(2) }]
         "#]],
     );
@@ -35,12 +35,12 @@ fn a_skip_is_a_waiver_by_a_named_person_and_never_a_pass() {
             start 1 -> TASK_STARTED
             ended 1 -> ATTEMPT_ENDED
             breaks 1 -> CONTRACT_JUDGED, FAILURE_DETECTED, FAILURE_CLASSIFIED, RECOVERY_ESCALATION
-            confirm 1 -> refused: `confirm` is no answer here: choose retry, skip, abort or revise
+            confirm 1 -> refused: `confirm` is not possible here; choose retry, skip, abort or revise
             skip 1 -> HUMAN_ANSWERED, TASK_WAIVED
             start 2 -> TASK_STARTED
             ended 2 -> ATTEMPT_ENDED
             holds 2 -> CONTRACT_JUDGED, TASK_COMPLETED
-            still-holds 1 -> refused: the check of the last look at step 1 is not due
+            still-holds 1 -> refused: the check of the final contract of step 1 is not due
             still-holds 2 -> CONTRACT_JUDGED
             post-holds -> CONTRACT_JUDGED
             end -> EXECUTION_COMPLETE
@@ -54,15 +54,15 @@ fn approval_is_bound_to_the_revision_that_was_read() {
     story(
         "approve; record; approve; verified; approve 0000; approve; approve; record Do something else.; approve; verified; approve",
         expect![[r#"
-            approve -> refused: there is no plan in the log yet
+            approve -> refused: the log has no plan yet; run `provost verify` first
             record -> PLAN_CREATED
-            approve -> refused: the plan is draft, and approving needs it to be verified
+            approve -> refused: the plan is draft, but approving needs it to be verified
             verified -> PLAN_VERIFIED
-            approve 0000 -> refused: revision 0000 is not what the plan says now (it is 310369343c7f): look at it again
+            approve 0000 -> refused: you read revision 0000, but the plan is now at 310369343c7f; read it again with `provost show`
             approve -> GATE_APPROVED
-            approve -> refused: revision 310369343c7f is approved already, by ada
+            approve -> refused: ada already approved revision 310369343c7f
             record Do something else. -> PLAN_REWRITTEN
-            approve -> refused: the plan is draft, and approving needs it to be verified
+            approve -> refused: the plan is draft, but approving needs it to be verified
             verified -> PLAN_VERIFIED
             approve -> GATE_APPROVED
             [approved] next: [Dispatch { step: StepNumber(1) }]

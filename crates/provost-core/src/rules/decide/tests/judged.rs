@@ -49,7 +49,7 @@ fn red_first_asks_a_person_before_an_agent_is_paid() {
             attest-red -> ISOLATION_ATTESTED
             control-holds 1 -> CONTRACT_JUDGED, RECOVERY_ESCALATION
             start 1 -> refused: step 1 is not open: work on the step you were given
-            confirm 1 -> refused: `confirm` is no answer here: choose retry, skip, abort or revise
+            confirm 1 -> refused: `confirm` is not possible here; choose retry, skip, abort or revise
             confirm-because 1 -> HUMAN_ANSWERED, TASK_COMPLETED
             [in-progress] next: [Judge { subject: Control(StepNumber(2)) }]
         "#]],
@@ -85,7 +85,7 @@ fn a_pass_on_files_that_failed_before_is_flaky_and_no_lottery() {
             start 1 -> TASK_STARTED
             ended 1 -> ATTEMPT_ENDED
             holds-on 1 abc -> CONTRACT_JUDGED, FAILURE_DETECTED, FAILURE_CLASSIFIED, RECOVERY_ESCALATION
-            confirm-because 1 -> refused: `confirm` is no answer here: choose retry, skip, abort or revise
+            confirm-because 1 -> refused: `confirm` is not possible here; choose retry, skip, abort or revise
             retry 1 -> HUMAN_ANSWERED
             [in-progress] next: [Judge { subject: Contract(StepNumber(1)) }]
         "#]],

@@ -89,7 +89,7 @@ fn a_session_that_is_let_go_leaves_its_step_to_a_person() {
         events,
         [Event::Escalated {
             step: Some(StepNumber(1)),
-            reason: "the session was let go: 5 refusals without progress".to_owned()
+            reason: "the session was released: 5 refusals without progress".to_owned()
         }]
     );
     events.iter().for_each(|event| run.apply(event));

@@ -6,7 +6,7 @@ use super::{FailureRule, INPUT, PERMISSION};
 pub(super) const OURS: &[FailureRule] = &[
     FailureRule {
         name: "budget-used-up",
-        reason: "what may be spent on models is spent, by the meter's count",
+        reason: "the budget for models is used up, by the meter's count",
         any: &[r"provost: the budget is (?:used up|in dollars)"],
         quota: true,
         configure: "the budget of the plan",
@@ -25,7 +25,7 @@ pub(super) const OURS: &[FailureRule] = &[
     },
     FailureRule {
         name: "agent-cannot-start",
-        reason: "the agent's program could not be started behind the sandbox",
+        reason: "the agent's program could not be started in the sandbox",
         any: &[r"cannot start the agent's program\b"],
         stops_agent: true,
         matches: &["error: cannot start the agent's program `claude` because: No such file or directory"],
@@ -66,7 +66,7 @@ pub(super) const QUOTA: &[FailureRule] = &[FailureRule {
 pub(super) const CREDENTIALS: &[FailureRule] = &[
     FailureRule {
         name: "ssh-key",
-        reason: "the other side does not know our SSH key",
+        reason: "the server refused the SSH key",
         any: &[
             r"permission denied \((?:publickey|password|keyboard-interactive|gssapi)",
             r"host key verification failed",
@@ -76,7 +76,7 @@ pub(super) const CREDENTIALS: &[FailureRule] = &[
             r"unprotected private key file",
             r"(?:git@|ssh: ).{0,120}permission denied",
         ],
-        configure: "an SSH key in ~/.ssh or in the agent behind SSH_AUTH_SOCK, known to the other side",
+        configure: "an SSH key in ~/.ssh or in the agent behind SSH_AUTH_SOCK, which the server accepts",
         matches: &[
             "git@host.example: Permission denied (publickey,password).",
             "Host key verification failed.",
@@ -111,7 +111,7 @@ pub(super) const CREDENTIALS: &[FailureRule] = &[
     },
     FailureRule {
         name: "cloud-credentials",
-        reason: "the cloud does not know us, or not for this",
+        reason: "the cloud refused the credentials",
         any: &[
             r"\baccess ?denied(?:exception)?\b.{0,80}\b(?:calling|operation|action|bucket|resource|user|role|perform)",
             r"an error occurred \((?:AccessDenied|UnauthorizedOperation|ExpiredToken|InvalidClientTokenId|SignatureDoesNotMatch|AuthFailure|UnrecognizedClientException)",
@@ -145,7 +145,7 @@ pub(super) const CREDENTIALS: &[FailureRule] = &[
     },
     FailureRule {
         name: "registry-login",
-        reason: "the registry wants to know who we are",
+        reason: "the registry needs a login",
         any: &[
             r"authentication required",
             r"\bdenied: requested access to the resource is denied",
@@ -168,7 +168,7 @@ pub(super) const CREDENTIALS: &[FailureRule] = &[
     },
     FailureRule {
         name: "api-key",
-        reason: "the API does not take our key",
+        reason: "the API refused the key",
         any: &[
             r"\b(?:invalid|incorrect|missing|no|expired|unknown|bad) (?:x-)?api[ _-]?key\b",
             r"api[ _-]?key (?:is|was) (?:not (?:set|valid|found|provided|configured)|missing|invalid|required|expired)",
@@ -187,7 +187,7 @@ pub(super) const CREDENTIALS: &[FailureRule] = &[
             r"\bWRONGPASS\b",
             r"no password supplied",
         ],
-        configure: "the key of the API in the variable its client reads",
+        configure: "the API key, in the variable that its client reads",
         matches: &[
             "Error: OPENAI_API_KEY is not set",
             "{\"type\":\"authentication_error\",\"message\":\"invalid x-api-key\"}",
@@ -197,10 +197,10 @@ pub(super) const CREDENTIALS: &[FailureRule] = &[
     },
     FailureRule {
         name: "http-unauthorized",
-        reason: "the server refused us (401, 403)",
+        reason: "the server refused access (401, 403)",
         any: &[r"\b401 \(?unauthorized", r"\b403 \(?forbidden", r"\b407 proxy authentication required"],
         http: &[401, 403, 407],
-        configure: "credentials for that server, in the file or the variable its client reads",
+        configure: "credentials for that server, in the file or the variable that its client reads",
         matches: &["HTTP/1.1 403 Forbidden", "curl: (22) The requested URL returned error: 401"],
         misses: &["line 401: unexpected token", "403 tests passed"],
         ..PERMISSION
@@ -211,7 +211,7 @@ pub(super) const CREDENTIALS: &[FailureRule] = &[
 pub(super) const LOCAL: &[FailureRule] = &[
     FailureRule {
         name: "root-needed",
-        reason: "it wants rights that we do not have",
+        reason: "it needs permissions that the user of provost does not have",
         any: &[
             r"are you root\?",
             r"(?:must be|need to be|should be) (?:run as |running as )?(?:root|superuser|administrator)\b",
@@ -227,7 +227,7 @@ pub(super) const LOCAL: &[FailureRule] = &[
             r"externally-managed-environment",
             r"must be superuser",
         ],
-        configure: "rights for this, given to the user the harness runs as",
+        configure: "the permissions it needs, for the user that runs provost",
         matches: &[
             "E: Unable to lock the administration directory, are you root?",
             "sudo: a password is required",
@@ -237,7 +237,7 @@ pub(super) const LOCAL: &[FailureRule] = &[
     },
     FailureRule {
         name: "docker-socket",
-        reason: "the docker daemon does not let us in",
+        reason: "the docker daemon refused access",
         any: &[
             r"permission denied while trying to connect to the docker daemon",
             r"docker\.sock: connect: permission denied",
@@ -249,7 +249,7 @@ pub(super) const LOCAL: &[FailureRule] = &[
     },
     FailureRule {
         name: "file-permission",
-        reason: "a file or a folder may not be used",
+        reason: "no permission for a file or a folder",
         any: &[
             r"(?m)(?::|\)|-) \(?(?:\d+: )?permission denied\)?",
             r"(?m)^permission denied\b",
@@ -272,7 +272,7 @@ pub(super) const LOCAL: &[FailureRule] = &[
             r"only allowed for (?:owner|superuser)",
         ],
         unless: &[r"(?m)^\s*(?:ok|pass(?:ed)?|--- pass)\b.{0,200}permission denied"],
-        configure: "the rights of the file that is named",
+        configure: "the permissions of the named file",
         mendable: true,
         matches: &[
             "mkdir: cannot create directory '/srv/x': Permission denied",

@@ -7,7 +7,7 @@ use super::{FailureRule, INPUT};
 /// Parsers that name themselves; before the rules for code, because they also end in a stack trace.
 pub(super) const PARSERS: &[FailureRule] = &[FailureRule {
     name: "malformed-data",
-    reason: "a parser refused the data it was given",
+    reason: "a parser rejected its input",
     any: &[
         r"JSONDecodeError",
         r"JSONParseError",
@@ -41,7 +41,7 @@ pub(super) const PARSERS: &[FailureRule] = &[FailureRule {
 pub(super) const AGENTS: &[FailureRule] = &[
     FailureRule {
         name: "model-not-found",
-        reason: "the model that is configured is not known there; correct `model` in provost.toml",
+        reason: "the API does not know the configured model; correct `model` in provost.toml",
         any: &[
             r"\bmodel_not_found\b",
             r"\bnot_found_error\b.{0,160}\bmodel\b",
@@ -60,7 +60,7 @@ pub(super) const AGENTS: &[FailureRule] = &[
     },
     FailureRule {
         name: "prompt-too-long",
-        reason: "the prompt is longer than the model takes; shorten the step or what it subscribes to",
+        reason: "the prompt is too long for the model; shorten the step or its subscriptions",
         any: &[
             r"\b(?:prompt|input) is too long\b",
             r"\bcontext[ _]length[ _]exceeded\b",
@@ -123,7 +123,7 @@ pub(super) const RULES: &[FailureRule] = &[
     },
     FailureRule {
         name: "not-that-format",
-        reason: "a file is not of the format that was expected",
+        reason: "a file has an unexpected format",
         any: &[
             r"not in (?:gzip|bzip2|xz|zstd) format",
             r"does not look like a tar archive",
@@ -145,7 +145,7 @@ pub(super) const RULES: &[FailureRule] = &[
     },
     FailureRule {
         name: "wrong-usage",
-        reason: "a command was called in a way it does not know",
+        reason: "a command got arguments that it does not accept",
         any: &[
             r"unexpected argument",
             r"un(?:known|recognized|recognised|supported) (?:arguments?|options?|flags?|commands?|subcommands?|parameters?|predicate|shorthand flag|switch|target|task)",
@@ -193,7 +193,7 @@ pub(super) const RULES: &[FailureRule] = &[
     },
     FailureRule {
         name: "no-such-file",
-        reason: "a file or a name that was given is not there",
+        reason: "a file or a name does not exist",
         any: &[
             r"no such file or directory",
             r"\bENOENT\b",
@@ -229,7 +229,7 @@ pub(super) const RULES: &[FailureRule] = &[
     },
     FailureRule {
         name: "already-there",
-        reason: "a name that was to be made is taken",
+        reason: "a file or a name exists already",
         any: &[
             r": file exists\b",
             r"\bEEXIST\b",

@@ -106,7 +106,7 @@ pub(super) const EXHAUSTED: &[FailureRule] = &[
 pub(super) const MISSING: &[FailureRule] = &[
     FailureRule {
         name: "command-not-found",
-        reason: "a program that is needed is not on this machine",
+        reason: "a required program is not installed on this machine",
         any: &[
             r"(?m)(?::|^)\s*\S+: (?:command )?not found\s*$",
             r"command not found",
@@ -141,7 +141,7 @@ pub(super) const MISSING: &[FailureRule] = &[
     },
     FailureRule {
         name: "module-not-found",
-        reason: "a library that is needed is not installed",
+        reason: "a required library is not installed",
         any: &[
             r"ModuleNotFoundError: no module named",
             r"(?m)^\S*python3?\S*: No module named",
@@ -160,7 +160,7 @@ pub(super) const MISSING: &[FailureRule] = &[
     },
     FailureRule {
         name: "gone",
-        reason: "what the step is about is no longer there",
+        reason: "a repository, package or service no longer exists",
         any: &[
             r"repository (?:not found|.{1,120} does not exist)",
             r"(?:has been|was|is) (?:permanently )?(?:archived|deleted|decommissioned|deprecated) (?:and|so) (?:is|can)",

@@ -5,7 +5,7 @@ use super::{FailureRule, TRANSIENT};
 /// Before credentials: "authenticate to raise the limit" is still a limit.
 pub(super) const RATE: &[FailureRule] = &[FailureRule {
     name: "rate-limit",
-    reason: "too much was asked in too short a time",
+    reason: "too many requests in a short time",
     any: &[
         r"too ?many ?requests",
         r"\brate[ _-]?limit(?:s|ed|ing)?\b.{0,80}\b(?:exceed|reach|hit|error|retry|wait|reset|try)",
@@ -39,7 +39,7 @@ pub(super) const RATE: &[FailureRule] = &[FailureRule {
 pub(super) const NETWORK: &[FailureRule] = &[
     FailureRule {
         name: "name-lookup",
-        reason: "a name could not be looked up",
+        reason: "a host name could not be resolved",
         any: &[
             r"could not resolve host",
             r"couldn't resolve host",
@@ -74,7 +74,7 @@ pub(super) const NETWORK: &[FailureRule] = &[
     },
     FailureRule {
         name: "connection",
-        reason: "a connection could not be made or broke off",
+        reason: "a connection failed or broke off",
         any: &[
             r"connection (?:was )?(?:reset|refused|aborted|closed|lost|broken|terminated|dropped)",
             r"\bECONN(?:RESET|REFUSED|ABORTED)\b",
@@ -131,7 +131,7 @@ pub(super) const NETWORK: &[FailureRule] = &[
     },
     FailureRule {
         name: "timeout",
-        reason: "an answer did not come in time",
+        reason: "a request timed out",
         any: &[
             r"\bETIMEDOUT\b",
             r"\bESOCKETTIMEDOUT\b",
@@ -157,7 +157,7 @@ pub(super) const NETWORK: &[FailureRule] = &[
     },
     FailureRule {
         name: "server-error",
-        reason: "the other side is in trouble",
+        reason: "the server has a failure or is down",
         any: &[
             r"\b50[0234] \(?(?:internal server error|bad gateway|service (?:temporarily )?unavailable|gateway time-?out)",
             r"(?:service|server|site|registry|resource|endpoint) (?:is |was )?(?:currently |temporarily )+unavailable",
@@ -184,7 +184,7 @@ pub(super) const NETWORK: &[FailureRule] = &[
     },
     FailureRule {
         name: "locked",
-        reason: "somebody else holds a lock",
+        reason: "another process holds a lock",
         any: &[
             r"could not get lock\b",
             r"is another process using it",

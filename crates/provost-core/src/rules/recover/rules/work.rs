@@ -38,7 +38,7 @@ pub(super) const RUNNERS: &[FailureRule] = &[FailureRule {
 pub(super) const CODE: &[FailureRule] = &[
     FailureRule {
         name: "does-not-compile",
-        reason: "the compiler refused it",
+        reason: "the compiler rejected the code",
         any: &[
             r"(?m)^error\[E\d{4}\]",
             r"error: could not compile `",
@@ -90,7 +90,7 @@ pub(super) const CODE: &[FailureRule] = &[
     },
     FailureRule {
         name: "assertion",
-        reason: "something was asserted and is not so",
+        reason: "an assertion failed",
         any: &[
             r"\bassertion(?:error)?\b.{0,80}(?:failed|error|:)",
             r"\bAssertionError\b",
@@ -110,7 +110,7 @@ pub(super) const CODE: &[FailureRule] = &[
     },
     FailureRule {
         name: "crash",
-        reason: "the code broke while it ran",
+        reason: "the code failed while it ran",
         any: &[
             r"(?m)^(?:[\w.]+\.)?(?:Attribute|Type|Name|Key|Index|Value|ZeroDivision|UnboundLocal|NotImplemented|Recursion|Import|Arithmetic|StopIteration|Runtime|Reference|Range)Error\b",
             r"(?m)^E\s+\w+Error\b",
@@ -146,7 +146,7 @@ pub(super) const CODE: &[FailureRule] = &[
     },
     FailureRule {
         name: "merge-conflict",
-        reason: "changes do not go together",
+        reason: "changes conflict with each other",
         any: &[
             r"(?m)^CONFLICT \(",
             r"automatic merge failed",
@@ -167,7 +167,7 @@ pub(super) const CODE: &[FailureRule] = &[
 /// The last rule: an uncaught exception without a known cause.
 pub(super) const TRACES: &[FailureRule] = &[FailureRule {
     name: "uncaught",
-    reason: "the code threw something that nobody caught",
+    reason: "the code threw an exception that nothing caught",
     any: &[
         r"traceback \(most recent call last\)",
         r"(?m)^\s+at \S.* ?\(?\S+:\d+(?::\d+)?\)?$",
