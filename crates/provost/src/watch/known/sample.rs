@@ -16,7 +16,7 @@ fn row(name: &str, stage: Stage, done: u32, waiting: usize) -> PlanRow {
     PlanRow {
         id: PlanId(format!("{name}-1a2b")),
         name: name.to_owned(),
-        title: format!("What {name} is about, in so many words"),
+        title: format!("The title of {name}, which is rather long"),
         stage,
         done,
         total: 3,
@@ -106,10 +106,7 @@ pub fn known() -> Known {
             short: "3f9a1c02be77".to_owned(),
             is_looked_at: false,
             open: true,
-            page: vec![
-                Said::strong("gate"),
-                Said::plain("An approval is bound to revision 3f9a1c02be77aaaa"),
-            ],
+            page: vec![Said::strong("gate"), Said::plain("An approval binds to revision 3f9a1c02be77aaaa")],
         }),
         log: [
             line(1, "TASK_STARTED", "▶ step 1: given to coder", Tone::Busy),
