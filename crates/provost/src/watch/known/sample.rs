@@ -16,7 +16,7 @@ fn row(name: &str, stage: Stage, done: u32, waiting: usize) -> PlanRow {
     PlanRow {
         id: PlanId(format!("{name}-1a2b")),
         name: name.to_owned(),
-        title: format!("The title of {name}, which is rather long"),
+        title: format!("What {name} is about, in so many words"),
         stage,
         done,
         total: 3,
