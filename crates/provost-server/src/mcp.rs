@@ -106,7 +106,7 @@ impl Mcp {
         let desk = self.inner.desk.clone();
         match tokio::task::spawn_blocking(move || look(&desk)).await {
             Ok(answer) => answer.map_err(Reply::from),
-            Err(_) => Err(Reply::refusal("something broke on the way; call it again")),
+            Err(_) => Err(Reply::refusal("the call failed on the server; call it again")),
         }
     }
 
@@ -169,7 +169,7 @@ impl Mcp {
                 let named = topic.clone();
                 let length = self.look(move |desk| desk.publish(&session, &topic, &text)).await?;
                 Ok(Reply::ok(format!(
-                    "published to {named}, {length} bytes; others read it once the step has passed"
+                    "published to {named}, {length} bytes; others read it after the step has passed"
                 )))
             }
             other => Err(Reply::refusal(format!(

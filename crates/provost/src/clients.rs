@@ -247,10 +247,13 @@ impl Wanted {
         }) {
             Ok(true) => None,
             Ok(false) => Some(finding(
-                format!("{here} lacks what provost puts there"),
-                format!("`provost init --agent {}` puts it there", client.word()),
+                format!("{here} lacks provost's entries"),
+                format!("Run `provost init --agent {}`.", client.word()),
             )),
-            Err(trouble) => Some(finding(format!("{here}: {trouble}"), "Correct it, and init again.")),
+            Err(trouble) => Some(finding(
+                format!("{here}: {trouble}"),
+                "Correct the file, then run `provost init` again.",
+            )),
         }
     }
 }

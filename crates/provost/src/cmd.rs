@@ -57,8 +57,8 @@ mod worktree;
 
 /// Agents claim. Provost checks.
 ///
-/// Runs plans with AI agents and lets none of them say "done": a step is done when its contract was
-/// run by the harness and held.
+/// Runs plans with AI agents. A step is done only when provost has run its contract and the contract
+/// held; the word of an agent does not count.
 #[derive(Parser, Debug)]
 #[command(name = "provost", version, max_term_width = 100, after_help = EXAMPLES)]
 pub struct Cli {
@@ -73,11 +73,11 @@ Examples:
   provost demo                        watch an agent get caught
   provost verify PLAN.md              static checks, nothing is run
   provost run PLAN.md                 verify, gate, execute; the same command resumes
-  provost inbox                       what waits for you, and how to answer
-  provost status --json               where the active plan stands
+  provost inbox                       list the decisions that wait for you
+  provost status --json               show the state of the active plan
 
 Exit codes: 0 done · 1 the plan failed · 2 usage or unresolvable plan · 3 diagnostics ·
-4 waiting for a person · 5 refused · 70 the world broke · 130 interrupted";
+4 waiting for a person · 5 refused · 70 system error · 130 interrupted";
 
 #[derive(Subcommand, Debug)]
 enum Command {
@@ -139,7 +139,7 @@ enum Command {
 }
 
 impl Cli {
-    /// Agents are looked at by the harness, so that nothing of them is overlooked.
+    /// Returns whether this process is an agent or its helper; provost inspects those, so they do not hide.
     pub fn is_an_agent(&self) -> bool {
         matches!(
             self.command,
@@ -151,7 +151,7 @@ impl Cli {
         )
     }
 
-    /// What runs under this command is not all a person's own.
+    /// Returns whether this command starts agents or checks.
     pub fn starts_agents_or_checks(&self) -> bool {
         match &self.command {
             Command::Run(_)

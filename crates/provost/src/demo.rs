@@ -30,7 +30,7 @@ pub fn play(global: &Global, at: Option<PathBuf>, fast: bool) -> Answer {
     let settings =
         EngineSettings { cwd: workspace.clone(), plan: Some("PLAN.md".to_owned()), ..own.settings(None)? };
     let harness = Harness::open(settings, Access::Write)?;
-    terminal::talk(&format!("A throw-away repository: {}\n", workspace.display()));
+    terminal::talk(&format!("A temporary repository: {}\n", workspace.display()));
     terminal::talk(include_str!("demo/before.txt"));
     let (run, _) = harness.bring_up()?;
     if run.stage == Stage::Verified {

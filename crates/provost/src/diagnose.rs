@@ -124,7 +124,7 @@ pub fn summary(file_name: &str, diagnostics: &[Diagnostic]) -> String {
         suggestions => parts.push(plural(suggestions, "suggestion")),
     }
     match parts.as_slice() {
-        [] => format!("{file_name}: no complaints\n"),
+        [] => format!("{file_name}: no problems\n"),
         parts => format!("{file_name}: {}\n", parts.join(", ")),
     }
 }

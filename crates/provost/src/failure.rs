@@ -28,11 +28,13 @@ impl From<provost_server::http::Error> for Failure {
         use provost_server::http::Error as Served;
         let hint = match &error {
             Served::Open(_) => {
-                "Listen on 127.0.0.1, give --tls-cert and --tls-key, or say --behind-proxy HOST if a proxy with TLS stands before it."
+                "Listen on 127.0.0.1, pass --tls-cert and --tls-key, or pass --behind-proxy HOST if a TLS proxy is in front of the server."
             }
-            Served::Listen { .. } => "Somebody else may listen there: `--listen 127.0.0.1:0` takes any port.",
+            Served::Listen { .. } => {
+                "Another program may use this port; `--listen 127.0.0.1:0` takes any free port."
+            }
             Served::Tls { .. } => {
-                "Both files are PEM: the chain with the server's own certificate first, and its key."
+                "Both files must be PEM: the certificate chain, with the server's certificate first, and its private key."
             }
             Served::Engine(_) | Served::Io(_) => "",
         };
@@ -52,7 +54,7 @@ impl From<provost_server::http::Error> for Failure {
 pub fn no_cluster() -> Failure {
     Failure::usage(
         "this provost was built without the cluster",
-        "Build it with `--features cluster`; docs/cluster.md says how.",
+        "Build it with `--features cluster`; see docs/cluster.md.",
     )
 }
 
@@ -66,13 +68,13 @@ impl From<provost_dbos::Error> for Failure {
             Spread::OtherWire { .. } => "Use the version of provost that the other workers have.",
             Spread::NoCluster { .. } => "Start one with `provost worker`.",
             Spread::NoQueue { .. } => {
-                "`provost cluster status` lists the queues; one is made when a worker with the role joins."
+                "`provost cluster status` lists the queues; a worker makes the queue of its role when it joins."
             }
         };
         match error {
             Spread::Engine(error) => Failure::Engine(error),
             Spread::Database { attempted, source } => Failure::Io {
-                what: format!("have the database {attempted}"),
+                what: format!("use the database to {attempted}"),
                 source: std::io::Error::other(source),
             },
             Spread::Queues { .. } => {

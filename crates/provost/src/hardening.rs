@@ -62,7 +62,7 @@ pub fn shut() -> Result<(), Failure> {
             Ok(())
         }
         None => start_again()
-            .map_err(|source| Failure::Io { what: "take the secrets out of its environment".into(), source }),
+            .map_err(|source| Failure::Io { what: "remove the secrets from its environment".into(), source }),
     }
 }
 

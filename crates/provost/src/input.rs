@@ -32,8 +32,8 @@ pub fn answer_each(input: &str, answer: impl Fn(Row) -> Value) -> Result<String,
     for (number, line) in input.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let row = serde_json::from_str(line).map_err(|error| {
             Failure::usage(
-                format!("line {} of standard input is no row: {error}", number + 1),
-                "each line is an object with `id`, `text` and, where known, `exit_code`",
+                format!("cannot read line {} of standard input: {error}", number + 1),
+                "Each line must be a JSON object with `id`, `text` and, if known, `exit_code`.",
             )
         })?;
         out.push_str(&format!("{}\n", answer(row)));

@@ -20,7 +20,7 @@ pub struct Global {
     /// Keep the log in this folder [default: the user's state folder]
     #[arg(long, global = true, env = "PROVOST_STATE", value_name = "DIR", hide_env_values = true)]
     pub state: Option<PathBuf>,
-    /// Print data for programs: one JSON document, or one JSON object a line
+    /// Print JSON for programs: one document, or one object per line
     #[arg(long, global = true)]
     pub json: bool,
 }
@@ -97,7 +97,7 @@ pub fn is_a_plan(harness: &Harness, run: &Run) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::usage(
-        format!("{} is no plan: it has no steps", harness.place().path.display()),
-        "`provost verify` says what is wrong with it; `provost new NAME` makes a plan.",
+        format!("{} is not a plan: it has no steps", harness.place().path.display()),
+        "`provost verify` shows what is wrong with it; `provost new NAME` creates a plan.",
     ))
 }

@@ -132,73 +132,69 @@ pub fn hint(failure: &Failure) -> Option<String> {
         Failure::Io { .. } => return None,
         Failure::Engine(error) => match error {
             Error::Refused(Refusal::Stale { .. }) => "Run `provost show` and approve the revision it prints.",
-            Error::Refused(Refusal::WrongStage { .. }) => "`provost status` says where the plan stands.",
+            Error::Refused(Refusal::WrongStage { .. }) => "`provost status` shows the stage of the plan.",
             Error::Refused(
                 Refusal::NothingToAnswer { .. } | Refusal::NothingWaits | Refusal::NoSuchItem { .. },
-            ) => "`provost inbox` lists what waits for a person.",
+            ) => "`provost inbox` lists the items that wait for a person.",
             Error::Refused(Refusal::DependsOn { .. }) => {
                 "Run it first: `provost run NAME`. `provost ready` lists the plans that can start now."
             }
             Error::Refused(Refusal::NothingToRaise { .. }) => {
-                "`provost inbox` says which step waits for a budget."
+                "`provost inbox` shows which step waits for a budget."
             }
-            Error::Refused(Refusal::NoBranch { .. }) => "Name one that is there with --into BRANCH.",
+            Error::Refused(Refusal::NoBranch { .. }) => "Name an existing branch with --into BRANCH.",
             Error::Refused(Refusal::CannotLand { .. }) => {
-                "Nothing was changed. `provost status PLAN` says where it stands, `provost audit PLAN` whether it can be believed."
+                "Nothing was changed. Check the plan with `provost status PLAN` and its log with `provost audit PLAN`."
             }
             Error::Refused(Refusal::LocalChanges { .. }) => {
-                "Nothing was changed. Commit or stash them there, or name another branch (`commit --branch`, `integrate --into`)."
+                "Nothing was changed. Commit or stash the changes there, or name another branch (`commit --branch`, `integrate --into`)."
             }
             Error::Refused(Refusal::NeverApproved) => {
-                "`provost show` shows it, `provost approve` approves it; `provost diff --list` lists its revisions."
+                "Read it with `provost show`, then run `provost approve`; `provost diff --list` lists its revisions."
             }
             Error::Refused(Refusal::NoSuchRevision { .. }) => {
-                "`provost diff --list` shows them; `approved` and `now` are names too."
+                "`provost diff --list` lists the revisions; `approved` and `now` are names too."
             }
             Error::Refused(Refusal::HasRun { .. }) => {
-                "Leave its text as it is. To do it over, `provost fork --from N` runs it again beside this one."
+                "Keep its text. To run it again, use `provost fork --from N`."
             }
             Error::Refused(Refusal::BranchElsewhere { .. }) => {
                 "Nothing was changed. Name another branch with --branch."
             }
             Error::Refused(Refusal::OthersWork { .. }) => {
-                "Nothing was changed. Commit them yourself and approve the plan on that, or take them along with `provost commit --with-others`."
+                "Nothing was changed. Commit these files yourself and approve the plan again, or include them with `provost commit --with-others`."
             }
             Error::Refused(Refusal::OwnPlan { .. } | Refusal::CountsOnce { .. }) => {
-                "Others approve from their own account, or with a token: `provost serve token --scope decide --name NAME`."
+                "Another person must approve, from their own account or with a token: `provost serve token --scope decide --name NAME`."
             }
             Error::Refused(_) => return None,
             Error::Uncommitted { files, branch } => {
                 return Some(provost_engine::uncommitted::ways_out(files, branch.as_deref()));
             }
             Error::NotAPerson { why } if why.contains("`provost mcp`") => {
-                "Use another terminal: a program below that process cannot be told from its agent. It is free again when that process has ended."
+                "Use another terminal: in this one, provost cannot tell you from the agent. It is free again when that process has ended."
             }
-            Error::NotAPerson { .. } => {
-                "Only a person outside of any attempt may decide this, from where the run can be seen."
-            }
+            Error::NotAPerson { .. } => "Run the command yourself, in a terminal that no agent has started.",
             Error::NoTerminal { .. } => {
-                "Decide at a terminal that was open before the plan's first attempt, or install bubblewrap, so that agents run behind a fence (`provost doctor`); docs/trust.md says why."
+                "Use a terminal that was open before the plan's first attempt, or install bubblewrap so that agents run in a sandbox (`provost doctor` checks it); docs/trust.md explains why."
             }
             Error::OtherKey { .. } => {
-                "Put the key back from a copy. If it is lost, move `key`, `key.pub` and `proofs` out of the state folder: what they proved must then be proved again."
+                "Restore the key from a backup. If it is lost, move `key`, `key.pub` and `proofs` out of the state folder; the plans must then be proved again."
             }
             Error::Ground(GroundError::Unattested { .. }) => {
-                "`provost doctor` says what is missing and how to get it; `isolation = \"auto\"` takes what there is."
+                "`provost doctor` shows what is missing and how to get it; `isolation = \"auto\"` uses the strongest level that works here."
             }
             Error::Ground(GroundError::Trees(TreeError::Moved { .. })) => {
                 "Nothing was changed. Name another branch with --branch."
             }
-            Error::Carry(_) => {
-                "`provost cluster remote` says which git remote is used here; docs/cluster.md."
-            }
+            Error::Carry(_) => "`provost cluster remote` shows the git remote in use; see docs/cluster.md.",
             Error::Ground(GroundError::Trees(_)) => {
                 "`isolation = \"in-place\"` under [verify] in provost.toml runs checks in the workspace itself."
             }
             Error::ReadOnly { .. } => {
-                "Nothing was started. Make the folder writable (`mount -o remount,rw …`, `chmod u+w …`), then `provost run` again."
+                "Nothing was started. Make the folder writable (`mount -o remount,rw …`, `chmod u+w …`), then run `provost run` again."
             }
-            Error::CarriesItself { .. } => "`provost verify` names the plans that go round.",
+            Error::CarriesItself { .. } => "`provost verify` names the plans in the cycle.",
             Error::NoAgent { roles } => {
                 let role = roles.first().map_or("coder", String::as_str);
                 return Some(format!(
@@ -206,38 +202,38 @@ pub fn hint(failure: &Failure) -> Option<String> {
                 ));
             }
             Error::SshKey { .. } => {
-                "Make one with `ssh-keygen -t ed25519 -N '' -f FILE`, and name it as ssh_key under [proof]."
+                "Make one with `ssh-keygen -t ed25519 -N '' -f FILE`, and set ssh_key under [proof] to its path."
             }
             Error::StateInWorkspace(_) => "Set PROVOST_STATE to a folder outside of the workspace.",
-            Error::NotThere { .. } => "Put the plan file back, or name the plan: `provost answer PLAN:2 …`.",
+            Error::NotThere { .. } => "Restore the plan file, or name the plan: `provost answer PLAN:2 …`.",
             Error::CarriedElsewhere { .. } => {
-                "Say which: `provost cluster remote URL`, or `provost worker --remote URL` for a worker. What is done for it goes on by workers that know it; docs/cluster.md."
+                "Set it with `provost cluster remote URL`, or with `provost worker --remote URL` for one worker. Workers that know the remote continue the plan; see docs/cluster.md."
             }
             Error::OtherLog { .. } => {
-                "Only a person says which log is believed: `provost migrate --to URL` takes this one there, `--from URL` takes one back; docs/postgres.md."
+                "A person must choose the log: `provost migrate --to URL` moves this one to the database, `--from URL` moves it back; see docs/postgres.md."
             }
-            Error::NoPostgres { .. } => "Build it with `--features postgres`; docs/postgres.md.",
+            Error::NoPostgres { .. } => "Build it with `--features postgres`; see docs/postgres.md.",
             Error::NoStateFolder => "Set PROVOST_STATE to a folder for the log.",
             Error::Broken { .. } | Error::Disproved { .. } => {
-                "`provost audit` shows where; nothing is run on a log that does not verify."
+                "`provost audit` shows where; provost runs nothing on a log that does not verify."
             }
             Error::Forged { .. } => {
-                "`provost audit` shows where. Keep the state folder for whoever looks into it, restore the log from a copy or take another state folder, and see docs/trust.md."
+                "`provost audit` shows where. Keep a copy of the state folder as evidence, then restore the log from a backup or use another state folder; see docs/trust.md."
             }
             Error::Collector(CollectorError::NoAddress | CollectorError::Address { .. }) => {
-                "Name it, as in `provost log --otel=http://localhost:4318`, or print the trace with `--otel`."
+                "Name the collector: `provost log --otel=http://localhost:4318`, or print the trace with `--otel`."
             }
             Error::Collector(CollectorError::Unreached { .. } | CollectorError::Refused { .. }) => {
-                "The same export may be repeated: it is the same trace, with the same ids."
+                "You can repeat the export: it sends the same trace with the same ids."
             }
             Error::PlanFile(PlanFileError::NoFolder { .. }) => {
-                "`provost new NAME` makes it; a shared one is named by `folder` under [plans] in provost.toml."
+                "`provost new NAME` makes it; for a shared folder, set `folder` under [plans] in provost.toml."
             }
             Error::PlanFile(PlanFileError::Exists { .. }) => {
-                "Choose another name, or edit the plan that is there."
+                "Choose another name, or edit the existing plan."
             }
             Error::PlanLease(PlanLeaseError::Held(_)) => {
-                "`provost queue` says who works on what; `lease_timeout` under [run] waits for them."
+                "`provost queue` shows who works on the plan; to wait for them, set `lease_timeout` under [run]."
             }
             Error::PlanLease(_)
             | Error::Worktree(_)

@@ -108,7 +108,7 @@ pub fn checks(run: &Run) -> Vec<Check> {
             StepState::Failed => End::Failed(outcome),
             StepState::Blocked { reason } => End::Waiting(reason.clone()),
             StepState::Ended { .. } if run.confirmed_by_person(step.number) => {
-                End::Waiting("a person confirms this step".to_owned())
+                End::Waiting("a person has to confirm this step".to_owned())
             }
             StepState::Pending | StepState::Running { .. } | StepState::Ended { .. } => End::Open,
         };
@@ -172,7 +172,7 @@ pub mod tests {
             plan: "plan-1a2b3c4d".to_owned(),
             title: "Fix <login> & \"more\"".to_owned(),
             stage: "in-progress",
-            end: "a person is waited for".to_owned(),
+            end: "waiting for a person".to_owned(),
             revision: "2f73508e8706".to_owned(),
             approved_by: Some("ada".to_owned()),
             isolation: Some("clean".to_owned()),

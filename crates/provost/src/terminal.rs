@@ -91,6 +91,14 @@ pub fn agrees(question: &str) -> Result<bool, Failure> {
     Ok(matches!(said.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
+/// Returns a number with its noun: `1 step`, `2 steps`.
+pub fn count(number: impl std::fmt::Display, noun: &str) -> String {
+    match number.to_string().as_str() {
+        "1" => format!("1 {noun}"),
+        number => format!("{number} {noun}s"),
+    }
+}
+
 /// Returns the current time.
 pub fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -127,7 +135,7 @@ pub enum Gate {
 /// Prints which checks already hold on the base, before any work; runs them if there is no result yet.
 pub fn tell_of_base(harness: &Harness, run: &Run) {
     if harness.base_look(run).is_none() && is_interactive() {
-        talk("trying the checks on the tree as it is, before any work …");
+        talk("running the checks on the base, before any work …");
     }
     if let Some(look) = harness.look_at_base(run) {
         render::base::lines(&run.plan, &look).iter().for_each(|line| talk(line));
@@ -160,7 +168,7 @@ pub fn gate(harness: &Harness, run: &Run, reading: Option<&BoundPlan>, by: Strin
     let mut said = String::new();
     let read = std::io::stdin().lock().read_line(&mut said);
     if !matches!(read, Ok(length) if length > 0) {
-        talk("\nnothing was said: the plan waits");
+        talk("\nno answer: the plan waits");
         return Ok(Gate::Waiting);
     }
     let clean = |text: &str| harness.redactor().text(text).into_owned();
@@ -175,16 +183,16 @@ pub fn gate(harness: &Harness, run: &Run, reading: Option<&BoundPlan>, by: Strin
         GateAnswer::Rejection(reason) => {
             let reason = if reason.is_empty() { "no reason given".to_owned() } else { clean(&reason) };
             harness.human(HumanCommand::Reject { reason, by })?;
-            talk("rejected: the plan is a draft again");
+            talk("rejected: the plan is a draft again; change it with `provost amend`");
             Ok(Gate::Rejected)
         }
         GateAnswer::Question(question) => {
             harness.human(HumanCommand::Ask { question: clean(&question), by })?;
-            talk("taken as a question: the plan waits; answer with `provost amend` or `provost approve`");
+            talk("recorded as a question: the plan waits; answer with `provost amend` or `provost approve`");
             Ok(Gate::Waiting)
         }
         GateAnswer::Nothing => {
-            talk("nothing was said: the plan waits");
+            talk("no answer: the plan waits");
             Ok(Gate::Waiting)
         }
     }
@@ -192,7 +200,7 @@ pub fn gate(harness: &Harness, run: &Run, reading: Option<&BoundPlan>, by: Strin
 
 fn approved(run: Run) -> Gate {
     if run.approved_by.is_none() {
-        talk(&format!("your yes is noted: {}", ApprovalCount::of(&run)));
+        talk(&format!("your approval is recorded: {}", ApprovalCount::of(&run)));
         return Gate::Waiting;
     }
     Gate::Approved(Box::new(run))
@@ -203,7 +211,9 @@ fn include(harness: &Harness, shown: &uncommitted::UncommittedFiles, by: String)
     harness.include_uncommitted();
     let (run, _) = harness.bring_up_to_approve()?;
     if !shown.included().iter().all(|file| run.binding.included.contains(file)) {
-        talk("the uncommitted files have changed while you read: the plan waits; look at them again");
+        talk(
+            "the uncommitted files changed while you read; the plan waits: read it again with `provost show`",
+        );
         return Ok(Gate::Waiting);
     }
     let run = harness.approve(&run, run.revision.clone(), by)?;
@@ -287,7 +297,7 @@ fn doing(run: &Run, event: &Event) -> String {
             format!(" · step {step}: {target} works on “{}”", run.title(*step).unwrap_or_default())
         }
         Event::AttemptEnded(EndedAttempt { step, .. }) | Event::StepClaimed { step, .. } => {
-            format!(" · step {step}: the harness checks")
+            format!(" · step {step}: provost runs the check")
         }
         _ => String::new(),
     };
@@ -316,11 +326,10 @@ fn dressed(line: &EventLine, colour: bool) -> String {
 
 pub fn audit(audit: &Audit) -> String {
     if audit.is_empty() && audit.finds_nothing() {
-        return "nothing to audit: the log holds no event of this plan; `provost run` makes some\n"
+        return "nothing to audit: the log has no event of this plan; start it with `provost run`\n"
             .to_owned();
     }
-    let events =
-        if audit.head.seq == 1 { "1 event".to_owned() } else { format!("{} events", audit.head.seq) };
+    let events = count(audit.head.seq, "event");
     let mut text = match &audit.broken {
         None => format!("chain: {events}, unbroken, head {}\n", audit.head.hash),
         Some(found) => format!("chain: BROKEN after event {}: {found}\n", audit.head.seq),
@@ -328,7 +337,7 @@ pub fn audit(audit: &Audit) -> String {
     if audit.broken.is_none() && audit.unfounded.is_empty() && audit.passed == 0 {
         text.push_str("verdicts: no step has passed, so nothing is proved\n");
     } else if audit.broken.is_none() && audit.unfounded.is_empty() {
-        text.push_str("verdicts: every passed step rests on a verdict that held (a command's, or a model's that is named as one) or a person's word\n");
+        text.push_str("verdicts: every passed step has a verdict that held (from a command, or from a model that is named) or a person's confirmation\n");
     }
     for finding in &audit.forged {
         text.push_str(&format!("log: FORGED: {finding}\n"));

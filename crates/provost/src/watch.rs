@@ -172,7 +172,7 @@ impl Watch {
             Wish::Mouse => {
                 let wanted = !self.guard.has_mouse();
                 self.guard.mouse(wanted);
-                let words = if wanted { "the mouse is on" } else { "the mouse is off: mark text with it" };
+                let words = if wanted { "the mouse is on" } else { "the mouse is off: select text with it" };
                 self.view.note = Some((Tone::Quiet, words.to_owned()));
             }
             Wish::Redraw => self.screen.clear().map_err(unwritten)?,

@@ -31,7 +31,7 @@ impl AttemptService {
     }
 
     fn call(&self, name: &str, arguments: &Arguments) -> Result<Reply, Reply> {
-        let gone = |error: std::io::Error| Reply::refusal(format!("it cannot be read any more: {error}"));
+        let gone = |error: std::io::Error| Reply::refusal(format!("cannot read it: {error}"));
         match name {
             "plan_show" => self.served.plan().map(Reply::ok).map_err(gone),
             "plan_next" => self.served.task().map(Reply::ok).map_err(gone),
@@ -41,7 +41,7 @@ impl AttemptService {
                 let (topic, text) = (arguments.required("topic")?, arguments.required("text")?);
                 let length = self.served.publish(&topic, &text).map_err(Reply::refusal)?;
                 Ok(Reply::ok(format!(
-                    "kept; topic {topic} has {length} bytes of this step, and others see it once the step has passed"
+                    "saved; topic {topic} has {length} bytes of this step, and other steps see it after this step has passed"
                 )))
             }
             other => Err(Reply::refusal(format!(
@@ -61,7 +61,7 @@ impl AttemptService {
         }
         match self.served.topic(topic) {
             Some(Ok(text)) => Ok(Reply::ok(text)),
-            Some(Err(error)) => Err(Reply::refusal(format!("it cannot be read any more: {error}"))),
+            Some(Err(error)) => Err(Reply::refusal(format!("cannot read it: {error}"))),
             None => Err(Reply::refusal(match known {
                 [] => "this step reads no topics".to_owned(),
                 known => format!("this step does not read `{topic}`; it reads {}", known.join(", ")),
@@ -73,32 +73,32 @@ impl AttemptService {
         let own = self.served.step().0;
         let step = arguments.step()?;
         if step != own {
-            return Err(Reply::refusal(format!("you were given step {own}, and no other")));
+            return Err(Reply::refusal(format!("you were given step {own}; you cannot update another")));
         }
         let (evidence, reason) = (arguments.text("evidence")?, arguments.text("reason")?);
         let (blocked, text, answer) = match arguments.status()? {
             Status::Pending | Status::InProgress => {
-                return Ok(Reply::ok(format!("step {own} is yours until you end")));
+                return Ok(Reply::ok(format!("step {own} is your step until you end")));
             }
             Status::Done if evidence.trim().is_empty() => {
                 return Err(Reply::refusal(
-                    "evidence is required: say what was done and where it can be seen",
+                    "evidence is required: say what you did and where it can be seen",
                 ));
             }
             Status::Done => {
-                let answer = "noted as your claim, which decides nothing: the check runs when you have ended";
+                let answer = "recorded as your claim, which decides nothing: provost runs the check after you have ended";
                 (false, evidence, answer)
             }
             Status::Blocked if reason.trim().is_empty() && evidence.trim().is_empty() => {
-                return Err(Reply::refusal("a reason is required: say what keeps you from going on"));
+                return Err(Reply::refusal("a reason is required: say what stops you"));
             }
             Status::Blocked => {
                 let text = if reason.trim().is_empty() { evidence } else { reason };
-                (true, text, "noted: a person is asked when you have ended")
+                (true, text, "recorded: provost asks a person after you have ended")
             }
         };
         let said = self.served.say(&AgentStatement { blocked, text });
-        said.map_err(|error| Reply::refusal(format!("it could not be noted: {error}")))?;
+        said.map_err(|error| Reply::refusal(format!("cannot record it: {error}")))?;
         Ok(Reply::ok(answer))
     }
 }

@@ -8,14 +8,14 @@ const PLAN: &str = include_str!("prompts/plan.md");
 const FINISH: &str = include_str!("prompts/finish.md");
 
 pub fn all() -> Vec<Prompt> {
-    let goal = PromptArgument::new("goal").with_description("What is to be achieved").with_required(false);
+    let goal = PromptArgument::new("goal").with_description("The goal of the work").with_required(false);
     vec![
         Prompt::new(
             MAKE,
             Some("Plan the work with a check for each step, and carry it out"),
             Some(vec![goal]),
         ),
-        Prompt::new("finish", Some("What has to be so before you say that it is done"), None),
+        Prompt::new("finish", Some("The conditions for saying that the work is done"), None),
     ]
 }
 

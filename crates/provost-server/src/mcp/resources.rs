@@ -20,9 +20,9 @@ pub fn all() -> Vec<Resource> {
         resource
     };
     vec![
-        resource(PLAN, "plan", "The plan of this session as it stands", "text/plain"),
-        resource(TEXT, "plan text", "The text of the plan as the log holds it", "text/markdown"),
-        resource(LOG, "log", "What happened to the plan, one JSON object a line", "application/x-ndjson"),
+        resource(PLAN, "plan", "The state of the plan of this session", "text/plain"),
+        resource(TEXT, "plan text", "The text of the plan in the log", "text/markdown"),
+        resource(LOG, "log", "The events of the plan, one JSON object per line", "application/x-ndjson"),
     ]
 }
 

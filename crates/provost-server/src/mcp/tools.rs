@@ -29,36 +29,36 @@ pub fn of_an_attempt() -> Vec<Tool> {
     vec![
         tool(
             "plan_show",
-            "The plan as it stands: its steps, and which have passed.",
+            "Show the plan: its steps, and which of them have passed.",
             json!({}),
             &[],
             reads(),
         ),
-        tool("plan_next", "The step you were given, with its task.", json!({}), &[], reads()),
+        tool("plan_next", "Show your step and its task.", json!({}), &[], reads()),
         tool(
             "step_update",
-            "Say where your step stands: `done` with evidence, or `blocked` with a reason. It is a claim: the \
-             check runs when you have ended.",
+            "Report the state of your step: `done` with evidence, or `blocked` with a reason. This is a claim: \
+             provost runs the check after you have ended.",
             json!({
                 "step": { "type": "integer", "description": "The number of your step." },
                 "status": { "type": "string", "enum": ["in_progress", "done", "blocked"] },
-                "evidence": text("For done: what was done and where it can be seen."),
-                "reason": text("For blocked: what keeps you from going on."),
+                "evidence": text("For done: what you did, and where it can be seen."),
+                "reason": text("For blocked: what stops you."),
             }),
             &["step", "status"],
             writes(),
         ),
         tool(
             "topic_read",
-            "Read a topic that your step subscribes to. Without a topic: which there are.",
+            "Read a topic that your step subscribes to. Without a topic, lists them.",
             json!({ "topic": text("The topic's name.") }),
             &[],
             reads(),
         ),
         tool(
             "topic_publish",
-            "Add something to a topic that your step publishes; other steps see it once yours has passed.",
-            json!({ "topic": text("The topic's name."), "text": text("What to add, in Markdown.") }),
+            "Add text to a topic that your step publishes; other steps see it after yours has passed.",
+            json!({ "topic": text("The topic's name."), "text": text("Text to add, in Markdown.") }),
             &["topic", "text"],
             writes(),
         ),
@@ -69,26 +69,26 @@ pub fn all() -> Vec<Tool> {
     vec![
         tool(
             "plan_create",
-            "Make the plan of this session, or write it anew. Every step should have a `check`: a shell \
+            "Make the plan of this session, or replace it. Every step should have a `check`: a shell \
              command that fails until the step is done. provost runs it; your word does not count. A step \
-             without one waits for a person.",
+             without a check waits for a person.",
             json!({
-                "objective": text("What is to be achieved, in a sentence."),
+                "objective": text("The goal, in one sentence."),
                 "steps": {
                     "type": "array",
                     "description": "Three to seven steps, in order.",
                     "items": object(
                         json!({
                             "title": text("The step in a few words."),
-                            "task": text("What is to be done, with files and behaviour."),
+                            "task": text("The work, with files and behaviour."),
                             "check": text("Shell command, run with bash in a clean copy of the workspace; exit code 0 means done."),
                             "needs": {
                                 "type": "array",
                                 "items": { "type": "integer" },
-                                "description": "Numbers of steps that have to be done before; all before it, if left out.",
+                                "description": "Numbers of the steps that must be done first; if left out, all earlier steps.",
                             },
-                            "guard": { "type": "boolean", "description": "The check is meant to hold before the work too (nothing breaks on the way). Without it, a check that holds before the work waits for a person." },
-                            "network": { "type": "boolean", "description": "The check needs the network; a person has to allow it." },
+                            "guard": { "type": "boolean", "description": "True if the check should hold before the work too: it shows that nothing broke. Otherwise a check that holds before the work waits for a person." },
+                            "network": { "type": "boolean", "description": "True if the check needs the network; a person must allow it." },
                             "publishes": {
                                 "type": "array",
                                 "items": { "type": "string" },
@@ -100,11 +100,11 @@ pub fn all() -> Vec<Tool> {
                 },
                 "postconditions": {
                     "type": "array",
-                    "description": "What has to hold when everything is done.",
+                    "description": "Conditions that must hold when everything is done.",
                     "items": object(
                         json!({
-                            "text": text("What has to hold, in a sentence."),
-                            "check": text("Shell command whose exit code 0 shows it."),
+                            "text": text("The condition, in one sentence."),
+                            "check": text("Shell command; exit code 0 means that the condition holds."),
                         }),
                         &["text"],
                     ),
@@ -112,7 +112,7 @@ pub fn all() -> Vec<Tool> {
                 "touches": {
                     "type": "array",
                     "items": { "type": "string" },
-                    "description": "Globs of the files you will change, such as src/**; checks see no other change of yours.",
+                    "description": "Globs of the files you will change, such as src/**; checks see only these changes.",
                 },
             }),
             &["objective", "steps"],
@@ -120,53 +120,53 @@ pub fn all() -> Vec<Tool> {
         ),
         tool(
             "plan_show",
-            "The plan of this session as it stands: steps, checks, what the last check said.",
-            json!({ "plan": text("Take up this plan by its name, if its own session is over. Leave it out otherwise.") }),
+            "Show the plan of this session: steps, checks and the last results.",
+            json!({ "plan": text("Name of a plan to continue, if its own session is over. Leave it out otherwise.") }),
             &[],
             ToolAnnotations::from_raw(None, Some(true), None, Some(true), Some(false)),
         ),
         tool(
             "plan_next",
-            "What to do next. Also waits for a check that is still running, and tells its result.",
+            "Show what to do next. If a check is still running, waits for it and returns its result.",
             json!({}),
             &[],
             ToolAnnotations::from_raw(None, Some(true), None, Some(true), Some(false)),
         ),
         tool(
             "step_update",
-            "Say where a step stands. `in_progress` begins it, `done` has its check run and answers with the \
-             verdict, `blocked` asks a person, `pending` puts it back.",
+            "Report the state of a step. `in_progress` starts it, `done` makes provost run its check and returns \
+             the verdict, `blocked` asks a person, `pending` resets it.",
             json!({
                 "step": { "type": "integer", "description": "The number of the step, from 1." },
                 "status": { "type": "string", "enum": ["pending", "in_progress", "done", "blocked"] },
-                "evidence": text("For done: what was done and where it can be seen."),
-                "reason": text("For blocked: what keeps you from going on."),
+                "evidence": text("For done: what you did, and where it can be seen."),
+                "reason": text("For blocked: what stops you."),
             }),
             &["step", "status"],
             ToolAnnotations::from_raw(None, Some(false), Some(false), Some(false), Some(false)),
         ),
         tool(
             "postcondition_verify",
-            "When every step has passed: runs all checks once more on the final state, and the postconditions. \
-             The plan is done when they hold.",
+            "When every step has passed, run all checks and the postconditions once more on the final state. \
+             The plan is done if they hold.",
             json!({
-                "postcondition": { "type": "integer", "description": "The number of one you have in mind; all are run." },
-                "evidence": text("What makes you think that they hold."),
+                "postcondition": { "type": "integer", "description": "Number of one postcondition; provost runs all of them." },
+                "evidence": text("Why you think that they hold."),
             }),
             &[],
             ToolAnnotations::from_raw(None, Some(false), Some(false), Some(true), Some(false)),
         ),
         tool(
             "topic_read",
-            "Read what was published under a topic. Without a topic: which there are.",
+            "Read a topic. Without a topic, lists them.",
             json!({ "topic": text("The topic's name.") }),
             &[],
             ToolAnnotations::from_raw(None, Some(true), None, Some(true), Some(false)),
         ),
         tool(
             "topic_publish",
-            "Add something to a topic that other steps and sessions can read.",
-            json!({ "topic": text("The topic's name: a-z, 0-9, `.`, `_`, `-`."), "text": text("What to add, in Markdown.") }),
+            "Add text to a topic that other steps and sessions can read.",
+            json!({ "topic": text("The topic's name: a-z, 0-9, `.`, `_`, `-`."), "text": text("Text to add, in Markdown.") }),
             &["topic", "text"],
             ToolAnnotations::from_raw(None, Some(false), Some(false), Some(false), Some(false)),
         ),

@@ -98,7 +98,7 @@ pub fn next(run: &Run) -> String {
     };
     if let Some(step) = in_state(|state| matches!(state, StepState::Running { .. })) {
         return format!(
-            "Next: go on with step {}: {}\nWhen it is done: step_update(step: {}, status: \"done\", evidence: …)",
+            "Next: continue step {}: {}\nWhen it is done: step_update(step: {}, status: \"done\", evidence: …)",
             step.number,
             task(step),
             step.number
@@ -125,17 +125,21 @@ pub fn next(run: &Run) -> String {
     }
     if let Some(number) = run.under_way().next() {
         return format!(
-            "Next: step {number} waits for a person to confirm it (`provost inbox`). Tell your user; the plan is not done before."
+            "Next: step {number} waits for a person to confirm it (`provost inbox`). Tell your user; until then the plan is not done."
         );
     }
     let broke = run.postconditions().find(|(_, state)| matches!(state, PostState::Broke(_)));
     match broke {
         Some((post, _)) => format!(
-            "Next: postcondition {} does not hold ({}): mend it, then call postcondition_verify.",
+            "Next: postcondition {} does not hold ({}): fix it, then call postcondition_verify.",
             post.number, post.description
         ),
         None => "Next: every step has passed: call postcondition_verify.".to_owned(),
     }
+}
+
+fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
 fn task(step: &Step) -> &str {
@@ -144,9 +148,12 @@ fn task(step: &Step) -> &str {
 
 pub fn created(created: &CreateResult) -> String {
     let CreateResult { run, name, path, gate, warnings, on_base } = created;
-    let steps = run.plan.steps.len();
-    let mut out = format!("Plan {name} is made ({}): {steps} steps, ", path.display());
-    let _ = writeln!(out, "{} postconditions.", run.plan.postconditions.len());
+    let mut out = format!(
+        "Plan {name} is made ({}): {}, {}.\n",
+        path.display(),
+        count(run.plan.steps.len(), "step"),
+        count(run.plan.postconditions.len(), "postcondition")
+    );
     match gate {
         SessionDecision::Open(by) => {
             let _ = writeln!(out, "Verified, and approved by {by}.");
@@ -179,7 +186,7 @@ pub fn created(created: &CreateResult) -> String {
         }
     }
     if !warnings.is_empty() {
-        let _ = writeln!(out, "Could be better:\n- {}", warnings.join("\n- "));
+        let _ = writeln!(out, "Warnings:\n- {}", warnings.join("\n- "));
     }
     let _ = writeln!(out, "\n{}", next(run));
     out
@@ -196,7 +203,7 @@ pub fn after(said: CheckJobResult, next: &str) -> String {
                 Ok(run) => summary(run, &what),
                 Err(refused) => refused.clone(),
             };
-            format!("The check of {what} is over. {words}\n\n{next}")
+            format!("The check of {what} has ended. {words}\n\n{next}")
         }
     }
 }
@@ -221,7 +228,7 @@ fn still(said: &CheckJobResult) -> String {
 /// Returns the answer of a call that ran a check; `done` puts the outcome into words.
 fn answer(said: CheckJobResult, done: impl FnOnce(&Run) -> Reply) -> Reply {
     match said {
-        CheckJobResult::Nothing => Reply::refusal("nothing was judged; call it again"),
+        CheckJobResult::Nothing => Reply::refusal("no check ran; call it again"),
         CheckJobResult::Still { .. } => Reply::ok(still(&said)),
         CheckJobResult::Over { outcome, of: None } => match outcome.as_ref() {
             Ok(run) => done(run),
@@ -233,7 +240,7 @@ fn answer(said: CheckJobResult, done: impl FnOnce(&Run) -> Reply) -> Reply {
                 Err(refused) => refused.clone(),
             };
             Reply::refusal(format!(
-                "{what} was still being judged; that is over now. {words}\n\nYour call itself was not carried out: repeat it if it is still right."
+                "A check of {what} was still running; it has ended now. {words}\n\nYour call was not carried out: repeat it if it is still right."
             ))
         }
     }
@@ -250,7 +257,7 @@ pub fn begun(said: CheckJobResult, step: u32) -> Reply {
         }
         let control = match state.held_before {
             Some(true) => {
-                "\nIts check holds already, before the work: it proves no progress. A stronger one would."
+                "\nIts check already holds before the work, so it proves no progress. Use a stronger check."
             }
             Some(false) => "\nIts check fails now, as it should before the work.",
             None => "",
@@ -316,7 +323,7 @@ fn verdict_on(run: &Run, step: &Step, state: &StepRun) -> Reply {
                 level.unwrap_or_default()
             ))
         }
-        StepState::Waived { by } => Reply::ok(format!("Step {number} was let go by {by}.")),
+        StepState::Waived { by } => Reply::ok(format!("Step {number} was waived by {by}.")),
         StepState::Ended { .. } if run.confirmed_by_person(number) => Reply::ok(format!(
             "Step {number} is claimed. No check decides it: a person has to confirm it (`provost inbox`)."
         )),
@@ -331,14 +338,15 @@ fn verdict_on(run: &Run, step: &Step, state: &StepRun) -> Reply {
         StepState::Failed => Reply::refusal(format!("Step {number} has failed, and the plan with it.")),
         StepState::Running { .. } => Reply::ok(format!("Step {number} is in progress.")),
         StepState::Ended { .. } => Reply::refusal(format!(
-            "The check of step {number} could not be made: {}\nClaim the step again in a while.",
+            "The check of step {number} could not be made: {}\nClaim the step again later.",
             verdict.map(|verdict| seen(verdict, step.is_hidden())).unwrap_or_default()
         )),
         StepState::Pending => {
-            let left = run.on_fail(number).retries.saturating_add(1).saturating_sub(state.failures);
+            let left = run.on_fail(number).retries.saturating_add(1).saturating_sub(state.failures) as usize;
             let seen = verdict.map(|verdict| seen(verdict, step.is_hidden())).unwrap_or_default();
             Reply::refusal(format!(
-                "Step {number} is NOT done: its check {seen}\nMend the work and claim it again ({left} claims are left before a person is asked)."
+                "Step {number} is NOT done: its check {seen}\nFix the work and claim it again ({} left before provost asks a person).",
+                count(left, "claim")
             ))
         }
     }
@@ -387,7 +395,7 @@ fn whole(run: &Run) -> Reply {
         }
         return Reply::refusal(format!("The plan is not done.\n{out}\n{}", next(run)));
     }
-    Reply::refusal(format!("The plan is NOT done.\n{out}\nMend it, then call postcondition_verify again."))
+    Reply::refusal(format!("The plan is NOT done.\n{out}\nFix it, then call postcondition_verify again."))
 }
 
 /// Describes a verdict.

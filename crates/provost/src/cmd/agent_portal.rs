@@ -6,12 +6,12 @@ use provost_engine::sandbox_forwarder::{COMMAND, Forwarder};
 use crate::failure::Failure;
 use crate::outcome::{Answer, Outcome};
 
-/// Start an agent with a way to its model (started by the harness, behind the agent's fence)
+/// Start an agent with a connection to its model (internal: provost starts it inside the sandbox)
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Where the harness's proxy listens
+    /// Socket of provost's proxy
     socket: PathBuf,
-    /// An address of the machine's loopback that leads to the model
+    /// Loopback address that is forwarded to the model
     #[arg(long)]
     direct: Vec<String>,
     #[arg(long, value_enum, default_value_t = Part::Enter)]

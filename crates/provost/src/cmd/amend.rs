@@ -11,24 +11,24 @@ use crate::outcome::{Answer, Outcome};
 use crate::terminal::Gate;
 use crate::{diagnose, terminal};
 
-/// Change the plan: edit, verify again, and stand at the gate again
+/// Change the plan: edit it, verify it, and approve it again
 ///
-/// Opens $VISUAL or $EDITOR on a copy, or takes the new text from --file. The plan file changes only
-/// when the new text has no errors. Steps whose text is unchanged keep what they have achieved. With --from
-/// only the steps from that one on are replaced; one that has run already stays as it is, or nothing changes.
+/// Opens $VISUAL or $EDITOR on a copy, or reads the new text from --file. The plan file changes only if the
+/// new text has no errors. Steps whose text is unchanged keep their results. With --from, only the steps
+/// from that one on are replaced; if this would change a step that has run, nothing changes.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost amend                       in your editor
   provost amend --file new-plan.md    from a file; `-` for standard input
-  provost amend --from 3 --file rest.md   other steps from step 3 on, while the plan is under way")]
+  provost amend --from 3 --file rest.md   replace the steps from 3 on while the plan runs")]
 pub struct Args {
-    /// A path, a name, or nothing for the active plan
+    /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
-    /// Take the new text from this file
+    /// Read the new text from this file
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Replace the steps from this one on, and nothing that has run
+    /// Replace the steps from this one on; steps that have run must stay
     #[arg(long, value_name = "STEP")]
     from: Option<u32>,
 }
@@ -62,7 +62,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     at_the_gate(global, &harness)
 }
 
-/// What changed in meaning, and the question whether it shall be law.
+/// Shows what changed and asks for approval.
 fn at_the_gate(global: &Global, harness: &Harness) -> Answer {
     let (run, reading) = harness.bring_up()?;
     let run = if run.stage == provost_core::state::run::Stage::Verified {
@@ -101,7 +101,7 @@ fn from_file(path: &Path) -> Result<Vec<u8>, Failure> {
     })
 }
 
-/// What is to be edited: all of it, or the steps from one on.
+/// Returns the text to edit: all of it, or the steps from `first` on.
 fn rest(before: &BoundPlan, first: Option<StepNumber>) -> String {
     let steps = &before.plan.steps;
     let (Some(first), Some(last)) = (first.and_then(|first| before.plan.step(first)), steps.last()) else {

@@ -13,32 +13,32 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::terminal;
 
-/// Decide about something that waits for a person
+/// Answer an item that waits for a person
 ///
 /// retry: try again with fresh retries. skip: waive the step in your name; it never shows as passed.
-/// abort: end the plan as failed. revise: send the plan back to draft. confirm: say that a
-/// `human` contract holds. Where a budget ran out, retry goes on with what is left of it, or with
-/// `--budget` under new limits; nothing that passed is done again.
+/// abort: end the plan as failed. revise: send the plan back to draft. confirm: confirm that a `human`
+/// contract holds. If a budget ran out, retry continues with what is left of it, or under new limits with
+/// `--budget`; steps that passed do not run again.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost answer e12 retry                  the item that `provost inbox` shows as e12
   provost answer 2 retry                    step 2 of the active plan
   provost answer PLAN.md:2 skip --note \"done by hand, see #41\"
-  provost answer post retry                 look at the postconditions again
-  provost answer 3 retry --budget \"max $3, 400k tokens\"   new limits for what ran out")]
+  provost answer post retry                 check the postconditions again
+  provost answer 3 retry --budget \"max $3, 400k tokens\"   new limits for the budget")]
 pub struct Args {
-    /// What `provost inbox` shows (`e12`), a step's number, or `post` for the postconditions; each may
-    /// have `PLAN:` before it
+    /// Id from `provost inbox` (`e12`), number of a step, or `post` for the postconditions; write `PLAN:`
+    /// before it to name the plan
     id: String,
     choice: ChoiceArg,
-    /// Why
+    /// Reason, for the log
     #[arg(long, default_value = "")]
     note: String,
-    /// With retry, where a budget ran out: its limits from now on; parts that are not named stay
+    /// With retry, if a budget ran out: its new limits; limits that you leave out stay
     #[arg(long, value_name = "LIMITS", value_parser = limits)]
     budget: Option<Amount>,
-    /// Who answers [default: the user's name]
+    /// Name to record in the log [default: your user name]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
 }
@@ -46,7 +46,7 @@ pub struct Args {
 /// Written as in a plan.
 fn limits(text: &str) -> Result<Amount, String> {
     let form = "write them as `max 200k tokens, $1.50, 20 minutes`";
-    parse::budget(text).map(Amount::from).map_err(|part| format!("`{part}` cannot be read; {form}"))
+    parse::budget(text).map(Amount::from).map_err(|part| format!("cannot read `{part}`; {form}"))
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
@@ -78,8 +78,8 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         (Some(budget), Some(step), Choice::Retry) => HumanCommand::Raise { step, budget, note, by },
         (Some(_), ..) => {
             return Err(Failure::usage(
-                "`--budget` goes with `retry` of a step".to_owned(),
-                "`provost inbox` says which step waits for a budget.",
+                "`--budget` needs `retry` and a step".to_owned(),
+                "`provost inbox` shows which step waits for a budget.",
             ));
         }
     };
@@ -97,9 +97,9 @@ pub fn obey(global: &Global, args: Args) -> Answer {
 
 fn next(run: &Run) -> &'static str {
     match run.stage {
-        Stage::Failed | Stage::Done => "nothing more is done",
-        Stage::Draft => "change it, then `provost run` brings it to the gate again",
-        Stage::Verified | Stage::Approved | Stage::InProgress => "`provost run` goes on",
+        Stage::Failed | Stage::Done => "nothing more runs",
+        Stage::Draft => "change it, then run `provost run` to approve it again",
+        Stage::Verified | Stage::Approved | Stage::InProgress => "`provost run` continues it",
     }
 }
 
@@ -112,8 +112,8 @@ fn by_item(global: &Global, typed: &str, choice: Choice) -> Result<(Harness, Opt
             [item] if item.kind.is_at_gate() => {
                 let commands: Vec<&str> = item.choices.iter().map(|offer| offer.command.as_str()).collect();
                 return Err(Failure::usage(
-                    format!("`{}` is no answer to what waits at the gate", choice.word()),
-                    format!("Decide with one of: {}.", commands.join(" · ")),
+                    format!("`{}` does not fit an item that waits at the gate", choice.word()),
+                    format!("Use one of: {}.", commands.join(" · ")),
                 ));
             }
             [item] => {
@@ -123,8 +123,8 @@ fn by_item(global: &Global, typed: &str, choice: Choice) -> Result<(Harness, Opt
             several => {
                 let ids: Vec<String> = several.iter().map(|item| item.id.to_string()).collect();
                 return Err(Failure::usage(
-                    format!("`{typed}` could be {}", ids.join(" or ")),
-                    "Give the whole of the one you mean.",
+                    format!("`{typed}` is ambiguous: {}", ids.join(" or ")),
+                    "Use the whole id.",
                 ));
             }
         }
@@ -143,8 +143,8 @@ fn by_step(global: &Global, typed: &str) -> Result<(Harness, Option<StepNumber>)
         Err(_) if item == "post" => None,
         Err(_) => {
             return Err(Failure::usage(
-                format!("`{item}` is neither an item of the inbox nor a step"),
-                "`provost inbox` shows what waits, such as `e12`; or give a step's number, or `post`.",
+                format!("`{item}` is neither an inbox item nor a step"),
+                "Use an id from `provost inbox` such as `e12`, a step's number, or `post`.",
             ));
         }
     };

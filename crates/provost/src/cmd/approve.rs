@@ -11,29 +11,29 @@ use crate::outcome::{Answer, Outcome};
 use crate::terminal;
 use crate::terminal::Gate;
 
-/// Approve the plan, exactly as it is shown
+/// Approve exactly the revision that is shown
 ///
-/// On a terminal the plan is shown and your words are read: "approved", "yes", "proceed", "✓" or 👍
-/// approve; a no rejects; anything else is a question. Without a terminal, name the revision that
-/// `provost show` printed.
+/// In a terminal, provost shows the plan and reads your answer: "approved", "yes", "proceed", "✓" or 👍
+/// approve; "no" rejects; anything else is recorded as a question. Without a terminal, pass the revision
+/// that `provost show` printed.
 ///
-/// Where `[gate]` asks for several people, each yes is kept with a name, and the plan is approved with the
-/// last of them; until then the exit code is 4.
+/// If `[gate]` asks for several people, provost records each approval with its name. The plan is approved
+/// with the last of them; until then the exit code is 4.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost approve                                  read it, then decide
   provost approve PLAN.md --revision 3f9a1c02be77  without a terminal
-  provost approve --include-uncommitted            with what you have not committed as part of the base
-  provost approve --policy docs-only               let a policy of provost.toml speak from now on
-  provost approve --check unit                     trust a check that agents may plan with")]
+  provost approve --include-uncommitted            uncommitted files become part of the base
+  provost approve --policy docs-only               let a policy of provost.toml approve from now on
+  provost approve --check unit                     trust a check that agents can use in their plans")]
 pub struct Args {
-    /// A path, a name, or nothing for the active plan
+    /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
-    /// The revision you have read (at least 12 digits of it)
+    /// Revision that you have read (at least 12 digits)
     #[arg(long, value_name = "REV")]
     revision: Option<String>,
-    /// Who approves [default: the user's name]
+    /// Name to record in the log [default: your user name]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
     /// Make uncommitted files inside `touches` part of the approved base
@@ -55,7 +55,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     if let Some(policy) = &args.policy {
         harness.trust_policy(policy)?;
         terminal::talk(&format!(
-            "policy {policy} may approve the plans it covers, as long as its text stays"
+            "policy {policy} can approve the plans it covers; if its text changes, approve it again"
         ));
         return Ok(Outcome::Done);
     }
@@ -63,7 +63,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         harness.trust_check(check)?;
         let command = harness.config().checks.get(check).cloned().unwrap_or_default();
         terminal::talk(&format!(
-            "check {check} is trusted as long as its text stays: {}\nsteps of agents' own plans that it judges pass as verified",
+            "check {check} is trusted until its text changes: {}\nsteps of agents' own plans that use it pass as verified",
             command.trim()
         ));
         return Ok(Outcome::Done);
@@ -72,11 +72,11 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         if harness.config().notify == Default::default() {
             return Err(Failure::usage(
                 "there is no [notify] in provost.toml, so there is nothing to trust",
-                "Write one first; docs/inbox.md says how.",
+                "Add a [notify] section first; see docs/inbox.md.",
             ));
         }
         harness.trust_notify()?;
-        terminal::talk("what stands under [notify] is used, as long as its text stays");
+        terminal::talk("provost uses the settings under [notify]; if they change, approve them again");
         return Ok(Outcome::Done);
     }
     harness.only_people()?;
@@ -88,20 +88,22 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         Some(typed) => approve(global, &harness, &typed, by),
         None if terminal::is_interactive() => interactive(&harness, by),
         None => Err(Failure::usage(
-            "without a terminal, say which revision you have read",
+            "without a terminal, name the revision that you have read",
             "`provost show` prints it; then `provost approve --revision REV`.",
         )),
     }
 }
 
-/// Where it counts who approves, nobody signs for another.
+/// Returns the name of the approver. If the quorum counts people, it must be their own name.
 fn signature(harness: &Harness, by: Option<String>) -> Result<String, Failure> {
     let person = harness.person();
     match by {
         Some(by) if !harness.config().gate.quorum.is_usual() && !quorum::is_same(&by, &person) => {
             Err(Failure::usage(
-                format!("it counts here who you are, and you are {person}: `--by {by}` is not taken"),
-                "Others approve from their own account, or with a token of their own: \
+                format!(
+                    "`--by {by}` is not allowed: [gate] counts approvals by person, and you are {person}"
+                ),
+                "Others approve from their own account, or with their own token: \
                  `provost serve token --scope decide --name NAME`.",
             ))
         }
@@ -129,7 +131,7 @@ fn approve(global: &Global, harness: &Harness, typed: &str, by: String) -> Answe
         });
         terminal::print(&format!("{approved}\n"))?;
     } else if run.approved_by.is_none() {
-        terminal::talk(&format!("your yes is noted: {}", ApprovalCount::of(&run)));
+        terminal::talk(&format!("your approval is recorded: {}", ApprovalCount::of(&run)));
     } else {
         if let Some(look) = harness.base_look(&run) {
             render::base::lines(&run.plan, &look).iter().for_each(|line| terminal::talk(line));
@@ -140,14 +142,14 @@ fn approve(global: &Global, harness: &Harness, typed: &str, by: String) -> Answe
     Ok(if run.approved_by.is_none() { Outcome::Waiting } else { Outcome::Done })
 }
 
-/// Other machines begin with what was approved: whether they can.
+/// Pushes the approved base to the git remote, so that other machines can start, and reports an error.
 fn tell_of_the_remote(harness: &Harness, run: &Run) {
     if run.approved_by.is_none() {
         return;
     }
     if let Err(error) = remote_tree::offer_base(harness, run) {
         terminal::talk(&format!(
-            "it is approved, but no other machine can begin: {error}; try `provost cluster push`"
+            "approved, but other machines cannot start the plan yet: {error}; try `provost cluster push`"
         ));
     }
 }

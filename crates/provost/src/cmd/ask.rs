@@ -5,20 +5,20 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::terminal;
 
-/// Park the plan at the gate with a question
+/// Hold the plan at the gate with a question
 ///
-/// The plan waits until it is amended or approved; no policy approves it meanwhile.
+/// The plan waits until you amend or approve it; until then no policy approves it.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost ask --question \"What does 'sync' mean in step 2?\"")]
 pub struct Args {
-    /// A path, a name, or nothing for the active plan
+    /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
-    /// What you want to know
+    /// The question
     #[arg(long, short)]
     question: String,
-    /// Who asks [default: the user's name]
+    /// Name to record in the log [default: your user name]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
 }

@@ -9,22 +9,22 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::terminal;
 
-/// Verify the log: its chain, the verdict behind every passed step, and the signed proofs
+/// Verify the log: its hash chain, the verdict of every passed step, and the signed proofs
 ///
-/// With --proof and --key an envelope is checked by itself: no repository, no log, no state folder.
+/// With --proof and --key, provost checks envelopes alone, without a repository, a log or a state folder.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost audit                       the active plan
-  provost audit --proof FILE --key PUB   envelopes, one a line, with a public key or its file
-  provost audit PLAN.md --json        for programs; exit code 70 when the log does not verify, 5 when there is none")]
+  provost audit --proof FILE --key PUB   envelopes (one per line) with a public key or its file
+  provost audit PLAN.md --json        for programs; exit code 70 if the log does not verify, 5 if there is none")]
 pub struct Args {
-    /// A path, a name, or nothing for the active plan
+    /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
     /// Check the envelopes in this file instead of a log
     #[arg(long, value_name = "FILE", requires = "key", conflicts_with = "plan")]
     proof: Option<PathBuf>,
-    /// The public key, or the file that holds it
+    /// Public key, or a file that contains it
     #[arg(long, value_name = "PUB", requires = "proof")]
     key: Option<String>,
 }
@@ -60,7 +60,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     })
 }
 
-/// Envelopes by themselves: what each says, or why it proves nothing.
+/// Checks envelopes alone: prints what each proves, or why it proves nothing.
 fn envelopes(global: &Global, proof: &Path, key: &str) -> Answer {
     let read = |path: &Path| {
         std::fs::read_to_string(path).map_err(|error| Failure::Usage {
@@ -86,7 +86,7 @@ fn envelopes(global: &Global, proof: &Path, key: &str) -> Answer {
     Ok(if sound && any { Outcome::Done } else { Outcome::Unsound })
 }
 
-/// What the plan is done without, and in whose name.
+/// Returns the waived steps, with who waived them.
 fn waived(predicate: &serde_json::Value) -> String {
     let waived = predicate["waived"].as_array().into_iter().flatten();
     let words = waived.map(|step| {

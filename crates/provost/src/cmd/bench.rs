@@ -6,10 +6,9 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::terminal;
 
-/// Measure what the harness costs and what it is worth
+/// Measure the cost and the benefit of plans
 ///
-/// Nothing here asks a real model or leaves anything behind: models are scripts, folders are temporary,
-/// and the same seed gives the same numbers.
+/// Uses scripted models and temporary folders. The same seed gives the same numbers.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -25,30 +24,30 @@ enum What {
     PlanOverhead(PlanOverhead),
 }
 
-/// The same tasks with plan tools and without, by a model that stops early
+/// Run the same tasks with and without plan tools, with a model that stops early
 ///
-/// Each task asks for a number of files. At each turn in which work is left, the scripted model says with
-/// the given rate that it is done. Without a plan the loop believes it; with one the answer is refused
-/// until the plan is complete. Turns, tokens and dollars say what that costs, false completions what it
-/// is worth. Tokens are estimated from bytes.
+/// Each task asks for a number of files. In each turn with work left, the scripted model says at the given
+/// rate that it is done. Without a plan, the loop believes it; with a plan, the answer is refused until the
+/// plan is complete. Turns, tokens and dollars show the cost, false completions the benefit. Tokens are
+/// estimated from bytes.
 #[derive(clap::Args, Debug)]
 struct PlanOverhead {
-    /// How many tasks
+    /// Number of tasks
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     tasks: u32,
-    /// Files that each task asks for
+    /// Number of files that each task asks for
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=12))]
     parts: u32,
-    /// How often it says too early that it is done, 0 to 1
+    /// Share of turns in which the model stops early, 0 to 1
     #[arg(long, default_value_t = 0.15, value_name = "RATE")]
     stop_rate: f64,
-    /// The same seed gives the same numbers
+    /// Seed of the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Dollars for a million tokens that are read
+    /// Dollars per million input tokens
     #[arg(long, default_value_t = 3.0, value_name = "USD")]
     usd_in: f64,
-    /// Dollars for a million tokens that are written
+    /// Dollars per million output tokens
     #[arg(long, default_value_t = 15.0, value_name = "USD")]
     usd_out: f64,
 }
@@ -56,10 +55,13 @@ struct PlanOverhead {
 pub fn obey(global: &Global, args: Args) -> Answer {
     let What::PlanOverhead(args) = args.what;
     if !(0.0..=1.0).contains(&args.stop_rate) {
-        return Err(Failure::usage("--stop-rate is from 0 to 1", "0.15 is every seventh turn."));
+        return Err(Failure::usage("--stop-rate must be between 0 and 1", "0.15 is every seventh turn."));
     }
     if !(0.0..1e6).contains(&args.usd_in) || !(0.0..1e6).contains(&args.usd_out) {
-        return Err(Failure::usage("a price is not below nothing", "Give dollars for a million tokens."));
+        return Err(Failure::usage(
+            "a price must be between 0 and 1000000",
+            "Give dollars per million tokens.",
+        ));
     }
     let order = OverheadSettings {
         tasks: args.tasks,
@@ -69,7 +71,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         usd_in: args.usd_in,
         usd_out: args.usd_out,
     };
-    let broken = |source| Failure::Io { what: "run the exercise in a temporary folder".to_owned(), source };
+    let broken = |source| Failure::Io { what: "run the benchmark in a temporary folder".to_owned(), source };
     let folder = tempfile::tempdir().map_err(broken)?;
     let measured = overhead::measure(order, folder.path()).map_err(broken)?;
     if global.json {

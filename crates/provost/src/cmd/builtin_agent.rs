@@ -6,11 +6,10 @@ use provost_agent::builtin::{self, BuiltinOptions};
 use crate::failure::Failure;
 use crate::outcome::Answer;
 
-/// Work on a prompt with a model's API (started by the harness)
+/// Work on a prompt with a model's API (internal: provost starts it)
 ///
-/// The prompt comes on stdin, the current folder is the workspace. What happens is told on stderr; the
-/// last line of stdout is `{"report": …, "usage": …}`. MODEL_BASE_URL and MODEL_API_KEY go before all
-/// that is said here.
+/// Reads the prompt from stdin and works in the current folder. Logs to stderr; the last line of stdout is
+/// `{"report": …, "usage": …}`. MODEL_BASE_URL and MODEL_API_KEY override the options.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[arg(long)]
@@ -20,17 +19,17 @@ pub struct Args {
     provider: Option<String>,
     #[arg(long)]
     base_url: Option<String>,
-    /// The variable the key is in
+    /// Environment variable with the API key
     #[arg(long)]
     key_env: Option<String>,
-    /// A program that prints the key, a word each
+    /// Command that prints the API key; repeat the option for each word
     #[arg(long)]
     key_command: Vec<String>,
     #[arg(long)]
     max_turns: Option<u32>,
     #[arg(long)]
     context_tokens: Option<usize>,
-    /// The folder of topics
+    /// Folder with the topics
     #[arg(long)]
     topics: Option<PathBuf>,
 }

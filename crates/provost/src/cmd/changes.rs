@@ -11,23 +11,24 @@ use crate::outcome::{Answer, Outcome};
 use crate::terminal;
 use provost_core::rules::command::Refusal;
 
-/// Show what a step changed: its files and the difference
+/// Show the files that a step changed, with the diff
 ///
-/// Of a step that passed: the tree its contract held on, against the tree its attempt began with. Of any other
-/// step: what its last attempt left. Files that somebody else changed are named and not shown as the step's.
+/// For a step that passed: the diff from the tree its attempt started with to the tree its contract held on.
+/// For any other step: what its last attempt left. Files that were changed outside of the step are listed
+/// without a diff.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  provost changes                     every step of the active plan that was tried
+  provost changes                     every step of the active plan that has run
   provost changes 2                   step 2 of the active plan
   provost changes PLAN.md 2           step 2 of this plan
-  provost changes 2 --names           only the names of the files")]
+  provost changes 2 --names           only the file names")]
 pub struct Args {
-    /// A path, a name, or nothing for the active plan; a number alone is a step of the active plan
+    /// Path or name of the plan [default: the active plan]; a number alone is a step of the active plan
     plan: Option<String>,
-    /// The step's number
+    /// Number of the step
     step: Option<u32>,
-    /// Print only the names of the files
+    /// Print only the file names
     #[arg(long)]
     names: bool,
 }
@@ -52,7 +53,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         return Ok(Outcome::Done);
     }
     if found.is_empty() {
-        terminal::talk("no step of this plan has been tried yet");
+        terminal::talk("no step of this plan has run yet; start it with `provost run`");
     }
     for (step, work) in &found {
         terminal::print(&as_text(&run, *step, work, args.names))?;
@@ -76,14 +77,16 @@ fn as_text(run: &Run, step: StepNumber, work: &StepChanges, names: bool) -> Stri
     let state = run.state_word(step).replace('_', " ");
     let mut text = format!("step {step}: {} ({state})\n", run.title(step).unwrap_or_default());
     if work.files.is_empty() {
-        text.push_str("  it changed no file\n");
+        text.push_str("  no file changed\n");
     }
     for file in &work.files {
         let (more, less) = file.count();
         text.push_str(&format!("  {} {} (+{more} -{less})\n", file.kind.word(), file.path));
     }
     for path in &work.others {
-        text.push_str(&format!("  not of this step: {path} was changed by somebody else before it began\n"));
+        text.push_str(&format!(
+            "  not part of this step: {path} was changed by others before the step began\n"
+        ));
     }
     for refused in &work.refused {
         text.push_str(&format!("  left out: {refused}\n"));

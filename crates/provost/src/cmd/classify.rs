@@ -7,21 +7,21 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::{input, terminal};
 
-/// Say what kind of failure an output shows, and by which rule
+/// Classify a failure by its output, and name the rule
 ///
-/// Reads the output from standard input. The recipes of provost.toml are asked first, then the rules that
-/// are built in. `unknown` means that none knows it, and that a person would be asked.
+/// Reads the output from standard input. The recipes of provost.toml come first, then the built-in rules.
+/// `unknown` means that no rule matches and that provost would ask a person.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   make 2>&1 | provost classify        class, rule and reason
   provost classify --exit-code 124 < err.txt
-  provost classify --jsonl < all.jsonl   {\"id\",\"text\",\"exit_code\"} a line, {\"id\",\"class\"} back")]
+  provost classify --jsonl < all.jsonl   one {\"id\",\"text\",\"exit_code\"} per line")]
 pub struct Args {
-    /// The exit code it ended with
+    /// Exit code of the failed command
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     exit_code: Option<i32>,
-    /// Read an object a line, with `id`, `text` and `exit_code`, and answer each with a line
+    /// Read one object per line, with `id`, `text` and `exit_code`, and answer each with a line
     #[arg(long, conflicts_with = "exit_code")]
     jsonl: bool,
 }

@@ -3,18 +3,18 @@ use std::time::Duration;
 use crate::open_plan::Global;
 use crate::outcome::Answer;
 
-/// Look at the cluster: workers, queues, what waits and for how long, what went wrong
+/// Show and control the cluster: workers, queues, waiting items, errors
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  provost cluster status                         who works, what waits
+  provost cluster status                         workers, queues, waiting items
   provost cluster status --json                  for programs
-  provost cluster limit coder --concurrency 4    no more than four agents of this role at once, anywhere
-  provost cluster limit coder --rate 3/2s        begin no more than three in two seconds
-  provost cluster limit coder                    lift its limits
-  provost cluster wake PLAN                      have somebody look at a plan now
-  provost cluster remote git@host:carry.git      trees travel by this git remote; docs/cluster.md
-  provost cluster push PLAN                      send what the plan was approved on to it")]
+  provost cluster limit coder --concurrency 4    at most four agents of this role, on all machines
+  provost cluster limit coder --rate 3/2s        start at most three in two seconds
+  provost cluster limit coder                    remove its limits
+  provost cluster wake PLAN                      make a worker schedule the plan now
+  provost cluster remote git@host:carry.git      exchange trees through this git remote
+  provost cluster push PLAN                      push the approved base of the plan to it")]
 pub struct Args {
     #[command(subcommand)]
     what: What,
@@ -22,36 +22,36 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum What {
-    /// Who works, what waits and for how long, which plans do not get on
+    /// List workers, queues, waiting items and plans with errors
     Status,
-    /// Say how much of a role's work may be under way, everywhere; without options, lift the limits
+    /// Limit how much work of a role runs on all machines; without options, remove the limits
     Limit {
         /// A role, or `judge` for checks
         role: String,
-        /// So many at once
+        /// Maximum number that run at once
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
         concurrency: Option<i32>,
-        /// So many begun in a time, such as 3/2s
+        /// Maximum number that start in a period, such as 3/2s
         #[arg(long, value_name = "N/TIME", value_parser = rate)]
         rate: Option<Rate>,
     },
-    /// Say by which git remote trees travel between machines that share no disk; without an address, show it
+    /// Set the git remote that carries trees between machines without a shared disk; without a URL, show it
     Remote {
-        /// An address that all machines reach, without a password
+        /// Address that all machines can reach, without a password in it
         #[arg(value_name = "URL")]
         address: Option<String>,
-        /// None any more
+        /// Remove the setting
         #[arg(long, conflicts_with = "address")]
         none: bool,
     },
-    /// Send what a plan was approved on to the git remote; `provost approve` does it, too
+    /// Push the approved base of a plan to the git remote; `provost approve` does this too
     Push {
-        /// A path, a name, or nothing for the active plan
+        /// Path or name of the plan [default: the active plan]
         plan: Option<String>,
     },
-    /// Have somebody look at a plan now
+    /// Make a worker schedule a plan now
     Wake {
-        /// A path, a name, or nothing for the active plan
+        /// Path or name of the plan [default: the active plan]
         plan: Option<String>,
     },
 }
@@ -63,7 +63,7 @@ struct Rate {
 }
 
 fn rate(text: &str) -> Result<Rate, String> {
-    let wrong = || "it is written like 3/2s".to_owned();
+    let wrong = || "write it as 3/2s: a number and a period".to_owned();
     let (most, period) = text.split_once('/').ok_or_else(wrong)?;
     let most = most.trim().parse().ok().filter(|most| *most > 0).ok_or_else(wrong)?;
     let period = humantime::parse_duration(period.trim()).map_err(|error| error.to_string())?;
@@ -100,13 +100,13 @@ pub fn obey(global: &Global, args: Args) -> Answer {
                     terminal::print(&format!("{}\n", serde_json::json!({ "remote": address })))?
                 }
                 (false, Some(address)) => terminal::print(&format!("{address}\n"))?,
-                (false, None) => terminal::talk("none is set: workers share a disk"),
+                (false, None) => terminal::talk("no git remote is set; workers share a disk"),
             }
         }
         What::Remote { address, .. } => {
             Overview::open(settings.clone())?.only_people(&Who::Here)?;
             remote_tree::set_address(&settings.state, address.as_deref())?;
-            terminal::talk("it holds for workers that are started from now on, and for what is approved");
+            terminal::talk("saved; it applies to workers started from now on and to new approvals");
         }
         What::Push { plan } => {
             let harness = global.open(plan.as_deref(), Access::Write)?;
@@ -114,21 +114,21 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             if !remote_tree::offer_base(&harness, &harness.run()?)? {
                 return Err(crate::failure::Failure::usage(
                     "no git remote is set here",
-                    "Say which: `provost cluster remote URL`.",
+                    "Set one with `provost cluster remote URL`.",
                 ));
             }
-            terminal::talk("the git remote has what the plan was approved on");
+            terminal::talk("the git remote has the approved base of the plan");
         }
         What::Limit { role, concurrency, rate } => {
             Overview::open(settings.clone())?.only_people(&Who::Here)?;
             desk()?.limit(&role, concurrency, rate.map(|rate| (rate.most, rate.period)))?;
-            terminal::talk("it holds from now on");
+            terminal::talk("saved; the limits apply from now on");
         }
         What::Wake { plan } => {
             let harness = global.open(plan.as_deref(), Access::Write)?;
             harness.only_people()?;
             desk()?.wake(&harness.id().to_string())?;
-            terminal::talk("whoever has a hand free looks at it");
+            terminal::talk("a free worker schedules the plan now");
         }
     }
     Ok(Outcome::Done)
@@ -146,7 +146,7 @@ fn show(
         return terminal::print(&format!("{text}\n"));
     }
     if status.workers.is_empty() {
-        terminal::talk("nobody works: start one with `provost worker`");
+        terminal::talk("no worker is running; start one with `provost worker`");
     } else {
         let rows: Vec<Vec<String>> = status.workers.iter().map(worker).collect();
         terminal::print(&table::lines(&["WORKER", "BUSY", "SEEN", "ROLES", "LABELS"], &rows))?;
@@ -172,7 +172,7 @@ fn show(
     for late in &status.refused {
         let when = time(late.age_ms);
         terminal::print(&format!(
-            "\n{}: {} of {} came too late, {when} ago\n",
+            "\n{}: the result of {} by {} came too late, {when} ago, and was refused\n",
             late.plan, late.item, late.worker
         ))?;
     }
@@ -200,7 +200,9 @@ fn queue(queue: &provost_dbos::status::Queue) -> Vec<String> {
     let mut limits = Vec::new();
     limits.extend(queue.concurrency.map(|most| format!("{most} at once")));
     limits.extend(queue.rate.map(|most| format!("{most} in {}", time(queue.rate_period_ms.unwrap_or(0)))));
-    limits.extend((queue.foreign > 0).then(|| format!("{} wait for another version", queue.foreign)));
+    limits.extend(
+        (queue.foreign > 0).then(|| format!("{} wait for a worker of another version", queue.foreign)),
+    );
     vec![
         queue.name.clone(),
         queue.waiting.to_string(),

@@ -9,15 +9,15 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::terminal;
 
-/// So many names of files of one kind are shown.
+/// Maximum number of file names shown for one reason.
 const SHOWN: usize = 5;
 
 /// Commit exactly the tree that all contracts held on
 ///
-/// Makes a branch with one commit on top of the base that was approved, for a plan that is done; uncommitted files
-/// that were included at the approval are a commit of their own before it. Where the branch is checked out, its
-/// files and index follow, or nothing is changed; any other checkout stays as it is.
-/// What git ignores, the plan, its progress file and provost.toml are left out and named.
+/// For a plan that is done: makes a branch with one commit on top of the approved base. Uncommitted files
+/// that the approval included become a separate commit before it. If the branch is checked out, provost
+/// updates its files and index too, or changes nothing; other checkouts do not change. Files that git
+/// ignores, the plan, its progress file and provost.toml are left out and listed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -25,24 +25,24 @@ Examples:
   provost commit PLAN.md --branch fix-login -m \"Fix the login timeout\"
   provost commit --note               with the signed statement as a git note (refs/notes/provost)")]
 pub struct Args {
-    /// A path, a name, or nothing for the active plan
+    /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
-    /// The branch to make [default: provost/NAME]
+    /// Branch to make [default: provost/NAME]
     #[arg(long, value_name = "NAME")]
     branch: Option<String>,
-    /// The commit's message [default: the plan's title, revision, tree and approver]
+    /// Message of the commit [default: the plan's title, revision, tree and approver]
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
-    /// Take along files that git ignores and `touches` names
+    /// Include files that git ignores and `touches` names
     #[arg(long)]
     with_ignored: bool,
-    /// Take along the plan and its progress file, as they are now
+    /// Include the plan and its progress file as they are now
     #[arg(long)]
     with_plan: bool,
-    /// Leave the signed statement beside the commit, as a git note
+    /// Add the signed statement to the commit as a git note
     #[arg(long)]
     note: bool,
-    /// Take along files that somebody else changed while the plan ran
+    /// Include files that others changed while the plan ran
     #[arg(long)]
     with_others: bool,
 }
@@ -93,22 +93,22 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         ))?;
         if !made.is_known {
             terminal::talk(&format!(
-                "committed as `{}`: git knows no user.name; set it with `git config --global user.name NAME`",
+                "committed as `{}` because git has no user.name; set it with `git config --global user.name NAME`",
                 made.author
             ));
         }
         for (place, follows) in &made.checkouts {
             let place = place.display();
             terminal::talk(&match follows {
-                true => format!("the checkout {place} is on {branch} and holds it now"),
-                false => format!("the files of {place} follow, its index does not: run `git reset` there"),
+                true => format!("updated the checkout {place}, which is on {branch}"),
+                false => format!("updated the files in {place} but not its index; run `git reset` there"),
             });
         }
     }
     Ok(Outcome::Done)
 }
 
-/// A line for each reason, with the first files that it holds for.
+/// Returns one line for each reason, with its first files.
 fn left_out(files: &[ExcludedPath]) -> Vec<String> {
     let mut by_reason: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for left in files {

@@ -9,22 +9,22 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::terminal;
 
-/// Show two plans side by side: verdicts, attempts, cost, time and what they changed
+/// Show two plans side by side: verdicts, attempts, cost, time and changed files
 ///
-/// Steps are matched by their titles, so that a fork stands beside what it was made of.
+/// Matches steps by title, so that you can compare a fork with its original.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost compare PLAN.md second-try            a plan and its fork, by name
   provost compare PLAN.md ../app-b/PLAN.md --json")]
 pub struct Args {
-    /// A path, a name, or the id of a plan in the log
+    /// Path, name or log id of the first plan
     one: String,
-    /// The other
+    /// Path, name or log id of the second plan
     other: String,
 }
 
-/// What stands in front of a line, and what is told of each side.
+/// Label of a row, and the function that returns the value of each side.
 type Row = (&'static str, fn(&ComparedPlan) -> String);
 
 pub fn obey(global: &Global, args: Args) -> Answer {
@@ -79,7 +79,7 @@ fn line(name: &str, one: &str, other: &str) -> Result<(), crate::failure::Failur
     terminal::print(&format!("{}\n", text.trim_end()))
 }
 
-/// Of the longer plan, and what only the other has after them.
+/// Returns the titles of the first plan, then those that only the other has.
 fn titles(sides: &[ComparedPlan; 2]) -> Vec<String> {
     let mut titles: Vec<String> = Vec::new();
     for side in sides {

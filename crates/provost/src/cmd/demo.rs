@@ -4,11 +4,11 @@ use crate::outcome::Answer;
 
 /// Watch an agent get caught: offline, no key, under a minute
 ///
-/// Makes a throw-away repository with a plan of four steps and a scripted agent that lies about one
-/// step and breaks another, then lets the harness run it.
+/// Makes a temporary repository with a plan of four steps and a scripted agent that lies about one
+/// step and breaks another, then runs the plan.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Make the demo here instead of in a temporary folder; it must not exist yet
+    /// Create the demo in this new folder instead of a temporary one
     #[arg(long, value_name = "DIR")]
     at: Option<std::path::PathBuf>,
     /// Do not wait between the agent's actions

@@ -6,23 +6,22 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::terminal;
 
-/// Show what changed between two revisions, in steps and contracts
+/// Show the steps and contracts that changed between two revisions
 ///
-/// Without revisions: what changed in the file since the revision the log holds. Every revision of a plan is
-/// in the log.
+/// Without revisions, compares the plan file with the last revision in the log.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost diff                        the file against the log
-  provost diff PLAN.md approved       the file against what was approved last
+  provost diff PLAN.md approved       the file against the last approved revision
   provost diff PLAN.md 3fa2 91bc      one revision against another
   provost diff --list                 every revision, and who approved it")]
 pub struct Args {
-    /// A path, a name, or nothing for the active plan
+    /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
-    /// The beginning of a revision, `approved`, or `now` for the file as it stands
+    /// Beginning of a revision, `approved`, or `now` for the current file
     from: Option<String>,
-    /// The same [default: now]
+    /// Revision to compare with, in the same form [default: now]
     to: Option<String>,
     /// List the revisions instead
     #[arg(long, conflicts_with_all = ["from", "to"])]
@@ -52,7 +51,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         return Ok(Outcome::Done);
     }
     if from.is_none() {
-        terminal::talk("the log holds no revision of this plan yet");
+        terminal::talk("the log has no revision of this plan yet; `provost verify` records one");
     } else if changes.is_empty() {
         terminal::talk("nothing changed");
     }

@@ -12,23 +12,23 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::terminal;
 
-/// Say what this machine offers: which isolation it attests, and what is off with the clients set up here
+/// Check this machine: isolation, agent clients and plans
 ///
-/// Runs the self-test that every run begins with: a real fence, attacked from inside. Looks at what
-/// `provost init` wrote, and at what keeps a client from heeding it. Looks at the plans of this repository
-/// too: conflict copies, markers that cannot be followed, worktrees that are gone, logs that do not
-/// verify, claims that nobody renews. With --fix, what can be mended without losing anything is.
+/// Runs the self-test that every run starts with: a real sandbox, attacked from inside. Checks the files
+/// that `provost init` wrote, and the settings that keep a client from using them. Checks the plans of this
+/// repository: conflict copies, markers that cannot be resolved, missing worktrees, logs that do not verify,
+/// expired locks. With --fix, repairs what can be repaired without losing anything.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  provost doctor                      for reading
-  provost doctor --fix                mend what can be mended, after a question for each
+  provost doctor                      for people
+  provost doctor --fix                repair what can be repaired, asking for each
   provost doctor --json               for programs")]
 pub struct Args {
-    /// Mend what can be mended without losing anything
+    /// Repair what can be repaired without losing anything
     #[arg(long)]
     fix: bool,
-    /// Without asking
+    /// Repair without asking
     #[arg(long, requires = "fix")]
     yes: bool,
 }
@@ -90,7 +90,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             text.push_str(&format!("    {:<28} {hint}\n", ""));
         }
     }
-    text.push_str("self-test, inside each fence, strongest first:\n");
+    text.push_str("self-test inside each sandbox, strongest first:\n");
     for seen in &found.levels {
         let failed: Vec<_> = seen.probes.iter().filter(|probe| !probe.held).collect();
         let mark = if failed.is_empty() { "✓" } else { "✗" };
@@ -106,21 +106,21 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     }
     text.push_str(&of_clients(&clients));
     if let Some(failure) = stop_hook::last_failure(&settings.state) {
-        text.push_str(&format!("the last hook that failed, and let its session go: {failure}\n"));
+        text.push_str(&format!("last failed hook (its session could stop): {failure}\n"));
     }
     text.push_str(&of_plans(&plans, &off));
     terminal::print(&text)?;
     Ok(outcome)
 }
 
-/// Asks for each, unless it was told to go ahead.
+/// Repairs what can be repaired; asks before each repair, unless `yes` is set.
 fn mend(settings: &EngineSettings, yes: bool) -> Result<(), Failure> {
     let (_, off) = plan_doctor::findings(settings);
     for mend in off.iter().filter_map(|finding| finding.mend.as_ref()) {
         if !yes && !terminal::is_interactive() {
             return Err(Failure::usage(
-                format!("could {mend}"),
-                "Say --yes to have it done without a question.",
+                format!("--fix would {mend}"),
+                "Pass --yes to repair without a question.",
             ));
         }
         if yes || terminal::agrees(&format!("{mend}?"))? {
@@ -137,7 +137,7 @@ fn of_plans(names: &[String], off: &[Off]) -> String {
         names => format!("plans: {}\n", names.join(", ")),
     };
     for finding in off {
-        let mends = if finding.mend.is_some() { " `provost doctor --fix` mends it." } else { "" };
+        let mends = if finding.mend.is_some() { " `provost doctor --fix` repairs it." } else { "" };
         text.push_str(&format!("  [{}] {}\n", finding.level.word().to_uppercase(), finding.what));
         text.push_str(&format!("         {}{mends}\n", finding.hint));
     }
@@ -151,7 +151,7 @@ fn off_json(finding: &Off) -> serde_json::Value {
     })
 }
 
-/// What is off with each client that was set up, for this project or for the user.
+/// Returns the problems of each client that was set up, for this project or for the user.
 fn clients(settings: &EngineSettings) -> Vec<(HookClient, Vec<Finding>)> {
     let value = |wanted: &str| settings.environment.iter().find(|(name, _)| name == wanted);
     let Some((_, home)) = value("HOME") else { return Vec::new() };
@@ -185,7 +185,7 @@ fn of_clients(clients: &[(HookClient, Vec<Finding>)]) -> String {
     let mut text = String::new();
     for (index, (client, findings)) in clients.iter().enumerate() {
         if index == 0 {
-            text.push_str("clients that were set up:\n");
+            text.push_str("configured clients:\n");
         }
         let mark = if findings.is_empty() { "✓" } else { "✗" };
         text.push_str(&format!("  {mark} {}\n", client.word()));

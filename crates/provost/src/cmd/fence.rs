@@ -6,10 +6,10 @@ use provost_engine::confined::COMMAND;
 use crate::failure::Failure;
 use crate::outcome::Answer;
 
-/// Give up what an agent or a check must not have, and become it (started by the harness)
+/// Drop privileges, then execute an agent or a check (internal: provost starts it)
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// What is to be given up
+    /// Privileges to drop
     orders: String,
     #[arg(last = true)]
     command: Vec<OsString>,
@@ -27,6 +27,6 @@ pub fn alone() -> Option<Args> {
 }
 
 pub fn obey(args: Args) -> Answer {
-    let failed = |source| Failure::Io { what: "put up the fence".to_owned(), source };
+    let failed = |source| Failure::Io { what: "enter the sandbox".to_owned(), source };
     match provost_engine::confined::enter(&args.orders, &args.command).map_err(failed)? {}
 }

@@ -10,31 +10,31 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::terminal;
 
-/// Run the rest of a plan again, from where a step began, side by side
+/// Fork a plan at a step: run it and the steps after it again, in a new worktree
 ///
-/// Makes a branch with the tree the step was first given, a worktree of it, and in it a plan of its own: the
-/// steps from that one on, for another role if you say so. The plan it comes from stays as it is. Run the
-/// new one like any other; `provost compare` shows both.
+/// Makes a branch with the tree that the step started from, a worktree of that branch, and in it a new plan
+/// with the steps from that one on, for another role if you pass --target. The original plan does not
+/// change. Run the new plan like any other; `provost compare` shows both.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost fork --from 2 --target reviewer           branch and plan NAME-from-2
   provost fork PLAN.md --from 2 --name second-try
   provost run --dir ../app-second-try --jobs 2      then run it
-  provost compare PLAN.md second-try                and look at both")]
+  provost compare PLAN.md second-try                and compare both")]
 pub struct Args {
-    /// A path, a name, or nothing for the active plan
+    /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
-    /// The first step that is run again
+    /// First step to run again
     #[arg(long, value_name = "STEP")]
     from: u32,
-    /// The role that carries all of them out [default: their own]
+    /// Role for all these steps [default: the role of each step]
     #[arg(long, value_name = "ROLE")]
     target: Option<String>,
-    /// What the new plan is called [default: NAME-from-STEP]
+    /// Name of the new plan [default: NAME-from-STEP]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Where its worktree is made [default: beside this one]
+    /// Folder of the new worktree [default: next to this one]
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
 }

@@ -11,27 +11,27 @@ use crate::open_plan::Global;
 use crate::outcome::Answer;
 use crate::terminal;
 
-/// Nobody's answer is longer, and a client that writes without end is not waited for.
+/// Maximum size of the hook input, so that provost does not wait for a client that never stops writing.
 const INPUT_MAX: u64 = 64 << 20;
 
-/// Answer a client's stop hook: a session may stop when its plan is done
+/// Answer a client's stop hook: a session can stop when its plan is done
 ///
-/// Reads what the client writes to its hook and answers in the client's own form. While steps are open,
-/// their contracts are run by the harness, and the agent is sent back with what was seen. The plan is the
-/// one that PROVOST_PLAN names, the one the session works on, or the active one. `provost init` installs
-/// it; docs/hooks.md says what each client does with the answer.
+/// Reads the hook input from stdin and answers in the client's format. While steps are open, provost runs
+/// their contracts and sends the agent back with the results. The plan is the one that PROVOST_PLAN names,
+/// the plan of the session, or the active plan. `provost init` installs the hook; docs/hooks.md describes
+/// each client.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost init --agent claude         install it
   echo '{\"session_id\":\"a\",\"cwd\":\".\"}' | provost hook claude
-                                      ask as Claude Code would
-  provost hook git-pre-push origin    refuse a push while the plan is open")]
+                                      call it as Claude Code does
+  provost hook git-pre-push origin    refuse a push while the plan is not done")]
 pub struct Args {
-    /// Whose hook it is
+    /// Client that calls the hook
     #[arg(value_parser = PossibleValuesParser::new(HookClient::ALL.map(HookClient::word)))]
     client: String,
-    /// What else the client says; not needed
+    /// Other arguments of the client; ignored
     #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
@@ -54,18 +54,18 @@ pub fn alone() -> Option<ExitCode> {
 pub fn obey(global: &Global, args: Args) -> Answer {
     let _ = args.rest;
     let client = HookClient::named(&args.client)
-        .ok_or_else(|| Failure::usage("there is no such client", "`provost hook --help` names them."))?;
+        .ok_or_else(|| Failure::usage("unknown client", "`provost hook --help` lists the clients."))?;
     std::process::exit(i32::from(speak(global, client)))
 }
 
-/// Whatever happens, the client gets an answer.
+/// Answers the client, even if provost fails or panics.
 fn speak(global: &Global, client: HookClient) -> u8 {
     std::panic::set_hook(Box::new(|_| {}));
     let heard = catch_unwind(AssertUnwindSafe(|| answer(global, client)));
     let answer = match heard {
         Ok(Ok(answer)) => answer,
         Ok(Err(failure)) => broken(global, client, &whole(&failure)),
-        Err(_) => broken(global, client, "the hook itself broke"),
+        Err(_) => broken(global, client, "the hook crashed"),
     };
     let HookOutput { stdout, stderr, exit_code } = hook_protocol::say(client, &answer);
     let _ = std::io::stderr().lock().write_all(stderr.as_bytes());
@@ -78,7 +78,7 @@ fn answer(global: &Global, client: HookClient) -> Result<Said, Failure> {
     let read = std::io::stdin().lock().take(INPUT_MAX).read_to_string(&mut input);
     read.map_err(|source| Failure::Io { what: "read the input of the hook".to_owned(), source })?;
     let asked = hook_protocol::read(client, &input)
-        .map_err(|message| Failure::usage(message, "Clients call this; docs/hooks.md."))?;
+        .map_err(|message| Failure::usage(message, "Agent clients call this command; see docs/hooks.md."))?;
     let named = std::env::var(stop_hook::PLAN).ok().filter(|name| !name.is_empty());
     let mut settings = global.settings(named.as_deref())?;
     settings.cwd = stop_hook::folder(&asked, &settings.cwd).to_owned();
@@ -87,7 +87,7 @@ fn answer(global: &Global, client: HookClient) -> Result<Said, Failure> {
 
 /// Every client takes a hook that fails for a yes, so that is what is said; the plan stays as it is.
 fn broken(global: &Global, client: HookClient, why: &str) -> Said {
-    terminal::talk(&format!("provost hook: {why}; the session is let go, and the plan stays as it is"));
+    terminal::talk(&format!("provost hook: {why}; the session may stop, and the plan is unchanged"));
     if let Ok(settings) = global.settings(None) {
         stop_hook::failed(&settings.state, client, why);
     }

@@ -4,12 +4,12 @@ use provost_engine::stop_hook;
 use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 
-/// Make the checks of a session that wants to stop (started by its hook)
+/// Run the checks of a session that wants to stop (internal: its hook starts it)
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Whose session it is
+    /// Client of the session
     client: String,
-    /// The plan's file
+    /// Plan file
     plan: String,
 }
 

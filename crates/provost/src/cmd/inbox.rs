@@ -16,18 +16,18 @@ use crate::terminal;
 
 /// Show what waits for a person: approvals, questions, escalations, confirmations
 ///
-/// Of every plan of this repository, newest last. With an ID, one item with all that helps to decide it:
-/// what was tried, what was seen, and what each choice does. Nothing ever answers by itself.
+/// Lists the items of every plan in this repository, newest last. With an ID, shows one item in full: the
+/// attempts, the output, and the effect of each choice. provost never answers an item by itself.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  provost inbox                       what waits in this repository
-  provost inbox e12                   one item, with what was tried
+  provost inbox                       items of this repository
+  provost inbox e12                   one item, with its attempts
   provost inbox --all --json          every plan of the state folder, for programs")]
 pub struct Args {
     /// One item, such as `e12` or `PLAN:e12`
     id: Option<String>,
-    /// Every plan of the state folder, not only of this repository
+    /// Include every plan of the state folder, not only of this repository
     #[arg(long, short)]
     all: bool,
 }
@@ -54,7 +54,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     Ok(Outcome::Done)
 }
 
-/// Which of them have waited for longer than their configuration says.
+/// Returns which items have waited longer than `remind_after`.
 fn overdue(global: &Global, listing: &InboxListing) -> Vec<bool> {
     let patience = |item: &InboxItem| {
         let harness = listing::open(global.settings(None).ok()?, item, Access::Read).ok()?;
@@ -68,8 +68,7 @@ fn overdue(global: &Global, listing: &InboxListing) -> Vec<bool> {
     listing.items.iter().map(late).collect()
 }
 
-/// Writes down what is overdue and tells those who were not told. Whoever only looks is not stopped by
-/// what goes wrong there.
+/// Records overdue items and sends missing notifications. Errors are ignored: the person only wants to look.
 fn attend(global: &Global, listing: &InboxListing) {
     let plans: BTreeMap<&PlanId, &InboxItem> = listing.items.iter().map(|item| (&item.plan, item)).collect();
     for item in plans.values() {
@@ -110,7 +109,7 @@ fn all(listing: &InboxListing, overdue: &[bool], everywhere: bool) -> Result<(),
         if !item.context.changed.is_empty() {
             let _ = writeln!(
                 text,
-                "    it changed: {} (`provost inbox {id}` shows how)",
+                "    changed files: {} (`provost inbox {id}` shows the diff)",
                 item.context.changed.join(", ")
             );
         }
@@ -147,8 +146,8 @@ fn one(global: &Global, listing: &InboxListing, typed: &str, overdue: &[bool]) -
         several => {
             let ids: Vec<String> = several.iter().map(|item| item.id.to_string()).collect();
             return Err(Failure::usage(
-                format!("`{typed}` could be {}", ids.join(" or ")),
-                "Give the whole of the one you mean.",
+                format!("`{typed}` is ambiguous: {}", ids.join(" or ")),
+                "Use the whole id.",
             ));
         }
     };
@@ -176,7 +175,7 @@ fn whole(item: &InboxItem, id: &str, late: bool) -> String {
     }
     if !context.configure.is_empty() {
         let names: Vec<&str> = context.configure.iter().map(String::as_str).collect();
-        let _ = writeln!(text, "\nto configure, outside of the run: {}", names.join(", "));
+        let _ = writeln!(text, "\nconfigure outside of the run: {}", names.join(", "));
     }
     if let Some(claim) = &context.claim {
         let _ = writeln!(text, "\nthe agent claims:\n{}", indented(claim));
@@ -185,7 +184,7 @@ fn whole(item: &InboxItem, id: &str, late: bool) -> String {
         let _ = writeln!(text, "\nlast output:\n{}", indented(output));
     }
     if !context.changed.is_empty() {
-        let _ = writeln!(text, "\nwhat it changed:\n{}", indented(&context.changed.join("\n")));
+        let _ = writeln!(text, "\nchanged files:\n{}", indented(&context.changed.join("\n")));
     }
     if let Some(diff) = &context.diff {
         let _ = writeln!(text, "\n{}", indented(diff));

@@ -14,43 +14,42 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::{clients, terminal};
 
-/// Set up the clients you use: tools, stop hook, configuration
+/// Set up agent clients: MCP tools, stop hook, configuration
 ///
-/// Finds which clients are there (Claude Code, Codex, Gemini CLI, opencode, Cursor), shows the exact
-/// change to each file and writes it when you agree. Comments, order and everything else stay as they are;
-/// running it again changes nothing; `--undo` gives every file its bytes back. `provost doctor` says
-/// what is off.
+/// Finds installed clients (Claude Code, Codex, Gemini CLI, opencode, Cursor), shows the exact change to
+/// each file, and writes it after you agree. Comments, order and all other content stay. Running it again
+/// changes nothing; `--undo` restores every file byte for byte. `provost doctor` reports problems.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  provost init                        the clients that are found, for this project
-  provost init --agent claude --yes   one of them, without being asked
-  provost init --agent codex --trust  with the hook trusted, which Codex asks for
-  provost init --user --dry-run       for all projects; show it only
-  provost init --undo                 take everything back")]
+  provost init                        all installed clients, for this project
+  provost init --agent claude --yes   one client, without a question
+  provost init --agent codex --trust  also mark the hook as trusted in Codex
+  provost init --user --dry-run       for all projects; only show the changes
+  provost init --undo                 undo everything")]
 pub struct Args {
-    /// Which client; may be given more than once [default: those that are found]
+    /// Client to set up; can be repeated [default: all installed clients]
     #[arg(long, value_name = "CLIENT", value_parser = PossibleValuesParser::new(HookClient::ALL.map(HookClient::word)))]
     agent: Vec<String>,
-    /// For you in every project, instead of for this project
+    /// Set up for all your projects instead of this one
     #[arg(long)]
     user: bool,
-    /// Take back what was written
+    /// Undo what `provost init` wrote
     #[arg(long)]
     undo: bool,
     /// Write without asking
     #[arg(long, short)]
     yes: bool,
-    /// Show what would be written, and write nothing
+    /// Show the changes and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Also have Codex trust the hook, and this project; it skips what it does not trust
+    /// Also mark the hook and this project as trusted in Codex, which skips untrusted hooks
     #[arg(long, conflicts_with = "undo")]
     trust: bool,
     /// Add a paragraph about plans to AGENTS.md
     #[arg(long, conflicts_with = "undo")]
     agents_md: bool,
-    /// What the files call this program [default: its absolute path]
+    /// Path of provost to write into the files [default: its absolute path]
     #[arg(long, value_name = "PATH")]
     program: Option<String>,
 }
@@ -66,7 +65,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     };
     show(global, &steps)?;
     if !args.undo && !args.agents_md && !args.user {
-        terminal::talk("a paragraph for AGENTS.md is there for the asking: --agents-md");
+        terminal::talk("`--agents-md` adds a paragraph about plans to AGENTS.md");
     }
     let troubled = steps.iter().any(|step| matches!(step.deed, Deed::Leave(_)));
     let is_nothing = steps.iter().all(|step| matches!(step.deed, Deed::Leave(_)));
@@ -77,7 +76,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         }
         return Ok(if troubled { Outcome::Refused } else { Outcome::Done });
     }
-    if !args.yes && !agreed("Write this?")? {
+    if !args.yes && !agreed("Write these changes?")? {
         terminal::talk("nothing was written; --yes writes without asking");
         return Ok(Outcome::Waiting);
     }
@@ -89,7 +88,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     }
     if !args.undo {
         trust(&ledger, &ground, &chosen, &args)?;
-        terminal::talk("done; `provost doctor` says what the clients still want");
+        terminal::talk("done; check the clients with `provost doctor`");
     }
     Ok(if broken { Outcome::Refused } else { Outcome::Done })
 }
@@ -114,14 +113,14 @@ fn chosen(args: &Args, ground: &Ground) -> Result<Vec<HookClient>, Failure> {
     let found: Vec<HookClient> = HookClient::ALL.into_iter().filter(|client| ground.has(*client)).collect();
     match found.is_empty() && !args.undo {
         true => Err(Failure::usage(
-            "no client was found: neither a program on PATH nor a folder of one",
-            "Name it, as in `provost init --agent claude`.",
+            "no agent client found: no program on PATH and no configuration folder",
+            "Name one: `provost init --agent claude`.",
         )),
         false => Ok(found),
     }
 }
 
-/// Whether all of it could be done.
+/// Writes all files; returns whether every write succeeded.
 fn carry_out(steps: &[Step], ledger: &Ledger, ground: &Ground) -> bool {
     let mut is_done = true;
     for step in steps {
@@ -133,32 +132,30 @@ fn carry_out(steps: &[Step], ledger: &Ledger, ground: &Ground) -> bool {
     is_done
 }
 
-/// Some clients heed nothing that a person has not said they trust, which is for the person to say. Whether
-/// there was something to say.
+/// Asks the person to trust the hook, for clients that ignore it otherwise. Returns whether there was
+/// something to trust.
 fn trust(ledger: &Ledger, ground: &Ground, chosen: &[HookClient], args: &Args) -> Result<bool, Failure> {
     let wanted = chosen.iter().filter_map(|client| ground.trusted(*client));
     let steps: Vec<Step> = wanted.filter_map(|wanted| step(ledger, ground, wanted)).collect();
     if steps.is_empty() {
         if args.trust && chosen.contains(&HookClient::Codex) && ground.trusted(HookClient::Codex).is_none() {
-            terminal::talk(
-                "Codex could not be asked, or does not read this hook: `provost doctor` says more",
-            );
+            terminal::talk("Codex did not answer, or it does not read this hook; see `provost doctor`");
         }
         return Ok(false);
     }
     for step in &steps {
         match &step.deed {
-            Deed::Leave(why) => terminal::talk(&format!("{} is left as it is: {why}", step.path.display())),
+            Deed::Leave(why) => terminal::talk(&format!("{} stays unchanged: {why}", step.path.display())),
             _ => terminal::talk(&diff(step)),
         }
     }
-    if args.trust || !args.yes && agreed("Codex skips the hook until it is trusted. Trust it?")? {
+    if args.trust || !args.yes && agreed("Codex skips the hook until you trust it. Trust it now?")? {
         carry_out(&steps, ledger, ground);
     } else {
         let user = if ground.user { "--user " } else { "" };
         terminal::talk(&format!(
-            "Codex skips the hook until it is trusted: `provost init {user}--agent codex --trust` writes the \
-             above, or start `codex` here and trust the folder and the hook (/hooks)"
+            "Codex skips the hook until you trust it: run `provost init {user}--agent codex --trust`, or start \
+             `codex` here and trust the folder and the hook (/hooks)"
         ));
     }
     Ok(true)
@@ -253,20 +250,20 @@ fn take_back(entry: &Entry) -> Step {
             {
                 Deed::Restore { now, text: without.text, folders: entry.folders.clone() }
             }
-            _ => Deed::Leave(format!("it was changed since; take out by hand:{}", entry.added())),
+            _ => Deed::Leave(format!("the file has changed since; remove this by hand:{}", entry.added())),
         },
     };
     Step { path: entry.path.clone(), deed }
 }
 
-/// What was JSON before is JSON after.
+/// Returns whether a JSON file is still valid JSON afterwards.
 fn still_sound(path: &Path, now: Option<&str>, text: Option<&str>) -> bool {
     let is_json = path.extension().is_some_and(|extension| extension == "json" || extension == "jsonc");
     let reads = |text: Option<&str>| text.is_none_or(|text| clients::jsonc::value(text).is_ok());
     !is_json || reads(text) || !reads(now)
 }
 
-/// What stands around our lines may be a key.
+/// Returns the diff without secrets: lines around ours may contain a key.
 fn diff(step: &Step) -> String {
     let redactor = Redactor::new(std::iter::empty::<(&str, &str)>());
     let (before, after) = step.texts();
@@ -287,14 +284,14 @@ fn show(global: &Global, steps: &[Step]) -> Result<(), Failure> {
     }
     for step in steps {
         match &step.deed {
-            Deed::Leave(why) => terminal::talk(&format!("{} is left as it is: {why}", step.path.display())),
+            Deed::Leave(why) => terminal::talk(&format!("{} stays unchanged: {why}", step.path.display())),
             _ => terminal::print(&diff(step))?,
         }
     }
     Ok(())
 }
 
-/// A person says yes. Nobody there is no yes.
+/// Asks the person; without a terminal the answer is no.
 fn agreed(question: &str) -> Result<bool, Failure> {
     if !terminal::is_interactive() || !std::io::stdout().is_terminal() {
         return Ok(false);

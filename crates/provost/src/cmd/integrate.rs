@@ -6,34 +6,33 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::terminal;
 
-/// Land done plans on a branch together, judged as a whole
+/// Land done plans on a branch together, after checking them as a whole
 ///
-/// Takes the plans that are done (all of this repository, or those named) in merge order, merges each onto
-/// the branch with those before it, and runs the contracts of every plan on the union. What conflicts or
-/// turns the union red is found and left out, with what depends on it; the rest lands in one step, with a
-/// signed statement as a git note. Contracts of plans that landed before are run again where their files
-/// are touched.
+/// Takes the done plans (all of this repository, or those you name) in merge order, merges each onto the
+/// branch with those before it, and runs the contracts of every plan on the result. A plan that conflicts
+/// or makes a contract fail is left out, with the plans that depend on it. The rest lands in one step, with
+/// a signed statement as a git note. Contracts of plans that landed earlier run again if their files changed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  provost integrate                   all plans that are done, into the branch that is checked out
+  provost integrate                   all done plans, into the current branch
   provost integrate fix-auth docs --into main
-  provost integrate --dry-run         what would land, in which order, and why not the rest
-  provost integrate --check           whether the plans that landed still hold on the branch
+  provost integrate --dry-run         show what would land, in which order, and why the rest would not
+  provost integrate --check           check that landed plans still hold on the branch
 
-Exit codes: 0 all of them landed, or nothing was to be done · 1 a plan was left out, or opened again ·
-5 refused: a named plan is not done or not proved, local changes are in the way, the branch keeps moving")]
+Exit codes: 0 all plans landed, or there was nothing to do · 1 a plan was left out or reopened ·
+5 refused: a named plan is not done or not proved, there are local changes, or the branch keeps moving")]
 pub struct Args {
-    /// Paths or names of plans; none for all that are done
+    /// Paths or names of plans [default: all done plans]
     #[arg(value_name = "PLAN")]
     plans: Vec<String>,
-    /// The branch to land on [default: the one that is checked out here]
+    /// Branch to land on [default: the current branch]
     #[arg(long, value_name = "BRANCH")]
     into: Option<String>,
-    /// Find out what would land, and leave everything as it is
+    /// Show what would land, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Only look whether the plans that landed still hold, and open again those that do not
+    /// Only check that landed plans still hold, and reopen those that do not
     #[arg(long, conflicts_with_all = ["dry_run", "plans"])]
     check: bool,
 }
@@ -65,7 +64,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     for checkout in report.checkouts.iter().filter(|checkout| !checkout.is_current) {
         let (place, before) = (checkout.place.display(), &report.before);
         eprintln!(
-            "{} is checked out in {place}, and its index could not be brought along. Run there:\n  \
+            "{} is checked out in {place}, but provost could not update its index. Run there:\n  \
              git read-tree -m -u {before} HEAD",
             report.target
         );
@@ -103,12 +102,11 @@ fn words(report: &TrainReport, wish: Wish) -> String {
     let at = format!("{} at {}", report.target, short(&report.before));
     match &report.commit {
         Some(commit) => {
-            let again = if report.resumed { ", as an earlier train had decided" } else { "" };
-            text +=
-                &format!("{landed} of {all} {plans} landed on {at}, which is {} now{again}\n", short(commit));
+            let again = if report.resumed { " (resumed an interrupted train)" } else { "" };
+            text += &format!("{landed} of {all} {plans} landed on {at}, now at {}{again}\n", short(commit));
         }
-        None if wish == Wish::Check => text += &format!("looked at what has landed on {at}\n"),
-        None if all == 0 => text += &format!("no plan is to land on {at}\n"),
+        None if wish == Wish::Check => text += &format!("checked the plans that landed on {at}\n"),
+        None if all == 0 => text += &format!("no plan to land on {at}\n"),
         None if landed > 0 => {
             text += &format!("{landed} of {all} {plans} would land on {at}, in this order\n")
         }

@@ -6,10 +6,10 @@ use provost_server::stdio;
 use crate::failure::Failure;
 use crate::outcome::{Answer, Outcome};
 
-/// Serve the work item of an attempt to the agent's client over MCP; the harness writes who starts it
+/// Serve the work item of an attempt to the agent over MCP (internal: the agent's client starts it)
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Where the work item was laid out
+    /// Folder with the files of the work item
     folder: PathBuf,
 }
 

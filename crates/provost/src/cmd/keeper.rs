@@ -5,7 +5,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::outcome::{Answer, Outcome};
 
-/// End the agents of a worker that was killed (started by the worker)
+/// End the agents of a worker that was killed (internal: the worker starts it)
 #[derive(clap::Args, Debug)]
 pub struct Args {}
 

@@ -9,12 +9,12 @@ use crate::{table, terminal};
 
 /// List all plans of the repository, with their stages
 ///
-/// Plans are `PLAN.md` and `PLAN-NAME.md` in the folder of plans and at the top of the repository. The
-/// star marks the one that is meant where none is named.
+/// Plans are `PLAN.md` and `PLAN-NAME.md` in the plan folder and at the root of the repository. A star
+/// marks the active plan, which commands use if you name none.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  provost list                        every plan, where it stands and what it waits for
+  provost list                        every plan, its stage and its dependencies
   provost list --json                 for programs")]
 pub struct Args {}
 
@@ -30,7 +30,7 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
     let rows: Vec<Vec<String>> = plans.listed.iter().map(row).collect();
     if rows.is_empty() {
         terminal::talk(&format!(
-            "no plans in {}; `provost new NAME` makes one",
+            "no plans in {}; `provost new NAME` creates one",
             plans.listing.folder.display()
         ));
     } else {
@@ -44,8 +44,11 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
     problems.iter().for_each(|problem| terminal::talk(problem));
     plans.dangling.iter().for_each(|dangling| terminal::talk(&format!("DANGLING: {dangling}")));
     if !plans.listing.copies.is_empty() {
-        let count = plans.listing.copies.len();
-        terminal::talk(&format!("{count} conflict copies lie beside the plans: `provost doctor` names them"));
+        let copies = match plans.listing.copies.len() {
+            1 => "1 conflict copy is".to_owned(),
+            count => format!("{count} conflict copies are"),
+        };
+        terminal::talk(&format!("{copies} next to the plans: `provost doctor` lists them"));
     }
     Ok(Outcome::Done)
 }

@@ -22,38 +22,37 @@ use print::Printer;
 /// How long a follower lets an interruption wait; an event wakes it at once.
 const HEED: Duration = Duration::from_millis(500);
 
-/// Read the event log: what happened, what it took, or as a trace for other tools
+/// Read the event log: events, a summary of time and cost, or a trace for other tools
 ///
-/// Without an option, the events of the active plan. Filters narrow: an event is shown if it passes all of
-/// them.
+/// By default, prints the events of the active plan. An event is shown if it passes all filters.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  provost log                                   everything that happened
-  provost log --follow                          and what happens next
-  provost log --event CONTRACT_JUDGED --task 2  what the judge saw of step 2
-  provost log --all --class transient           failures that passed by themselves, in every plan
-  provost log --since 10m --json                one event a line
+  provost log                                   all events
+  provost log --follow                          all events, and new ones as they happen
+  provost log --event CONTRACT_JUDGED --task 2  the verdicts of step 2
+  provost log --all --class transient           transient failures of every plan
+  provost log --since 10m --json                one event per line
   provost log --summary                         attempts, time and cost, by step and by agent
   provost log --otel > trace.json               the run as OpenTelemetry spans
-  provost log --otel=http://localhost:4318      the same, to a collector")]
+  provost log --otel=http://localhost:4318      send the spans to a collector")]
 pub struct Args {
-    /// Paths, names or ids of plans; nothing for the active plan
+    /// Paths, names or ids of plans [default: the active plan]
     #[arg(value_name = "PLAN")]
     plans: Vec<String>,
-    /// All plans of the state folder
+    /// Show all plans of the state folder
     #[arg(long, conflicts_with = "plans")]
     all: bool,
-    /// Go on printing events as they happen
+    /// Keep printing new events
     #[arg(long, short, conflicts_with_all = ["until", "summary", "otel"])]
     follow: bool,
-    /// Only events of this name; may be given more than once
+    /// Only events with this name; can be repeated
     #[arg(long, value_name = "EVENT", value_delimiter = ',')]
     event: Vec<String>,
     /// Only events about this step
     #[arg(long, alias = "step", value_name = "N")]
     task: Option<u32>,
-    /// Only failures of this class and what followed from them: transient, permission, invalid_input,
+    /// Only failures of this class and the events that followed: transient, permission, invalid_input,
     /// logic, unrecoverable or unknown
     #[arg(long, value_name = "CLASS")]
     class: Option<String>,
@@ -66,11 +65,11 @@ pub struct Args {
     /// Only the last N events
     #[arg(long, short = 'n', value_name = "N")]
     last: Option<u64>,
-    /// Attempts, failures, time, tokens and cost, by step and by agent
+    /// Print attempts, failures, time, tokens and cost, by step and by agent
     #[arg(long, conflicts_with_all = ["otel", "event", "task", "class", "last"])]
     summary: bool,
-    /// Print the run as an OpenTelemetry trace (OTLP JSON), or send it: to a URL, or with `send` to where
-    /// OTEL_EXPORTER_OTLP_ENDPOINT says
+    /// Print the run as an OpenTelemetry trace (OTLP JSON), or send it to a URL; `send` uses
+    /// OTEL_EXPORTER_OTLP_ENDPOINT
     #[arg(
         long,
         value_name = "URL",
@@ -89,7 +88,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         && since >= until
     {
         return Err(Failure::usage(
-            format!("nothing happened since {since} and before {until}: the one is not before the other"),
+            format!("--since ({since}) must be earlier than --until ({until})"),
             "Give an earlier --since or a later --until.",
         ));
     }
@@ -117,7 +116,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     if args.follow { follow(&history, filter, printer, &settings.stop) } else { Ok(Outcome::Done) }
 }
 
-/// Until somebody has enough of it.
+/// Prints new events until the process is interrupted.
 fn follow(history: &History, mut filter: Filter, mut printer: Printer, stop: &AtomicBool) -> Answer {
     while !stop.load(Ordering::Relaxed) {
         let cursor = filter.query.through.unwrap_or_default();
@@ -167,9 +166,9 @@ fn trace(history: &History, place: &str) -> Answer {
     }
     let sent = sent?;
     if sent == 0 {
-        terminal::talk("nothing is in the log yet: there is no trace");
+        terminal::talk("the log is empty, so there is no trace");
     } else if let Some(collector) = &collector {
-        terminal::talk(&format!("{sent} spans sent to {}", collector.address()));
+        terminal::talk(&format!("{} sent to {}", terminal::count(sent, "span"), collector.address()));
     }
     Ok(Outcome::Done)
 }

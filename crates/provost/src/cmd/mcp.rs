@@ -12,23 +12,23 @@ use crate::outcome::{Answer, Outcome};
 
 /// Serve plans to an agent's client over MCP, on standard input and output
 ///
-/// Your client starts it. The agent makes a plan with a check for each step, works, and says when it thinks
-/// that a step is done; provost runs the check and answers with the verdict. Each session of the client has a
-/// plan of its own, a file in `.harness/` like any other.
+/// Your agent's client starts this command. The agent creates a plan with a check for each step, works, and
+/// claims each step; provost runs the check and answers with the verdict. Each client session has its own
+/// plan, a file in `.harness/`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   claude mcp add provost -- provost mcp
   codex mcp add provost -- provost mcp
-  provost mcp --plan fix-auth         the agent works on a plan that is there already")]
+  provost mcp --plan fix-auth         the agent works on an existing plan")]
 pub struct Args {
-    /// All sessions work on this plan: a path or a name
+    /// Path or name of the plan for all sessions
     #[arg(long, value_name = "PLAN")]
     plan: Option<String>,
-    /// What the session is called, where the client does not say
+    /// Name of the session, if the client sends none
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// Answer after this many seconds, also while a check still runs
+    /// Answer after at most this many seconds, even if a check still runs
     #[arg(long, value_name = "SECONDS", default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=3600))]
     patience: u64,
 }

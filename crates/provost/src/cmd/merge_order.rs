@@ -9,18 +9,18 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::{table, terminal};
 
-/// Say in which order the work of plans is merged
+/// Show the order in which plans are merged
 ///
-/// After the plans it depends on; among those that are free, the smaller change first (lines of the
-/// branch `provost/NAME`, where there is one), then by name.
+/// A plan comes after the plans it depends on. Among the others, smaller changes come first (lines of the
+/// branch `provost/NAME`, if it exists), then the order is by name.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost merge-order                 all plans
-  provost merge-order --done          those whose work is done
+  provost merge-order --done          only done plans
   provost merge-order api auth ui     only these, in their order")]
 pub struct Args {
-    /// Names of plans; none for all
+    /// Names of plans [default: all]
     plans: Vec<String>,
     /// Only plans that are done
     #[arg(long)]
@@ -33,7 +33,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     plans.measure(&settings);
     let wanted: BTreeSet<&str> = args.plans.iter().map(String::as_str).collect();
     if let Some(absent) = wanted.iter().find(|name| plans.agenda.get(name).is_none()) {
-        return Err(Failure::usage(format!("there is no plan {absent}"), "`provost list` names all plans."));
+        return Err(Failure::usage(format!("there is no plan {absent}"), "`provost list` lists all plans."));
     }
     let order = match plans.agenda.merge_order() {
         Ok(order) => order,
@@ -41,7 +41,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             if global.json {
                 terminal::print(&format!("{}\n", json!({ "order": [], "problems": [problem.to_string()] })))?;
             }
-            terminal::talk(&format!("there is no order: {problem}"));
+            terminal::talk(&format!("cannot order the plans: {problem}"));
             return Ok(Outcome::Diagnosed);
         }
     };
@@ -70,7 +70,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     };
     let rows: Vec<Vec<String>> = order.iter().enumerate().map(row).collect();
     if rows.is_empty() {
-        terminal::talk("nothing is to be merged");
+        terminal::talk("no plan to merge");
         return Ok(Outcome::Done);
     }
     terminal::print(&table::lines(&["", "PLAN", "STAGE", "LINES", "AFTER"], &rows))?;

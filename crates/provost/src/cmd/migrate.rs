@@ -8,20 +8,20 @@ use crate::terminal;
 
 /// Move the log to a Postgres database, or back
 ///
-/// Every event arrives as it was, with its hash. What is there already is not written again, so the same
-/// command takes up a move that was cut short. Afterwards the log of this state folder is the one it was
-/// moved to. The password is taken from PGPASSWORD or from the file PGPASSFILE names, never from the URL.
+/// Copies every event unchanged, with its hash. Events that the target already has are skipped, so you can
+/// repeat the command after an interruption. Afterwards this state folder uses the new log. provost reads
+/// the password from PGPASSWORD or from the file that PGPASSFILE names, never from the URL.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost migrate --to postgres://ada@db.example.org/provost     share the log with other machines
-  provost migrate --from postgres://ada@db.example.org/provost   take it back into the state folder")]
+  provost migrate --from postgres://ada@db.example.org/provost   move it back into the state folder")]
 #[group(required = true, multiple = false)]
 pub struct Args {
-    /// From the state folder to this database
+    /// Move the log from the state folder to this database
     #[arg(long, value_name = "URL")]
     to: Option<String>,
-    /// From this database to the state folder
+    /// Move the log from this database to the state folder
     #[arg(long, value_name = "URL")]
     from: Option<String>,
 }
@@ -46,8 +46,10 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         let (MoveDirection::To(url) | MoveDirection::From(url)) = &way;
         let place = if matches!(way, MoveDirection::To(_)) { url.as_str() } else { "the state folder" };
         terminal::print(&format!(
-            "moved {} events of {} plans ({} were there); the log is now {place}\n",
-            moved.events, moved.plans, moved.present
+            "moved {} of {} ({} already there); the log is now {place}\n",
+            terminal::count(moved.events, "event"),
+            terminal::count(moved.plans, "plan"),
+            moved.present
         ))?;
     }
     Ok(Outcome::Done)

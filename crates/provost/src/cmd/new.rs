@@ -14,38 +14,38 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::{diagnose, terminal};
 
-/// Make a new plan: a skeleton, from a template, or drafted from a goal
+/// Create a plan: a skeleton, from a template, or drafted from a goal
 ///
-/// The plan becomes PLAN-NAME.md in the harness folder; one that is there is never written over. With
-/// --goal the role [plan] names in provost.toml (planner, where it does not) drafts it; what `provost
-/// verify` finds and steps that are vague or cannot be checked go back to it, up to --rounds times. The
-/// plan then waits for approval: nothing is approved here, and nothing runs.
+/// The plan becomes PLAN-NAME.md in the plan folder; an existing file is never overwritten. With --goal, the
+/// role that [plan] names in provost.toml (default: planner) drafts it. provost verifies each draft and
+/// sends it back for errors and for steps that are vague or cannot be checked, up to --rounds times. The
+/// plan then waits for approval: this command approves and runs nothing.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost new tidy-up                                a skeleton to edit
   provost new fix-423 --template bugfix --set issue=423
-  provost new --list-templates                       which there are, and what they ask for
+  provost new --list-templates                       list the templates and their parameters
   provost new login --goal \"log in with a passkey\" --context docs/auth.md
 
-Exit codes: 0 made · 1 no plan came · 3 made, and it has errors · 4 drafted, and waits for approval")]
+Exit codes: 0 created · 1 the planner wrote no plan · 3 created with errors · 4 drafted, waits for approval")]
 pub struct Args {
-    /// Its name: a-z, 0-9, `.`, `_`, `-`
+    /// Name of the plan: a-z, 0-9, `.`, `_`, `-`
     #[arg(required_unless_present = "list_templates")]
     name: Option<String>,
-    /// What is to be achieved, in words; a planner drafts the plan
+    /// Goal in your own words; a planner agent drafts the plan
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["template", "set"])]
     goal: Option<String>,
-    /// A file the planner is given; may be repeated
+    /// File to give to the planner; can be repeated
     #[arg(long, value_name = "FILE", requires = "goal")]
     context: Vec<PathBuf>,
-    /// How often the planner may try [default: 4, or [plan] rounds]
+    /// Maximum number of drafts [default: 4, or [plan] rounds]
     #[arg(long, value_name = "N", requires = "goal", value_parser = clap::value_parser!(u32).range(1..=20))]
     rounds: Option<u32>,
-    /// A template by its name
+    /// Name of a template
     #[arg(long, value_name = "TEMPLATE")]
     template: Option<String>,
-    /// A parameter of the template; may be repeated
+    /// Parameter of the template; can be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
     /// List the templates and their parameters, then stop
@@ -117,10 +117,10 @@ fn from_template(global: &Global, name: &str, args: &Args) -> Answer {
     harness.found(&reading.text)?;
     show(global, &harness, &reading, None)?;
     if reading.errors() {
-        terminal::talk(&format!("it has errors; edit it, then `provost verify {name}`"));
+        terminal::talk(&format!("the plan has errors; edit it, then run `provost verify {name}`"));
         return Ok(Outcome::Diagnosed);
     }
-    terminal::talk(&format!("next: edit it, then `provost run {name}`"));
+    terminal::talk(&format!("next: edit the plan, then run `provost run {name}`"));
     Ok(Outcome::Done)
 }
 
@@ -129,12 +129,13 @@ fn find(global: &Global, wanted: &str) -> Result<Template, Failure> {
     let names: Vec<String> = known.iter().map(|each| each.name.clone()).collect();
     match known.into_iter().find(|each| each.name == wanted).map(|each| each.template) {
         Some(Ok(template)) => Ok(template),
-        Some(Err(problem)) => {
-            Err(Failure::usage(format!("template `{wanted}` cannot be used: {problem}"), "Correct its file."))
-        }
+        Some(Err(problem)) => Err(Failure::usage(
+            format!("template `{wanted}` cannot be used: {problem}"),
+            "Correct the file of the template.",
+        )),
         None => {
             let message = format!("there is no template `{wanted}`; there are {}", names.join(", "));
-            Err(Failure::usage(message, "`provost new --list-templates` says what each is for."))
+            Err(Failure::usage(message, "`provost new --list-templates` describes them."))
         }
     }
 }
@@ -157,7 +158,7 @@ fn values(set: &[String]) -> Result<BTreeMap<String, String>, Failure> {
 
 fn from_goal(global: &Global, name: &str, goal: &str, args: &Args) -> Answer {
     if goal.trim().is_empty() {
-        return Err(Failure::usage("the goal is empty", "Say what is to be achieved: --goal \"…\"."));
+        return Err(Failure::usage("the goal is empty", "Describe the goal: --goal \"…\"."));
     }
     let cwd = global.cwd()?;
     let mut context = Vec::new();
@@ -165,7 +166,7 @@ fn from_goal(global: &Global, name: &str, goal: &str, args: &Args) -> Answer {
         let at = cwd.join(path);
         if !at.is_file() {
             let message = format!("{} is not a file", path.display());
-            return Err(Failure::usage(message, "--context names a file the planner is given."));
+            return Err(Failure::usage(message, "Pass an existing file to --context."));
         }
         context.push((path.display().to_string(), at));
     }
@@ -183,7 +184,8 @@ fn from_goal(global: &Global, name: &str, goal: &str, args: &Args) -> Answer {
             return Ok(Outcome::Interrupted);
         }
         Draft::Nothing { why } => {
-            terminal::talk(&format!("no plan came in {} rounds: {why}", drafting.rounds));
+            let rounds = terminal::count(drafting.rounds, "round");
+            terminal::talk(&format!("the planner wrote no plan in {rounds}: {why}"));
             return Ok(Outcome::PlanFailed);
         }
         Draft::Plan(reading) => reading,
@@ -193,8 +195,8 @@ fn from_goal(global: &Global, name: &str, goal: &str, args: &Args) -> Answer {
     if reading.errors() {
         show(global, &harness, reading, Some(&drafting))?;
         terminal::talk(&format!(
-            "after {} rounds the draft still has errors; it is kept: edit it, then `provost verify {name}`",
-            drafting.rounds
+            "the draft still has errors after {}; edit it, then run `provost verify {name}`",
+            terminal::count(drafting.rounds, "round")
         ));
         return Ok(Outcome::Diagnosed);
     }
@@ -204,8 +206,9 @@ fn from_goal(global: &Global, name: &str, goal: &str, args: &Args) -> Answer {
     show(global, &harness, recorded.as_ref().unwrap_or(reading), Some(&drafting))?;
     if left > 0 {
         terminal::talk(&format!(
-            "after {} rounds objections are left ({left}); look at them first",
-            drafting.rounds
+            "{} left after {}; read them before you approve",
+            terminal::count(left, "objection"),
+            terminal::count(drafting.rounds, "round")
         ));
     }
     terminal::talk(&format!(
@@ -217,7 +220,7 @@ fn from_goal(global: &Global, name: &str, goal: &str, args: &Args) -> Answer {
 
 fn told(round: &Round) {
     match round.reasons.len() {
-        0 => terminal::talk(&format!("round {} of {}: nothing to object to", round.number, round.of)),
+        0 => terminal::talk(&format!("round {} of {}: no objections", round.number, round.of)),
         count => {
             let reasons = if count == 1 { "1 reason".to_owned() } else { format!("{count} reasons") };
             let back = if round.number == round.of { "objected to" } else { "sent back" };
@@ -229,7 +232,7 @@ fn told(round: &Round) {
     }
 }
 
-/// What was made: its path for programs, its diagnostics for people.
+/// Prints the path of the new plan, and its diagnostics.
 fn show(
     global: &Global,
     harness: &Harness,

@@ -6,18 +6,18 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::{table, terminal};
 
-/// Say who works on what, since when, and what happened last
+/// Show which process works on which plan, since when, and the last event
 ///
-/// Of every plan of the repository that somebody has in hand, on this machine or, where plans are in a
-/// shared folder, on another. It only looks: nothing is given out or taken away.
+/// Lists the plans of the repository that a process works on, on this machine or, if plans are in a shared
+/// folder, on another. Changes nothing.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  provost queue                       who is at work
-  provost queue --all                 with the plans nobody has in hand
+  provost queue                       plans that a process works on
+  provost queue --all                 all plans
   provost queue --json                for programs")]
 pub struct Args {
-    /// Plans that nobody has in hand, too
+    /// Include plans that no process works on
     #[arg(long, short)]
     all: bool,
 }
@@ -32,7 +32,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         return Ok(Outcome::Done);
     }
     if shown.is_empty() {
-        terminal::talk("nobody has a plan in hand");
+        terminal::talk("no process works on a plan");
         return Ok(Outcome::Done);
     }
     let rows: Vec<Vec<String>> = shown.iter().map(|plan| row(plan)).collect();

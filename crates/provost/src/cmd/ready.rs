@@ -7,16 +7,16 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::{table, terminal};
 
-/// Say which plans may start now, and which of them together
+/// List the plans that can start now, and those that can run at the same time
 ///
-/// A plan may start when it is approved, the plans it depends on are done, and nobody has to answer first. It may run beside others when no path can be
-/// touched by both, which is decided from `touches`, with a path that shows it where they meet. A plan
-/// that does not say what it touches is never assumed to be safe beside another.
+/// A plan can start when it is approved, the plans it depends on are done, and no person has to answer
+/// first. Two plans can run at the same time if no path matches the `touches` of both; if a path does,
+/// the output names one. A plan without `touches` runs alone.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  provost ready                       what may start, what waits, and for whom
-  provost ready --json                for programs: `together` may run at once")]
+  provost ready                       which plans can start, and what the others wait for
+  provost ready --json                for programs: plans in `together` can run at once")]
 pub struct Args {}
 
 pub fn obey(global: &Global, _args: Args) -> Answer {
@@ -39,7 +39,7 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
     for entry in agenda.entries() {
         let words = match agenda.standing(entry) {
             StartState::Done => continue,
-            StartState::Failed => ("failed", "`provost status` says why".to_owned()),
+            StartState::Failed => ("failed", format!("`provost status {}` shows why", entry.name)),
             StartState::UnderWay => ("running", String::new()),
             StartState::Waits(on) => {
                 let on: Vec<String> =
@@ -60,7 +60,7 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
         rows.push(vec![entry.name.clone(), words.0.to_owned(), words.1]);
     }
     if rows.is_empty() {
-        terminal::talk("nothing is left to start");
+        terminal::talk("no plan is left to start");
     } else {
         terminal::print(&table::lines(&["PLAN", "NOW", "WHY"], &rows))?;
     }
@@ -69,7 +69,7 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
     }
     for start in starts.iter().filter(|start| start.beside == Compatibility::Undeclared) {
         terminal::talk(&format!(
-            "warning: {} does not say what it touches, so it is not run beside others; add `touches:` to it",
+            "warning: {} has no `touches`, so it runs alone; add `touches:` to the plan",
             start.name
         ));
     }
@@ -80,15 +80,15 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
 fn words(beside: &Compatibility) -> String {
     match beside {
         Compatibility::Safe => String::new(),
-        Compatibility::Undeclared => "alone: it does not say what it touches".to_owned(),
-        Compatibility::Meets { plan, meeting } => format!("not beside {plan}: {}", shared(meeting)),
+        Compatibility::Undeclared => "alone: it has no `touches`".to_owned(),
+        Compatibility::Meets { plan, meeting } => format!("not together with {plan}: {}", shared(meeting)),
     }
 }
 
 fn shared(meeting: &GlobOverlap) -> String {
     match &meeting.overlap {
         Overlap::Shared(path) => format!("both may change {path}"),
-        Overlap::Undecided(why) => format!("nobody knows whether they meet: {why}"),
+        Overlap::Undecided(why) => format!("provost cannot tell whether they share a path: {why}"),
         Overlap::None => String::new(),
     }
 }

@@ -9,14 +9,14 @@ use crate::terminal;
 
 /// Run the contract of a passed step again, on the tree it passed on, and compare
 ///
-/// Records nothing. Exit code 1 when the check says something else than it said then.
+/// Records nothing. Exit code 1 if the result differs from the recorded one.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost recheck 2                   step 2 of the active plan
   provost recheck PLAN.md 2 --json    for programs")]
 pub struct Args {
-    /// The plan (a path, a name, or nothing for the active one) and the step's number
+    /// Path or name of the plan [default: the active plan], and the number of the step
     #[arg(required = true, num_args = 1..=2, value_names = ["PLAN", "STEP"])]
     what: Vec<String>,
 }
@@ -25,10 +25,13 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     let (plan, step) = match args.what.as_slice() {
         [plan, step] => (Some(plan.as_str()), step),
         [step, ..] => (None, step),
-        [] => return Err(Failure::usage("say which step", "For example: provost recheck 2.")),
+        [] => return Err(Failure::usage("no step given", "For example: provost recheck 2.")),
     };
     let Ok(step) = step.parse() else {
-        return Err(Failure::usage(format!("`{step}` is no step"), "Give its number."));
+        return Err(Failure::usage(
+            format!("`{step}` is not the number of a step"),
+            "For example: provost recheck 2.",
+        ));
     };
     let harness = global.open(plan, Access::Write)?;
     let found = harness.recheck(StepNumber(step))?;
@@ -48,7 +51,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         ))?;
         let environments = found.recorded.environment.as_ref().zip(now.environment.as_ref());
         if let Some(difference) = environments.and_then(|(then, now)| then.difference(now)) {
-            terminal::print(&format!("the environment of the check is not the same: {difference}\n"))?;
+            terminal::print(&format!("the check ran in a different environment: {difference}\n"))?;
         }
     }
     Ok(if same { Outcome::Done } else { Outcome::PlanFailed })

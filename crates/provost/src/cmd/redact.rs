@@ -5,17 +5,17 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::{input, terminal};
 
-/// Take secrets out of a text, as it is done before anything is logged
+/// Remove secrets from a text, as provost does before it logs anything
 ///
-/// Reads standard input. Values the harness hands out itself are known by heart in a run; here only
-/// their shapes and the names beside them can be known.
+/// Reads standard input. In a run, provost also removes the exact values of the secrets it passes on; here it
+/// knows only the shapes of secrets and the names next to them.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost redact < build.log
-  provost redact --jsonl < all.jsonl  {\"id\",\"text\"} a line, the same back without secrets")]
+  provost redact --jsonl < all.jsonl  one {\"id\",\"text\"} per line")]
 pub struct Args {
-    /// Read an object a line, with `id` and `text`, and answer each with a line
+    /// Read one object per line, with `id` and `text`, and answer each with a line
     #[arg(long)]
     jsonl: bool,
 }

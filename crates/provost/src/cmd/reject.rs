@@ -11,12 +11,12 @@ use crate::terminal;
 Examples:
   provost reject --reason \"wrong approach: keep the public API\"")]
 pub struct Args {
-    /// A path, a name, or nothing for the active plan
+    /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
-    /// Why
+    /// Reason, for the log and the next revision
     #[arg(long, short)]
     reason: String,
-    /// Who rejects [default: the user's name]
+    /// Name to record in the log [default: your user name]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
 }
@@ -31,6 +31,6 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         harness.bring_up()?;
     }
     harness.human(HumanCommand::Reject { reason, by })?;
-    terminal::talk("rejected: the plan is a draft again");
+    terminal::talk("rejected: the plan is a draft again; change it with `provost amend`");
     Ok(Outcome::Done)
 }

@@ -16,40 +16,40 @@ use crate::report::Report;
 use crate::terminal::{Gate, Live};
 use crate::{report, terminal};
 
-/// Verify, gate and execute the plan; the same command resumes it
+/// Verify, approve and run the plan; the same command resumes it
 ///
-/// Each step goes to a fresh agent; when the agent is gone, the harness runs the step's contract. What
-/// does not hold is retried with what the judge saw, or waits for a person, as the plan says.
+/// Each step goes to a fresh agent. When the agent has ended, provost runs the step's contract. If the
+/// contract does not hold, provost retries with the output of the check, or asks a person, as the plan says.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  provost run PLAN.md                 ask at the gate, then run
-  provost run --jobs 2                independent steps side by side
-  provost run --wait                  stay until it is done, whoever has to answer first
+  provost run PLAN.md                 ask for approval, then run
+  provost run --jobs 2                run independent steps in parallel
+  provost run --wait                  wait for answers until the plan is done
   provost run --ci --junit out.xml    never ask, never wait; write reports
-  provost run --json                  one event a line")]
+  provost run --json                  one event per line")]
 pub struct Args {
-    /// A path, a name, or nothing for the active plan
+    /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
-    /// How many steps may run side by side: those that need nothing of each other and touch other files
+    /// Number of steps that may run in parallel, if they are independent and touch different files
     #[arg(long, short, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: u16,
-    /// Stay when a person is waited for, and go on when they have answered
+    /// Wait while a person has to answer, and continue after the answer
     #[arg(long, short)]
     wait: bool,
-    /// Make uncommitted files inside `touches` part of the base that is approved
+    /// Make uncommitted files inside `touches` part of the approved base
     #[arg(long)]
     include_uncommitted: bool,
-    /// For machines: ask nobody, wait for nobody, print plain lines; the exit code says how it ended
+    /// For CI: never ask, never wait, print plain lines; the exit code tells the result
     #[arg(long, conflicts_with = "wait")]
     ci: bool,
-    /// Write a test report in JUnit's form
+    /// Write a JUnit test report
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Write what did not hold as SARIF 2.1.0
+    /// Write failed checks as SARIF 2.1.0
     #[arg(long, value_name = "FILE")]
     sarif: Option<PathBuf>,
-    /// Add a summary with the proof, in Markdown [default with --ci: what GITHUB_STEP_SUMMARY names]
+    /// Append a Markdown summary with the proof [default with --ci: the file in GITHUB_STEP_SUMMARY]
     #[arg(long, value_name = "FILE")]
     summary: Option<PathBuf>,
 }
@@ -70,7 +70,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     }
 }
 
-/// However it ended, for whoever was promised a file.
+/// Writes the reports, however the run ended.
 fn write_reports(harness: &Harness, args: &Args, answer: &Answer) -> Result<(), Failure> {
     let of_github = || std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| args.ci && !path.is_empty());
     let summary = args.summary.clone().or_else(|| of_github().map(PathBuf::from));
@@ -95,12 +95,12 @@ fn report(harness: &Harness, answer: &Answer) -> Result<Report, Failure> {
     let end = match answer {
         Ok(Outcome::Done) => "done".to_owned(),
         Ok(Outcome::PlanFailed) => "the plan failed".to_owned(),
-        Ok(Outcome::Diagnosed) => "the plan has errors: `provost verify`".to_owned(),
-        Ok(Outcome::Waiting) => "a person is waited for: `provost inbox`".to_owned(),
+        Ok(Outcome::Diagnosed) => "the plan has errors: see `provost verify`".to_owned(),
+        Ok(Outcome::Waiting) => "waiting for a person: see `provost inbox`".to_owned(),
         Ok(Outcome::Refused) => "refused".to_owned(),
-        Ok(Outcome::Unsound) => "the log is not to be believed".to_owned(),
+        Ok(Outcome::Unsound) => "the log does not verify: see `provost audit`".to_owned(),
         Ok(Outcome::Interrupted) => "interrupted".to_owned(),
-        Ok(Outcome::NoFolder) => "there is no folder for plans".to_owned(),
+        Ok(Outcome::NoFolder) => "there is no plan folder".to_owned(),
         Err(failure) => failure.to_string(),
     };
     let title = if run.exists() { run.plan.title.clone() } else { harness.place().name.clone() };
@@ -140,23 +140,23 @@ fn run(global: &Global, harness: &Harness, notices: &Notices<'_>, args: &Args) -
         if !waits {
             continue;
         }
-        terminal::talk("staying until somebody has answered; Ctrl-C ends that, and the same command goes on");
+        terminal::talk("waiting for an answer; after Ctrl-C the same command resumes");
         match harness.wait_for_a_person(notices)? {
             Woken::GoOn => {}
             Woken::Draft => {
-                terminal::talk("the plan went back to draft");
+                terminal::talk("the plan is a draft again; change it, then run `provost run`");
                 return Ok(Outcome::Refused);
             }
             Woken::Interrupted => {
-                terminal::talk("interrupted; the same command goes on");
+                terminal::talk("interrupted; the same command resumes");
                 return Ok(Outcome::Interrupted);
             }
         }
     }
 }
 
-/// As far as it goes without a person. Whether one is waited for comes along: where the plan file is not
-/// what was approved, there is nobody to be waited for yet.
+/// Runs the plan as far as it goes without a person. The second value says whether a person can answer: if
+/// the plan file differs from the approved revision, nobody can yet.
 fn once(
     global: &Global,
     harness: &Harness,
@@ -183,7 +183,7 @@ fn once(
     }
     harness.ready_to_drive(&run)?;
     if args.jobs > 1 && !run.has_areas {
-        terminal::talk("steps run side by side only where each says what it `touches` (docs/parallel.md)");
+        terminal::talk("steps run in parallel only if each has `touches`; see docs/parallel.md");
     }
     let may_ask = !args.ci && terminal::is_interactive();
     let run = match gate(harness, notices, run, reading.as_ref(), may_ask)? {
@@ -196,12 +196,12 @@ fn once(
     drive(harness, notices, live, usize::from(args.jobs))
 }
 
-/// For whoever runs a plan that has nothing left to do.
+/// Returns the message for a plan that has nothing left to run.
 fn done_already(run: &Run) -> String {
     let (done, total) = run.progress();
     let landed = run.landed.as_ref().map(|landed| format!(" and landed on {}", landed.target));
     format!(
-        "nothing to run: the plan is done{} ({done} of {total} {}); `provost status` shows it, `provost fork` runs it again beside this one",
+        "nothing to run: the plan is done{} ({done} of {total} {}); `provost status` shows it, `provost fork` runs it again in a new worktree",
         landed.unwrap_or_default(),
         if total == 1 { "step" } else { "steps" },
     )
@@ -246,7 +246,7 @@ fn gate(
     }
     if !may_ask {
         terminal::talk(&format!(
-            "the plan waits for approval: `provost show`, then `provost approve --revision {}`; it is in `provost inbox`",
+            "the plan waits for approval: `provost show`, then `provost approve --revision {}`; it is also in `provost inbox`",
             run.revision.short()
         ));
         return Ok(Passage::Closed(Outcome::Waiting));
@@ -282,15 +282,15 @@ fn drive(
             Ok((rested(harness, &run)?, true))
         }
         Rest::Interrupted => {
-            terminal::talk("interrupted; the same command goes on");
+            terminal::talk("interrupted; the same command resumes");
             Ok((Outcome::Interrupted, false))
         }
         Rest::LawChanged(changes) => {
-            terminal::talk("stopped before the next step: the plan file is not what was approved");
+            terminal::talk("stopped before the next step: the plan file differs from the approved revision");
             for change in changes {
                 terminal::talk(&format!("  {change}"));
             }
-            terminal::talk("restore it, or run again to have the new text verified and approved");
+            terminal::talk("restore it, or run `provost run` again to verify and approve the new text");
             Ok((Outcome::Waiting, false))
         }
     }
@@ -302,15 +302,15 @@ fn rested(harness: &Harness, run: &Run) -> Answer {
     let outcome = match run.stage {
         Stage::Done => Outcome::Done,
         Stage::Failed => {
-            terminal::talk("the plan has failed; `provost status` says where, `provost answer` goes on");
+            terminal::talk("the plan failed; `provost status` shows where, `provost answer` continues it");
             Outcome::PlanFailed
         }
         Stage::Draft => {
-            terminal::talk("the plan went back to draft");
+            terminal::talk("the plan is a draft again; change it, then run `provost run`");
             Outcome::Waiting
         }
         Stage::Verified | Stage::Approved | Stage::InProgress => {
-            terminal::talk("waiting for a person: `provost inbox` says for what");
+            terminal::talk("waiting for a person; see `provost inbox`");
             Outcome::Waiting
         }
     };
@@ -325,7 +325,7 @@ fn rested(harness: &Harness, run: &Run) -> Answer {
             DecisionKind::Changed => "provost run".to_owned(),
             _ => format!("provost answer {id} {}", choices.join("|")),
         };
-        terminal::talk(&format!("  {item}\n    {answer}; `provost inbox {id}` says more"));
+        terminal::talk(&format!("  {item}\n    {answer}; `provost inbox {id}` shows more"));
     }
     Ok(outcome)
 }

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use crate::failure::Failure;
 use crate::outcome::Answer;
 
-/// Replay a written script as an agent (started by the harness)
+/// Replay a written script as an agent (internal: provost starts it)
 #[derive(clap::Args, Debug)]
 pub struct Args {
     script: PathBuf,

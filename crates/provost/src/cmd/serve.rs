@@ -19,8 +19,8 @@ use crate::terminal;
 
 /// Serve the page, the API and MCP over HTTP, for the plans of this state folder
 ///
-/// Prints a link that is good once; whoever opens it has a session in which they look and decide under your
-/// name. Listens on this machine only, unless there is TLS or a proxy. Programs come in with a token.
+/// Prints a link that works once. The person who opens it gets a session to look and decide under your
+/// name. Listens on this machine only, unless you set up TLS or a proxy. Programs authenticate with a token.
 #[derive(clap::Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -28,15 +28,15 @@ use crate::terminal;
 Examples:
   provost serve                             print the link and serve until interrupted
   provost serve --open                      and open it in your browser
-  provost serve link                        another link, while it runs
-  provost serve token --scope view          a token for a program that looks
+  provost serve link                        another link, while the server runs
+  provost serve token --scope view          a token for a program that reads
   provost serve token --scope agent         a token for an agent's client, at /mcp
-  provost serve tokens                      which are good; `provost serve revoke ID` ends one"
+  provost serve tokens                      valid tokens; `provost serve revoke ID` revokes one"
 )]
 pub struct Args {
     #[command(subcommand)]
     what: Option<What>,
-    /// Listen here; port 0 takes any
+    /// Address to listen on; port 0 takes any free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4180")]
     listen: SocketAddr,
     /// Open the link in your browser
@@ -45,16 +45,16 @@ pub struct Args {
     /// Certificate chain for TLS, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// Its key
+    /// Private key for TLS, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// A proxy with TLS stands before it, and is asked for under this name; may be given more than once
+    /// Host name of a TLS proxy in front of the server; can be repeated
     #[arg(long, value_name = "HOST", conflicts_with = "tls_cert")]
     behind_proxy: Vec<String>,
-    /// Whose session the link opens [default: the user's name]
+    /// Name for the session of the link [default: your user name]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
-    /// MCP tools answer after this many seconds, also while a check still runs
+    /// MCP tools answer after at most this many seconds, even if a check still runs
     #[arg(long, value_name = "SECONDS", default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=3600))]
     patience: u64,
 }
@@ -63,30 +63,30 @@ pub struct Args {
 enum What {
     /// Print another link to the server that runs
     Link {
-        /// What whoever opens it may do
+        /// Permission of the session
         #[arg(long, value_enum, default_value = "decide")]
         scope: LinkScope,
-        /// Whose session it opens [default: the user's name]
+        /// Name for the session [default: your user name]
         #[arg(long, value_name = "NAME")]
         by: Option<String>,
     },
-    /// Make a token for a program; it is printed once
+    /// Make a token for a program and print it once
     Token {
-        /// What it is good for
+        /// Permission of the token
         #[arg(long, value_enum)]
         scope: ScopeArg,
-        /// Under which its decisions stand in the log [default: the user's name]
+        /// Name to record for its decisions [default: your user name]
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
-        /// Good for so long, such as 12h or 30days [default: until it is revoked]
+        /// Lifetime, such as 12h or 30days [default: until it is revoked]
         #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
         expires: Option<Duration>,
     },
-    /// List links, sessions and tokens that are good
+    /// List valid links, sessions and tokens
     Tokens,
-    /// End a link, a session or a token
+    /// Revoke a link, a session or a token
     Revoke {
-        /// As `provost serve tokens` shows it
+        /// Id from `provost serve tokens`
         id: String,
     },
 }
@@ -99,11 +99,11 @@ enum LinkScope {
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum ScopeArg {
-    /// Looks at everything, changes nothing
+    /// Read everything, change nothing
     View,
-    /// Looks and decides, in a person's name
+    /// Read, and decide in a person's name
     Decide,
-    /// Asks over MCP, and nothing else
+    /// Use MCP, and nothing else
     Agent,
 }
 
@@ -134,7 +134,7 @@ fn serve(global: &Global, args: Args) -> Answer {
     Ok(Outcome::Done)
 }
 
-/// Where the log is one that many machines share.
+/// Returns the metrics of the cluster, if the log is shared.
 #[cfg(feature = "cluster")]
 fn numbers_of_the_cluster(settings: &EngineSettings) -> Option<Arc<Beside>> {
     use provost_dbos::metrics::ClusterMetric as Known;
@@ -154,9 +154,9 @@ fn tell(global: &Global, ServerAddress { address, link }: &ServerAddress, open: 
     if global.json {
         terminal::print(&format!("{}\n", json!({ "address": address.to_string(), "link": link })))?;
     } else {
-        terminal::talk(&format!("serving on {address}; this link is good once, for a quarter of an hour:"));
+        terminal::talk(&format!("serving on {address}; this link works once, within 15 minutes:"));
         terminal::print(&format!("{link}\n"))?;
-        terminal::talk("`provost serve link` prints another; Ctrl-C ends it");
+        terminal::talk("`provost serve link` prints another; Ctrl-C stops the server");
     }
     if open {
         open_in_browser(link);
@@ -164,7 +164,7 @@ fn tell(global: &Global, ServerAddress { address, link }: &ServerAddress, open: 
     Ok(())
 }
 
-/// Where there is no browser, the link is on the terminal.
+/// Opens the link; without a browser, the person uses the printed one.
 fn open_in_browser(link: &str) {
     let programs = if cfg!(target_os = "macos") { ["open"].as_slice() } else { &["xdg-open", "gio"] };
     for program in programs {
@@ -178,7 +178,7 @@ fn open_in_browser(link: &str) {
             return;
         }
     }
-    terminal::talk("no browser was found to open it in");
+    terminal::talk("no browser found; open the link yourself");
 }
 
 /// Only a person lets others in.
@@ -225,7 +225,7 @@ fn token(global: &Global, scope: ScopeArg, name: Option<String>, expires: Option
         });
         terminal::print(&format!("{token}\n"))?;
     } else {
-        terminal::talk("it is shown once; send it as `Authorization: Bearer TOKEN`:");
+        terminal::talk("the token is shown once; send it as `Authorization: Bearer TOKEN`:");
         terminal::print(&format!("{}\n", made.word))?;
     }
     Ok(Outcome::Done)
@@ -252,7 +252,7 @@ fn tokens(global: &Global) -> Answer {
         return Ok(Outcome::Done);
     }
     if all.is_empty() {
-        terminal::talk("nobody has a way in");
+        terminal::talk("there are no valid links, sessions or tokens");
     }
     for token in all {
         let until = token.until.map_or("until it is revoked".to_owned(), |until| format!("until {until}"));
@@ -269,9 +269,9 @@ fn tokens(global: &Global) -> Answer {
 
 fn revoke(global: &Global, id: &str) -> Answer {
     if !of_a_person(global)?.revoke(id) {
-        let hint = "`provost serve tokens` lists those that are good.";
+        let hint = "`provost serve tokens` lists the valid ones.";
         return Err(Failure::usage(format!("there is no token `{id}`"), hint));
     }
-    terminal::talk("it is good no more");
+    terminal::talk("revoked");
     Ok(Outcome::Done)
 }

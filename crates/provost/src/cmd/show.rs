@@ -12,24 +12,24 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::{open_plan, terminal};
 
-/// Show the plan as it stands, and the revision an approval would bind to
+/// Show the plan, and the revision that an approval would bind to
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost show                        the active plan
   provost show PLAN.md --json         for programs
-  provost show --recorded > PLAN.md   the text the log holds, if the file was lost")]
+  provost show --recorded > PLAN.md   the text in the log, if the file was lost")]
 pub struct Args {
-    /// A path, a name, or nothing for the active plan
+    /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
-    /// Do not try the checks on the base (before a plan is approved they are tried, behind the fence, to
-    /// show which of them hold already)
+    /// Do not run the checks on the base (before approval, provost runs them in the sandbox to show which
+    /// already hold)
     #[arg(long)]
     no_checks: bool,
-    /// Print the plan's text as the log holds it
+    /// Print the text of the plan that is in the log
     #[arg(long)]
     recorded: bool,
-    /// Show it with uncommitted files inside `touches` as part of the base, and the revision it has then
+    /// Show the plan and its revision with uncommitted files inside `touches` as part of the base
     #[arg(long)]
     include_uncommitted: bool,
 }
@@ -68,7 +68,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     } else {
         if let Some(from) = run.forged_from {
             terminal::talk(&format!(
-                "the log was written by somebody else from event {from} on: see `provost audit`"
+                "another program wrote to the log from event {from} on: see `provost audit`"
             ));
         }
         terminal::print(&render::plan(&run))?;

@@ -6,12 +6,12 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::terminal;
 
-/// Make a branch and a worktree for a plan, bound to it by a marker
+/// Make a branch and a worktree for a plan
 ///
-/// The worktree is put beside the repository (or into `folder` under [worktrees] in provost.toml), on a
-/// branch of its own, and every attempt gets another. Ignored files that `.worktreeinclude` names are
-/// copied. The commands of `setup` under [worktrees] are shown and run in it. In the worktree, commands
-/// that name no plan mean this one. If anything fails, nothing is left.
+/// The worktree is next to the repository (or in `folder` under [worktrees] in provost.toml), on its own
+/// branch; each call makes a new one. provost copies ignored files that `.worktreeinclude` names, and shows
+/// and runs the `setup` commands under [worktrees]. In the worktree, commands without a plan name use this
+/// plan. If anything fails, provost removes the worktree and the branch again.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -19,12 +19,12 @@ Examples:
   cd \"$(provost spawn fix-auth)\" && provost run
   provost spawn fix-auth --setup      run the setup without asking")]
 pub struct Args {
-    /// The name of the plan
+    /// Name of the plan
     plan: String,
     /// Run the configured setup without asking
     #[arg(long, conflicts_with = "no_setup")]
     setup: bool,
-    /// Leave the configured setup out
+    /// Skip the configured setup
     #[arg(long)]
     no_setup: bool,
 }
@@ -44,13 +44,9 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     }
     terminal::print(&format!("{}\n", made.path.display()))?;
     let base: String = made.base.chars().take(12).collect();
-    terminal::talk(&format!("branch {}, on {base}, bound to plan {}", made.branch, args.plan));
+    terminal::talk(&format!("branch {}, based on {base}, for plan {}", made.branch, args.plan));
     if !made.copied.is_empty() {
-        terminal::talk(&format!(
-            "copied, since {} names them: {}",
-            ".worktreeinclude",
-            made.copied.join(", ")
-        ));
+        terminal::talk(&format!("copied (named in {}): {}", ".worktreeinclude", made.copied.join(", ")));
     }
     Ok(Outcome::Done)
 }
@@ -59,11 +55,11 @@ pub fn obey(global: &Global, args: Args) -> Answer {
 fn agreed(commands: &[String]) -> Result<bool, Failure> {
     if !terminal::is_interactive() {
         return Err(Failure::usage(
-            format!("provost.toml has a setup for worktrees: {}", commands.join("; ")),
-            "Say --setup to run it, or --no-setup to leave it out.",
+            format!("provost.toml has setup commands for worktrees: {}", commands.join("; ")),
+            "Pass --setup to run them, or --no-setup to skip them.",
         ));
     }
-    terminal::talk("setup, from provost.toml:");
+    terminal::talk("setup commands in provost.toml:");
     commands.iter().for_each(|command| terminal::talk(&format!("  {command}")));
-    terminal::agrees("run it in the new worktree?")
+    terminal::agrees("run them in the new worktree?")
 }

@@ -14,14 +14,14 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::terminal;
 
-/// Where the plan stands, by the log
+/// Show the state of the plan, from the log
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost status                      the active plan
   provost status PLAN.md --json       for programs")]
 pub struct Args {
-    /// A path, a name, or nothing for the active plan
+    /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
 }
 
@@ -49,15 +49,13 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         format!("{}: {}{landed} · {done}/{total} steps{weaker}\n", run.plan.title, run.stage.word());
     if let Some(from) = run.forged_from {
         text.push_str(&format!(
-            "the log was written by somebody else from event {from} on: what follows is only what was known before; `provost audit` says more\n"
+            "another program wrote to the log from event {from} on: this is the state before that event; see `provost audit`\n"
         ));
     }
     if changed && harness.run()?.exists() {
-        text.push_str("the plan file has changed since the log last saw it\n");
+        text.push_str("the plan file has changed since the log recorded it\n");
     } else if changed {
-        text.push_str(
-            "the log has not seen this plan yet: `provost verify` says what is wrong with it, if anything\n",
-        );
+        text.push_str("the plan is not in the log yet; check it with `provost verify`\n");
     }
     text.push_str(&money(&run));
     let is_over = |number| run.step(number).is_some_and(|step| step.state.is_settled());
@@ -85,7 +83,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             StepState::Waived { by } => format!(" · waived by {by}"),
             _ => String::new(),
         };
-        let plan = step.carried_by().map(|plan| format!(" · is the plan {plan}")).unwrap_or_default();
+        let plan = step.carried_by().map(|plan| format!(" · sub-plan {plan}")).unwrap_or_default();
         let wait = state.wait.map(|wait| format!(" · not tried again before {}", wait.until));
         text.push_str(&format!(
             "{lane}[Step {}/{total}] {mark} {}{plan}{attempts}{}{uncontrolled}{remarks}{waived}{}\n",
@@ -110,7 +108,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         let late = if overdue(item) { "overdue, " } else { "" };
         let id = inbox::short(&items, item);
         text.push_str(&format!("waits for a person ({late}since {}): {}\n", item.since, item.reason));
-        text.push_str(&format!("  {}; `provost inbox {id}` says more\n", next(item)));
+        text.push_str(&format!("  {}; `provost inbox {id}` shows more\n", next(item)));
     }
     terminal::print(&text)?;
     Ok(Outcome::Done)
@@ -185,7 +183,7 @@ fn needs(needs: &Needs) -> Value {
     }
 }
 
-/// What it cost so far, against what it may.
+/// Returns the cost so far and the budget.
 fn money(run: &Run) -> String {
     let (cost, limits) = (run.ledger.cost(), budget::of_plan(run));
     if cost.is_none() && limits.is_empty() {
@@ -194,8 +192,8 @@ fn money(run: &Run) -> String {
     let of = if limits.is_empty() { String::new() } else { format!(" · budget {limits}") };
     let unknown = match cost.unknown {
         0 => String::new(),
-        1 => " (1 attempt did not say all it used)".to_owned(),
-        n => format!(" ({n} attempts did not say all they used)"),
+        1 => " (1 attempt reported its usage incompletely)".to_owned(),
+        n => format!(" ({n} attempts reported their usage incompletely)"),
     };
     format!("cost: {cost}{unknown}{of}\n")
 }

@@ -5,17 +5,17 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::terminal;
 
-/// Trust a configuration, marker or topic that came or changed while an agent was at work
+/// Trust a configuration file, marker or topic that appeared or changed while an agent worked
 ///
-/// Such a file decides nothing until a person has read it: commands that would follow it are refused.
-/// Without FILE, the files that wait are listed.
+/// provost refuses commands that would use such a file until a person has read it. Without FILE, lists the
+/// files that wait.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  provost trust                       what waits, and which attempt it came with
+  provost trust                       files that wait, and the attempt they came with
   provost trust sub/provost.toml      I have read it")]
 pub struct Args {
-    /// The file, as it is named by the refusal
+    /// File, as the refusal names it
     file: Option<PathBuf>,
 }
 
@@ -37,13 +37,13 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     let path = settings.cwd.join(&file);
     if path.symlink_metadata().is_err() {
         return Err(Failure::usage(
-            format!("there is no {}", path.display()),
+            format!("{} does not exist", path.display()),
             "`provost trust` lists the files that wait.",
         ));
     }
     match provost_engine::human_check::trust(&settings, &path)? {
         true => terminal::talk(&format!("trusted: {}", path.display())),
-        false => terminal::talk(&format!("{} was trusted already", path.display())),
+        false => terminal::talk(&format!("{} is already trusted", path.display())),
     }
     Ok(Outcome::Done)
 }

@@ -10,9 +10,9 @@ use crate::{diagnose, terminal};
 
 /// Check a plan without running anything
 ///
-/// Parses the plan and checks everything that can be known beforehand: numbering, missing or doubled
-/// parts, shell syntax, masked exit codes, tools on PATH, subscriptions, order, cycles, targets and
-/// budget. A plan without errors is recorded as verified.
+/// Parses the plan and checks it statically: numbering, missing or duplicate fields, shell syntax, masked
+/// exit codes, tools on PATH, subscriptions, order, cycles, targets and budget. If there is no error,
+/// provost records the plan as verified.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -21,7 +21,7 @@ Examples:
   provost verify --sarif > plan.sarif for code scanning
   provost verify --explain P012       what a code means")]
 pub struct Args {
-    /// A path, a name, or nothing for the active plan
+    /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
     /// Print SARIF 2.1.0
     #[arg(long, conflicts_with = "json")]

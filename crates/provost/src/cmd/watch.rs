@@ -8,45 +8,44 @@ use crate::outcome::Answer;
 use crate::watch::Options;
 use crate::{terminal, watch};
 
-/// Watch plans in the terminal, and decide: agenda, plan, log, inbox
+/// Watch plans and decide in the terminal: agenda, plan, log, inbox
 ///
-/// Live: what happens shows by itself. Approvals and answers go by the same door as `provost approve` and
-/// `provost answer`, and each is asked for once more. `?` lists the keys. Quitting stops nothing.
+/// The screen updates by itself. Approvals and answers work like `provost approve` and `provost answer`, and
+/// each asks for confirmation. `?` lists the keys. Quitting stops no run.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost watch                       every plan of the state folder
   provost watch PLAN.md               open this plan first
   provost watch --here                only plans of this repository
-  provost watch --no-color            the same without colours, as with NO_COLOR=1")]
+  provost watch --no-color            without colours, like NO_COLOR=1")]
 pub struct Args {
-    /// A plan to open first: a path or a name
+    /// Path or name of the plan to open first
     plan: Option<String>,
     /// Only plans of this repository
     #[arg(long)]
     here: bool,
-    /// Without colours [default: as NO_COLOR says]
+    /// Use no colours [default: follow NO_COLOR]
     #[arg(long)]
     no_color: bool,
-    /// Leave the mouse to the terminal
+    /// Do not use the mouse
     #[arg(long)]
     no_mouse: bool,
-    /// Who decides [default: the user's name]
+    /// Name to record in the log [default: your user name]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
 }
 
 pub fn obey(global: &Global, args: Args) -> Answer {
-    const ELSEWHERE: &str =
-        "`provost status` says where a plan stands, `provost log --follow` what happens; both have --json.";
+    const ELSEWHERE: &str = "Use `provost status` or `provost log --follow`; both have --json.";
     if global.json {
-        return Err(Failure::usage("`watch` draws on a terminal and has nothing for programs", ELSEWHERE));
+        return Err(Failure::usage("`watch` draws on a terminal and has no --json output", ELSEWHERE));
     }
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
         return Err(Failure::usage("`watch` needs a terminal, on standard input and output", ELSEWHERE));
     }
     if std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
-        return Err(Failure::usage("this terminal (TERM=dumb) cannot be drawn on", ELSEWHERE));
+        return Err(Failure::usage("`watch` cannot draw on this terminal (TERM=dumb)", ELSEWHERE));
     }
     let settings = global.settings_without_signals(None)?;
     let plan = match args.plan.as_deref() {

@@ -7,15 +7,15 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::terminal;
 
-/// Say which plan is meant, and why
+/// Show which plan a command uses, and why
 ///
-/// A plan is meant by its name or its path, else by the marker `.harness/active-plan` of this worktree,
-/// else it is the one `PLAN.md`. A marker that cannot be followed is an error, never a reason to take
-/// another plan.
+/// provost uses the plan that you name, else the one that the marker `.harness/active-plan` of this worktree
+/// names, else `PLAN.md` if it is the only one. A marker that cannot be resolved is an error: provost does
+/// not fall back to another plan.
 ///
-/// With --porcelain, for scripts: the paths of the plan and of its progress file, separated by a tab.
-/// Exit code 0: resolved; 1: there is no folder for plans here; 2: it cannot be resolved, and nothing is
-/// printed.
+/// With --porcelain (for scripts), prints the paths of the plan and of its progress file, separated by a
+/// tab. Exit code 0: resolved; 1: there is no plan folder here; 2: the plan cannot be resolved, and nothing
+/// is printed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -23,12 +23,12 @@ Examples:
   provost which fix-auth --json       for programs
   IFS=$'\\t' read -r plan progress < <(provost which --plan fix-auth --porcelain)")]
 pub struct Args {
-    /// A path, a name, or nothing for the active plan
+    /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
-    /// The name of a plan (`foo` or `PLAN-foo.md`), and never a path
+    /// Name of the plan (`foo` or `PLAN-foo.md`), never a path
     #[arg(long = "plan", value_name = "NAME", conflicts_with = "plan")]
     named: Option<String>,
-    /// Print the two paths and a tab between them
+    /// Print the two paths, separated by a tab
     #[arg(long, conflicts_with = "json")]
     porcelain: bool,
 }
@@ -77,7 +77,7 @@ fn bridge(global: &Global, args: &Args) -> Answer {
     }
     if [&plan, &progress].iter().any(|path| path.contains(['\t', '\n'])) {
         return Err(Failure::usage(
-            format!("{plan:?} holds a tab or a line end and cannot be printed in one line"),
+            format!("{plan:?} contains a tab or a line break, so --porcelain cannot print it"),
             "Use --json.",
         ));
     }

@@ -7,49 +7,49 @@ use provost_engine::overview::Overview;
 use crate::open_plan::Global;
 use crate::outcome::Answer;
 
-/// Take part in the work of a cluster: look at plans, run agents and checks, until told to leave
+/// Run a cluster worker: it schedules plans and runs agents and checks until you stop it
 ///
-/// Every machine whose log is in the same Postgres (`provost migrate --to URL`) may run any number of these. Plans
-/// that are approved are carried out by whoever has a hand free; what a worker had that dies is taken over. The
-/// first SIGTERM or Ctrl-C lets it finish what it has in hand, the second ends it.
+/// Every machine whose log is in the same Postgres database (`provost migrate --to URL`) can run any number
+/// of workers. Free workers carry out approved plans; if a worker dies, others take over its items. The
+/// first SIGTERM or Ctrl-C lets a worker finish its current items, the second ends it.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  provost worker                                 do whatever there is, one item at a time
+  provost worker                                 all kinds of work, one item at a time
   provost worker --jobs 4 --label gpu            four at a time, on a machine with a GPU
   provost worker --roles coder,reviewer          work for these roles, and run checks
-  provost worker --ticks-only                    look at plans and offer what is next, do nothing of it
-  provost worker --remote git@host:carry.git     share no disk with the others: trees travel by this remote
+  provost worker --ticks-only                    schedule plans; run no agents and no checks
+  provost worker --remote git@host:carry.git     no shared disk: exchange trees through this remote
   provost worker --roles coder --no-checks --no-ticks --remote git@host:carry.git
-                                                 run agents and nothing else: other machines judge
-  provost cluster status                         who works, what waits")]
+                                                 run agents only; other machines run the checks
+  provost cluster status                         workers, queues, waiting items")]
 pub struct Args {
     /// Work for these roles only [default: all]
     #[arg(long, value_delimiter = ',', value_name = "ROLE")]
     roles: Option<Vec<String>>,
-    /// How many items it does at a time
+    /// Number of items to work on at the same time
     #[arg(long, short, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: u16,
-    /// What this machine has, such as `gpu` or `os=linux`; may be given more than once
+    /// Label of this machine, such as `gpu` or `os=linux`; can be repeated
     #[arg(long = "label", value_name = "LABEL")]
     labels: Vec<Label>,
-    /// Look at plans and offer what is next, and do nothing of it
+    /// Only schedule plans; run no agents and no checks
     #[arg(long)]
     ticks_only: bool,
-    /// Leave it to others to look at plans, and to end them
+    /// Do not schedule or end plans; other workers do
     #[arg(long, conflicts_with = "ticks_only", requires = "roles")]
     no_ticks: bool,
-    /// Leave it to others to run checks
+    /// Do not run checks; other workers do
     #[arg(long, conflicts_with = "ticks_only", requires = "roles")]
     no_checks: bool,
-    /// A git remote by which trees travel between machines that share no disk [default: what `provost cluster
-    /// remote` has set]
+    /// Git remote that carries trees between machines without a shared disk [default: the one that `provost
+    /// cluster remote` has set]
     #[arg(long, value_name = "URL")]
     remote: Option<String>,
-    /// After how long without a sign others take over what it had
+    /// Time without a heartbeat after which other workers take over its items
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = lifetime)]
     lease: Duration,
-    /// How often queues are asked for work while something is on them
+    /// Interval between polls of a queue that is not empty
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = humantime::parse_duration)]
     poll: Duration,
 }
@@ -59,7 +59,7 @@ fn lifetime(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     match time.as_millis() {
         2_000..=3_600_000 => Ok(time),
-        _ => Err("between 2s and 1h".to_owned()),
+        _ => Err("must be between 2s and 1h".to_owned()),
     }
 }
 
@@ -116,7 +116,7 @@ fn work(global: &Global, settings: provost_engine::harness::EngineSettings, args
         if json {
             let _ = terminal::print(&format!("{}\n", json!({ "worker": id })));
         } else {
-            terminal::talk(&format!("joined as {id}; Ctrl-C lets it finish what it has in hand"));
+            terminal::talk(&format!("joined as {id}; Ctrl-C lets it finish its current items"));
         }
     };
     worker::run(options, joined, terminal::talk)?;

@@ -6,13 +6,13 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::{table, terminal};
 
-/// List worktrees, or take away those in which nothing would be lost
+/// List worktrees, or remove those that are merged and clean
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  provost worktree list               which there are, and for which plans
-  provost worktree prune              what could go, and why the others stay
-  provost worktree prune --yes        do it")]
+  provost worktree list               all worktrees and their plans
+  provost worktree prune              show which can be removed, and why the others stay
+  provost worktree prune --yes        remove them")]
 pub struct Args {
     #[command(subcommand)]
     deed: Deed,
@@ -22,10 +22,11 @@ pub struct Args {
 enum Deed {
     /// List the worktrees of the repository
     List,
-    /// Say which worktrees may go; with --yes, remove them and their branches
+    /// Show which worktrees can be removed; with --yes, remove them and their branches
     ///
-    /// Only what `provost spawn` made, is merged and is clean. Uncommitted, untracked, unmerged or stashed
-    /// work, a worktree that is locked or in use, and whatever is in doubt stays, and the reason is said.
+    /// A worktree can be removed if `provost spawn` made it and it is merged and clean. One with uncommitted,
+    /// untracked, unmerged or stashed work, and one that is locked, in use or unclear, stays; the output
+    /// says why.
     Prune {
         /// Remove them
         #[arg(long)]
@@ -114,7 +115,7 @@ fn prune(global: &Global, yes: bool) -> Answer {
     } else if answers.is_empty() {
         terminal::talk("no worktrees");
     } else if could_go > 0 {
-        terminal::talk("nothing was removed: `provost worktree prune --yes` does it");
+        terminal::talk("nothing was removed; to remove them, run `provost worktree prune --yes`");
     }
     Ok(Outcome::Done)
 }

@@ -84,7 +84,7 @@ mod tests {
         expect![[r###"
             ## Fix &lt;login&gt; &amp; "more"
 
-            **in-progress** · 1 of 5 checks passed · a person is waited for
+            **in-progress** · 1 of 5 checks passed · waiting for a person
 
             | | check | end | attempts |
             | --- | --- | --- | ---: |

@@ -65,9 +65,9 @@ pub fn carry_out(overview: &Overview, decision: Decision, by: &str) -> Result<St
             let (run, _) = harness.bring_up_to_approve_revision(&revision.0)?;
             let run = harness.approve(&run, revision, by)?;
             if run.approved_by.is_none() {
-                return Ok(format!("your yes to {name} is noted: {}", ApprovalCount::of(&run)));
+                return Ok(format!("your approval of {name} is recorded: {}", ApprovalCount::of(&run)));
             }
-            format!("{name} is approved at revision {}; `provost run` carries it out", run.revision.short())
+            format!("{name} is approved at revision {}; start it with `provost run`", run.revision.short())
         }
         Decision::Reject { reason, .. } => {
             harness.human(HumanCommand::Reject { reason: clean(&reason), by })?;
@@ -105,19 +105,19 @@ fn answer(
         (Some(step), limits) => {
             let unreadable = |part| {
                 let form = "Write them as `max 200k tokens, $1.50, 20 minutes`.";
-                Failure::usage(format!("`{part}` is no limit"), form)
+                Failure::usage(format!("cannot read the limit `{part}`"), form)
             };
             let budget = parse::budget(limits).map(Amount::from).map_err(unreadable)?;
             Ok(HumanCommand::Raise { step, budget, note, by })
         }
-        (None, _) => Err(Failure::usage("limits go with a step", "Leave them empty.")),
+        (None, _) => Err(Failure::usage("only a step has limits", "Leave them empty.")),
     }
 }
 
 fn next(run: &Run) -> &'static str {
     match run.stage {
-        Stage::Failed | Stage::Done => "nothing more is done",
-        Stage::Draft => "change it, then `provost run` brings it to the gate again",
-        Stage::Verified | Stage::Approved | Stage::InProgress => "`provost run` goes on",
+        Stage::Failed | Stage::Done => "nothing more runs",
+        Stage::Draft => "change it, then run `provost run` to approve it again",
+        Stage::Verified | Stage::Approved | Stage::InProgress => "`provost run` continues it",
     }
 }

@@ -163,7 +163,7 @@ fn of_screen(screen: &Screen) -> &'static [&'static str] {
         Screen::Inbox => &["↑↓ choose"],
         Screen::Log => &["/ filter", "f follow", "Enter whole event", "a all", "↑↓ choose"],
         Screen::Plan(_) => &["Esc back", "↑↓ step", "PgDn scroll", "g gate", "l log", "i inbox"],
-        Screen::Gate(_) => &["a approve", "r reject", "b ask back", "Esc back", "↑↓ scroll"],
+        Screen::Gate(_) => &["a approve", "r reject", "b ask", "Esc back", "↑↓ scroll"],
         Screen::Event(_) | Screen::Help => &["Esc back", "↑↓ scroll"],
     }
 }
@@ -188,7 +188,7 @@ fn ask(sheet: &mut Sheet<'_>, area: Rect, dialog: &Dialog) {
         Dialog::Words { asks, text, .. } => {
             say(Tone::Strong, asks);
             say(Tone::Plain, &format!("> {}▏", text::line_as_typed(text)));
-            say(Tone::Quiet, "Enter goes on, Esc leaves it");
+            say(Tone::Quiet, "Enter continues, Esc cancels");
         }
         Dialog::Sure { question, .. } => {
             say(Tone::Strong, question);

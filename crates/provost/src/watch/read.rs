@@ -163,7 +163,7 @@ fn rows(all: &[PlanSnapshot]) -> Vec<PlanRow> {
 fn row(seen: &PlanSnapshot) -> PlanRow {
     let run = &seen.run;
     let (done, total) = run.progress();
-    let forged = run.forged_from.map(|from| format!("somebody else wrote to its log from event {from} on"));
+    let forged = run.forged_from.map(|from| format!("another program wrote to its log from event {from} on"));
     PlanRow {
         id: seen.id.clone(),
         name: text::line(seen.name()),

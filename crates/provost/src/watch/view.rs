@@ -379,7 +379,7 @@ impl View {
         let Some(gate) = gate else { return Wish::Nothing };
         match key {
             'a' if gate.open => self.dialog = Some(Dialog::approve(gate, by)),
-            'a' => self.note = Some((Tone::Wait, "it cannot be approved as it stands".to_owned())),
+            'a' => self.note = Some((Tone::Wait, "the plan cannot be approved now".to_owned())),
             'r' => self.dialog = Some(Dialog::reject(gate)),
             'b' => self.dialog = Some(Dialog::ask(gate)),
             _ => {}

@@ -81,7 +81,7 @@ fn what_may_start_follows_from_what_is_done_and_what_is_touched() {
     assert_eq!((login["meets"].as_str(), login["path"].as_str()), (Some("auth"), Some("src/auth/login.rs")));
     assert_eq!(of(&ready, "plans", "wild")["beside"]["undeclared"], true);
     let told = env.provost(&["ready"]).exits(0);
-    assert!(told.err.contains("wild does not say what it touches"), "{}", told.err);
+    assert!(told.err.contains("wild has no `touches`"), "{}", told.err);
     assert!(told.out.contains("both may change src/auth/login.rs"), "{}", told.out);
 }
 

@@ -289,7 +289,7 @@ fn limits_that_cannot_be_read_are_refused_where_they_are_typed() {
     let said = env.provost(&["answer", "3", "retry", "--budget", "a lot"]).exits(2);
     assert!(said.err.contains("write them as `max 200k tokens, $1.50, 20 minutes`"), "{}", said.err);
     let said = env.provost(&["answer", "3", "skip", "--budget", "$1"]).exits(2);
-    assert!(said.err.contains("goes with `retry`"), "{}", said.err);
+    assert!(said.err.contains("needs `retry` and a step"), "{}", said.err);
 }
 
 #[test]

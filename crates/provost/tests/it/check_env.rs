@@ -91,7 +91,7 @@ fn tools_on_the_persons_path_are_found_with_all_they_need() {
     }
     assert!(!seen.contains("home/.local\""), "{seen}");
     let again = run_with(&env, &["recheck", "1"], &folders[1..]).exits(1).out;
-    assert!(again.contains("the environment of the check is not the same: `PATH` no longer has"), "{again}");
+    assert!(again.contains("the check ran in a different environment: `PATH` no longer has"), "{again}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn a_run_without_a_person_ends_at_the_gate_and_says_so_everywhere() {
     assert!(said.err.contains("provost approve --revision"), "{}", said.err);
     let junit = env.read("junit.xml");
     assert!(junit.contains("failures=\"1\"") && junit.contains("the plan is done"), "never green: {junit}");
-    assert!(env.read("run.sarif").contains("a person is waited for"));
+    assert!(env.read("run.sarif").contains("waiting for a person"));
     assert!(
         env.read("summary.md").contains("**verified** · 0 of 2 checks passed"),
         "{}",

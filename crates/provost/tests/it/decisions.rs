@@ -157,7 +157,7 @@ fn an_audit_of_nothing_is_not_sound() {
     assert!(audit.out.contains("no step has passed"), "{}", audit.out);
     env.approve();
     env.provost(&["run"]).exits(0);
-    assert!(env.provost(&["audit"]).exits(0).out.contains("every passed step rests on a verdict"));
+    assert!(env.provost(&["audit"]).exits(0).out.contains("every passed step has a verdict"));
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn a_plan_file_that_changed_under_a_run_is_in_the_inbox() {
     env.write("PLAN.md", env.read("PLAN.md").replace("Do part 2 of the work", "Do something else"));
     env.write("out/release", "");
     let stopped = answer(run.wait_with_output().expect("provost")).exits(4);
-    assert!(stopped.err.contains("not what was approved"), "{}", stopped.err);
+    assert!(stopped.err.contains("differs from the approved revision"), "{}", stopped.err);
     let inbox = env.provost(&["inbox", "--json"]).exits(0).json();
     assert_eq!(inbox[0]["kind"], "changed", "{inbox}");
     assert!(

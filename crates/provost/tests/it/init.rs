@@ -137,7 +137,7 @@ fn what_was_changed_since_keeps_what_is_not_ours() {
     assert_eq!(moved.matches(" hook claude").count(), 2, "{moved}");
     let undone = env.provost(&["init", "--undo", "--yes"]).exits(5);
     assert!(
-        undone.err.contains("take out by hand") && undone.err.contains("[mcp_servers.provost]"),
+        undone.err.contains("remove this by hand") && undone.err.contains("[mcp_servers.provost]"),
         "{}",
         undone.err
     );
@@ -211,7 +211,7 @@ fn doctor_says_what_keeps_a_client_from_asking() {
     env.write(".claude/settings.local.json", "{ \"disableAllHooks\": true } // quick");
     assert!(words("claude").contains("disableAllHooks"));
     std::fs::remove_file(env.work().join(".cursor/hooks.json")).expect("a file");
-    assert!(words("cursor").contains("lacks what provost puts there"));
+    assert!(words("cursor").contains("lacks provost's entries"));
 }
 
 /// Codex as far as `init` knows it: it lists the hook of the project, and says whether it is trusted.

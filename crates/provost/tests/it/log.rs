@@ -130,7 +130,7 @@ fn a_misspelt_word_is_refused_with_the_one_that_was_meant() {
         (&["--event", "TASK_STARTED,gate_aproved"], "Did you mean GATE_APPROVED?"),
         (&["--event", "banana"], "There are PLAN_CREATED"),
         (&["--class", "transiet"], "Did you mean transient?"),
-        (&["--class", "logic", "--event", "TASK_STARTED"], "--class goes with FAILURE_DETECTED"),
+        (&["--class", "logic", "--event", "TASK_STARTED"], "Use --class with FAILURE_DETECTED"),
         (&["--since", "1h", "--until", "2h"], "earlier --since"),
         (&["--follow", "--until", "1h"], "cannot be used with"),
         (&["--follow", "--summary"], "cannot be used with"),

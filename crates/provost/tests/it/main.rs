@@ -44,6 +44,7 @@ mod otel;
 mod parallel;
 #[cfg(feature = "postgres")]
 mod pg;
+mod messages;
 mod meter;
 mod named;
 mod new;

@@ -115,7 +115,7 @@ fn after_five_claims_that_did_not_hold_a_person_is_asked() {
     let mut client = Client::start(&env, &[]);
     client.call("plan_create", two_steps());
     for left in (1..=4).rev() {
-        client.call("step_update", claim(1)).refuses(&format!("{left} claims are left"));
+        client.call("step_update", claim(1)).refuses(&format!("({left} claim"));
     }
     client.call("step_update", claim(1)).refuses("a person has to look");
     client.call("plan_next", json!({})).says("step 1 waits for a person");

@@ -13,13 +13,13 @@ use syn::visit::{self, Visit};
 type ModulePath = Vec<String>;
 
 /// A shipped source file.
-struct Source {
+pub(super) struct Source {
     krate: String,
     module: ModulePath,
     /// Relative to the root of the repository.
-    path: PathBuf,
+    pub(super) path: PathBuf,
     lines: usize,
-    syntax: syn::File,
+    pub(super) syntax: syn::File,
 }
 
 fn root() -> PathBuf {
@@ -27,7 +27,7 @@ fn root() -> PathBuf {
 }
 
 /// Every shipped file of every crate.
-fn sources() -> Vec<Source> {
+pub(super) fn sources() -> Vec<Source> {
     let mut sources = Vec::new();
     for krate in std::fs::read_dir(root().join("crates")).expect("crates").flatten() {
         let folder = krate.path().join("src");
@@ -88,7 +88,7 @@ fn test_modules(sources: &[Source]) -> BTreeSet<(String, ModulePath)> {
     tests
 }
 
-fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
+pub(super) fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")
             && matches!(&attribute.meta, syn::Meta::List(list) if list.tokens.to_string().contains("test"))

@@ -68,7 +68,7 @@ fn a_plan_carries_out_a_step_and_the_step_is_judged_by_its_own_contract() {
     assert_eq!((env.stage(), stage(&env, "child")), ("done".into(), "done".into()));
     assert_eq!(ledger(&env), "1 a b 3");
     let status = env.provost(&["status"]).exits(0);
-    assert!(status.out.contains("Step 2 · is the plan child"), "{}", status.out);
+    assert!(status.out.contains("Step 2 · sub-plan child"), "{}", status.out);
     let claim = &events(&env, "PLAN.md", "STEP_CLAIMED")[1];
     assert!(
         claim["details"]["evidence"].as_str().unwrap().contains("the plan child is done: 2 of 2"),

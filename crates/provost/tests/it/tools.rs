@@ -92,7 +92,7 @@ fn sees_and_says(level: &str) {
         (1, false, "Do part 1 of the work."),
         (2, false, "tabs are dropped"),
         (3, true, "it reads notes"),
-        (4, false, "once the step has passed"),
+        (4, false, "after this step has passed"),
         (5, true, "only to findings"),
         (6, true, "you were given step 1"),
         (7, true, "evidence is required"),

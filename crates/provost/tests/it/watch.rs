@@ -150,7 +150,7 @@ fn a_plan_is_read_and_approved_with_the_keyboard() {
     assert!(tmux.state().starts_with("alternate 1 mouse 1 cursor 0"), "{}", tmux.state());
     tmux.keys(&["Enter"]).sees("Task");
     tmux.sees("Do part 1 of the work.");
-    tmux.keys(&["g"]).sees(&format!("bound to revision {}", env.revision()));
+    tmux.keys(&["g"]).sees(&format!("binds to revision {}", env.revision()));
     tmux.sees("test -f out/1");
     // Asked once more, and a no is a no.
     tmux.keys(&["a"]).sees("y: yes");
@@ -171,7 +171,7 @@ fn a_plan_that_changed_meanwhile_is_not_approved() {
     let Some(tmux) = Tmux::open(&env) else { return };
     env.provost(&["verify"]).exits(0);
     tmux.provost("watch PLAN.md").sees("Do part 1");
-    tmux.keys(&["g"]).sees("bound to revision");
+    tmux.keys(&["g"]).sees("binds to revision");
     env.write("PLAN.md", plan(&["test -f out/other"], "escalate"));
     tmux.keys(&["a"]).sees("y: yes");
     tmux.keys(&["y"]).sees("provost show");
@@ -193,7 +193,7 @@ fn an_escalation_is_answered_and_a_run_shows_by_itself() {
     tmux.keys(&["2"]).sees("waive the step");
     tmux.keys(&["s"]).sees("Why skip?");
     tmux.types("done by hand").sees("Answer skip to");
-    tmux.keys(&["y"]).sees("goes on");
+    tmux.keys(&["y"]).sees("continues");
     tmux.sees("Nothing waits for a person");
     assert_eq!(env.states(), "1 waived");
     let answer = env.provost(&["log", "--json", "--event", "HUMAN_ANSWERED"]).exits(0).lines().remove(0);
@@ -211,13 +211,13 @@ fn what_an_agent_prints_shows_while_it_works_and_no_secret_does() {
     let mut run = run.spawn().expect("a run");
     tmux.provost("watch PLAN.md").sees("halfway there");
     let screen = tmux.sees("key [redacted");
-    assert!(screen.contains("It prints") && !screen.contains("trustno1"), "{screen}");
+    assert!(screen.contains("Live output") && !screen.contains("trustno1"), "{screen}");
     let live = env.state().join("live");
     let files = || std::fs::read_dir(&live).expect("a folder").flatten().count();
     assert_eq!(files(), 1);
     std::fs::write(env.folder().join("go"), "").expect("a file");
     assert!(run.wait().expect("an end").success());
-    tmux.until("the end", |screen| !screen.contains("It prints"));
+    tmux.until("the end", |screen| !screen.contains("Live output"));
     assert_eq!(files(), 0);
 }
 

@@ -22,7 +22,7 @@ const CLASSES: [FailureClass; 6] = [
     FailureClass::Unknown,
 ];
 
-/// What a failure leaves in the log, in this order and without anything between.
+/// The events of one failure, in this order and without others between them.
 const OF_A_FAILURE: [&str; 8] = [
     "FAILURE_DETECTED",
     "FAILURE_CLASSIFIED",
@@ -52,8 +52,8 @@ impl Filter {
         let of_a_failure = |name: &String| OF_A_FAILURE.contains(&name.as_str());
         if failures.is_some() && !names.is_empty() && !names.iter().any(of_a_failure) {
             return Err(Failure::usage(
-                format!("{} is not of a failure, so it has no class", names.join(", ")),
-                format!("--class goes with {}.", OF_A_FAILURE.join(", ")),
+                format!("{} has no failure class", names.join(", ")),
+                format!("Use --class with {}.", OF_A_FAILURE.join(", ")),
             ));
         }
         let names = match failures {

@@ -36,7 +36,7 @@ impl Printer {
         }
     }
 
-    /// What kept it from printing.
+    /// Returns the error that stopped the output, if any.
     pub fn result(&mut self) -> Result<(), Failure> {
         self.failed.take().map_or(Ok(()), Err)
     }

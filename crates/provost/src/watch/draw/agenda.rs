@@ -11,7 +11,7 @@ pub fn draw(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View, areas
     if known.plans.is_empty() {
         let none = [
             Said::plain("No plan is in the log yet."),
-            Said::quiet("`provost new NAME` makes one, `provost verify` brings it here."),
+            Said::quiet("`provost new NAME` creates one, `provost verify` records it."),
         ];
         sheet.page(area, &none, 0);
         return;

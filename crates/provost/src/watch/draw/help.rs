@@ -7,48 +7,49 @@ const KEYS: [(&str, &[(&str, &str)]); 5] = [
         "Everywhere",
         &[
             ("1 2 3, Tab", "agenda, inbox, log"),
-            ("↑ ↓, k j", "the line before, the line after"),
-            ("Home End", "the first line, the last"),
-            ("Enter, →", "open what is chosen; a second click does it too"),
+            ("↑ ↓, k j", "previous line, next line"),
+            ("Home End", "first line, last line"),
+            ("Enter, →", "open the selected line; a second click does too"),
             ("Esc, ←", "back"),
             ("PgUp PgDn, K J", "scroll the page by screens, by lines"),
-            ("m", "mouse on or off: off lets your terminal mark text"),
-            ("Ctrl-L", "draw everything anew"),
-            ("Ctrl-Z", "to the shell; `fg` comes back"),
-            ("q, Ctrl-C", "quit; runs go on"),
+            ("m", "mouse on or off: off lets your terminal select text"),
+            ("Ctrl-L", "redraw the screen"),
+            ("Ctrl-Z", "suspend; `fg` resumes"),
+            ("q, Ctrl-C", "quit; runs continue"),
         ],
     ),
-    (
-        "Agenda and plan",
-        &[("g", "the gate of the plan"), ("l", "its log"), ("i", "what waits in it (in a plan)")],
-    ),
+    ("Agenda and plan", &[("g", "the gate of the plan"), ("l", "its log"), ("i", "its inbox (in a plan)")]),
     (
         "Gate",
         &[
             ("a", "approve exactly the revision that is shown"),
-            ("r", "reject it, with a reason: it is a draft again"),
-            ("b", "ask back: it waits with your question"),
+            ("r", "reject with a reason; the plan becomes a draft"),
+            ("b", "ask a question; the plan waits"),
         ],
     ),
     (
         "Inbox",
         &[
             ("r", "retry: try again"),
-            ("s", "skip: let the step go, in your name"),
+            ("s", "skip: waive the step in your name"),
             ("x", "abort: end the plan as failed"),
             ("v", "revise: send it back to draft"),
-            ("c", "confirm: say that it holds"),
+            ("c", "confirm: the contract holds"),
         ],
     ),
     (
         "Log",
-        &[("/", "only events with these words"), ("f", "follow, or stay"), ("a", "all plans, all events")],
+        &[
+            ("/", "show only events with this text"),
+            ("f", "follow new events, or stop"),
+            ("a", "all plans, all events"),
+        ],
     ),
 ];
 
 pub fn page() -> Vec<Said> {
     let mut page = vec![
-        Said::plain("What happens shows by itself. Every decision is asked for once more; only y is a yes."),
+        Said::plain("The screen updates by itself. Every decision asks for confirmation; only y confirms."),
         Said::gap(),
     ];
     for (screen, keys) in KEYS {

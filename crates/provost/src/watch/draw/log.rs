@@ -27,7 +27,7 @@ fn about(known: &Known, view: &View, count: usize) -> Vec<(Tone, String)> {
         }
     };
     let filter = match view.filter.as_str() {
-        "" => format!(" · {plan} · {count} events"),
+        "" => format!(" · {plan} · {}", crate::terminal::count(count, "event")),
         words => format!(" · {plan} · {count} with “{}”", crate::watch::text::line(words)),
     };
     vec![(Tone::Plain, " ".to_owned()), (follow.0, follow.1.to_owned()), (Tone::Quiet, filter)]

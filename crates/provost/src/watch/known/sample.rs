@@ -106,10 +106,7 @@ pub fn known() -> Known {
             short: "3f9a1c02be77".to_owned(),
             is_looked_at: false,
             open: true,
-            page: vec![
-                Said::strong("gate"),
-                Said::plain("An approval is bound to revision 3f9a1c02be77aaaa"),
-            ],
+            page: vec![Said::strong("gate"), Said::plain("An approval binds to revision 3f9a1c02be77aaaa")],
         }),
         log: [
             line(1, "TASK_STARTED", "▶ step 1: given to coder", Tone::Busy),

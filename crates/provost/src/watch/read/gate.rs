@@ -9,6 +9,7 @@ use provost_engine::overview::{Overview, PlanSnapshot};
 
 use crate::diagnose;
 use crate::failure::Failure;
+use crate::terminal;
 use crate::watch::known::{Gate, Said, Tone};
 use crate::watch::text;
 
@@ -21,14 +22,16 @@ pub fn of(overview: &Overview, seen: &PlanSnapshot) -> Result<Gate, Failure> {
     let waits = matches!(run.stage, Stage::Draft | Stage::Verified);
     let open = waits && !reading.errors() && rejected.is_none() && run.forged_from.is_none();
     let mut page = vec![Said::strong(format!("{}: {}", seen.name(), run.plan.title))];
-    page.push(Said::plain(format!("An approval is bound to revision {}", run.revision)));
+    page.push(Said::plain(format!("An approval binds to revision {}", run.revision)));
     page.push(match (&run.approved_by, open) {
-        (_, true) => Said::new(Tone::Wait, "It waits for your decision: a approves, r rejects, b asks back."),
-        (Some(by), false) if !waits => Said::new(Tone::Good, format!("It was approved by {by}.")),
-        _ => Said::new(Tone::Wait, "It cannot be approved as it stands."),
+        (_, true) => {
+            Said::new(Tone::Wait, "It waits for your decision: a approves, r rejects, b asks a question.")
+        }
+        (Some(by), false) if !waits => Said::new(Tone::Good, format!("Approved by {by}.")),
+        _ => Said::new(Tone::Wait, "The plan cannot be approved now."),
     });
     if changed {
-        page.push(Said::new(Tone::Wait, "The plan file has changed since the log last saw it."));
+        page.push(Said::new(Tone::Wait, "The plan file has changed since the log recorded it."));
     }
     if let Some(question) = &run.question {
         page.push(Said::new(Tone::Wait, format!("A question is open: {question}")));
@@ -38,7 +41,7 @@ pub fn of(overview: &Overview, seen: &PlanSnapshot) -> Result<Gate, Failure> {
     }
     page.push(Said::gap());
     match &since {
-        None => page.push(Said::quiet("It was never approved before: all of it is new.")),
+        None => page.push(Said::quiet("The plan was never approved before: all of it is new.")),
         Some(since) if since.lines.is_empty() => {
             page.push(Said::quiet(format!("Nothing changed since {} approved it.", since.by)));
         }
@@ -49,7 +52,10 @@ pub fn of(overview: &Overview, seen: &PlanSnapshot) -> Result<Gate, Failure> {
         }
     }
     if !reading.diagnostics.is_empty() {
-        page.push(Said::new(Tone::Wait, format!("{} diagnostics, at the end", reading.diagnostics.len())));
+        page.push(Said::new(
+            Tone::Wait,
+            format!("{}, at the end", terminal::count(reading.diagnostics.len(), "diagnostic")),
+        ));
     }
     if waits {
         let found = harness.uncommitted(&run).unwrap_or_default();
@@ -63,14 +69,11 @@ pub fn of(overview: &Overview, seen: &PlanSnapshot) -> Result<Gate, Failure> {
             page.extend([Said::gap(), Said::new(tone, lines.join("\n"))]);
         }
         OnBase::UnderWay => {
-            page.extend([
-                Said::gap(),
-                Said::quiet("before the work: the checks are being tried on the base …"),
-            ]);
+            page.extend([Said::gap(), Said::quiet("running the checks on the base, before any work …")]);
         }
         OnBase::NotTried => {}
     }
-    page.extend([Said::gap(), Said::strong("What will be run"), Said::plain(render::plan(&run))]);
+    page.extend([Said::gap(), Said::strong("The plan"), Said::plain(render::plan(&run))]);
     if !reading.diagnostics.is_empty() {
         let found = diagnose::terminal(&reading.text, seen.name(), &reading.diagnostics, false);
         page.extend([Said::gap(), Said::strong("Diagnostics"), Said::plain(found)]);

@@ -39,7 +39,7 @@ fn page(item: &InboxItem, waits: &Waits) -> Vec<Said> {
     page.push(Said::new(Tone::Wait, &item.reason));
     page.push(Said::gap());
     if waits.is_at_gate() {
-        page.push(Said::plain("Enter opens the gate: what an approval covers, and the keys to decide."));
+        page.push(Said::plain("Enter opens the gate, where you approve or reject the plan."));
     }
     for answer in &waits.answers {
         let words = format!("{}  {:<8} {}", answer.key(), answer.choice.word(), answer.does);
@@ -48,14 +48,14 @@ fn page(item: &InboxItem, waits: &Waits) -> Vec<Said> {
     let context = &item.context;
     if !context.configure.is_empty() {
         let names: Vec<&str> = context.configure.iter().map(String::as_str).collect();
-        page.extend([Said::gap(), Said::strong("To configure, outside of the run")]);
+        page.extend([Said::gap(), Said::strong("Configure outside of the run")]);
         page.push(Said::indented(Tone::Plain, names.join(", ")));
     }
     if let Some(output) = &context.output {
         page.extend([Said::gap(), Said::strong("Last output"), Said::indented(Tone::Plain, output)]);
     }
     if !context.changed.is_empty() {
-        page.extend([Said::gap(), Said::strong("What it changed")]);
+        page.extend([Said::gap(), Said::strong("Changed files")]);
         page.extend(context.changed.iter().map(|file| Said::indented(Tone::Plain, file)));
     }
     if let Some(diff) = &context.diff {

@@ -89,7 +89,7 @@ fn page(
         StepState::Ended { .. } if run.confirmed_by_person(step.number) => {
             page.push(Said::new(Tone::Wait, "a person confirms it (i opens the inbox)"));
         }
-        StepState::Ended { .. } => page.push(Said::new(Tone::Busy, "the harness checks")),
+        StepState::Ended { .. } => page.push(Said::new(Tone::Busy, "provost runs the check")),
         _ => {}
     }
     if let Some(wait) = &state.wait {
@@ -101,7 +101,7 @@ fn page(
         let end: Vec<&str> = end.into_iter().rev().collect();
         page.extend([
             Said::gap(),
-            Said::new(Tone::Busy, "It prints"),
+            Said::new(Tone::Busy, "Live output"),
             Said::indented(Tone::Plain, end.join("\n")),
         ]);
     }
@@ -120,8 +120,8 @@ fn of_attempt(page: &mut Vec<Said>, attempt: &AttemptRecord) {
     let taken = attempt.ended.map(|ended| ended.0.saturating_sub(attempt.begun.0));
     let how = match (&attempt.end, attempt.lost, taken) {
         (Some(end), _, taken) => format!("{}{}", took(taken), end.words()),
-        (None, true, _) => "lost with the harness".to_owned(),
-        (None, false, _) => "under way".to_owned(),
+        (None, true, _) => "lost: provost ended before the attempt did".to_owned(),
+        (None, false, _) => "running".to_owned(),
     };
     page.push(Said::gap());
     page.push(Said::strong(format!("Attempt {} by {}: {how}", attempt.number, attempt.target)));

@@ -52,14 +52,14 @@ pub enum Followed {
 
 impl Dialog {
     pub fn filter(now: &str) -> Self {
-        let asks = "Only events with these words (empty for all)".to_owned();
+        let asks = "Show only events with this text (empty: all)".to_owned();
         Self::Words { asks, text: now.to_owned(), then: Then::Filter }
     }
 
     /// Asks to approve the revision on the screen.
     pub fn approve(gate: &Gate, by: &str) -> Self {
         let question = format!(
-            "Approve {} at revision {} as {}? It may run from then on.",
+            "Approve {} at revision {} as {}? The plan can then run.",
             gate.name,
             gate.short,
             text::line(by)
@@ -70,7 +70,7 @@ impl Dialog {
 
     pub fn reject(gate: &Gate) -> Self {
         let then = Then::Reject { plan: gate.plan.clone(), name: gate.name.clone() };
-        Self::Words { asks: format!("Why is {} rejected?", gate.name), text: String::new(), then }
+        Self::Words { asks: format!("Why do you reject {}?", gate.name), text: String::new(), then }
     }
 
     pub fn ask(gate: &Gate) -> Self {
@@ -93,7 +93,7 @@ impl Dialog {
         };
         match &item.limits {
             Some(limits) if answer.choice == Choice::Retry => Self::Words {
-                asks: "Limits from now on (empty: go on with what is left)".to_owned(),
+                asks: "New limits (empty: continue with what is left)".to_owned(),
                 text: limits.clone(),
                 then: Then::Limits(answering),
             },
@@ -102,7 +102,7 @@ impl Dialog {
     }
 
     fn note(answering: Answering) -> Self {
-        let asks = format!("Why {}? (may be left empty)", answering.choice.word());
+        let asks = format!("Reason for {} (optional)", answering.choice.word());
         Self::Words { asks, text: String::new(), then: Then::Note(answering) }
     }
 }
@@ -113,14 +113,17 @@ impl Then {
         match self {
             Then::Filter => Followed::Filter(words.to_owned()),
             Then::Reject { .. } | Then::Ask { .. } if words.is_empty() => {
-                Followed::Not("nothing was said, and nothing was decided")
+                Followed::Not("no text, so nothing was decided")
             }
             Then::Reject { plan, name } => Followed::Dialog(Dialog::Sure {
                 question: format!("Send {name} back to draft, as {by}, because “{}”?", text::line(words)),
                 decision: Decision::Reject { plan, reason: words.to_owned() },
             }),
             Then::Ask { plan, name } => Followed::Dialog(Dialog::Sure {
-                question: format!("Keep {name} at the gate, as {by}, with “{}”?", text::line(words)),
+                question: format!(
+                    "Hold {name} at the gate, as {by}, with the question “{}”?",
+                    text::line(words)
+                ),
                 decision: Decision::Ask { plan, question: words.to_owned() },
             }),
             Then::Limits(answering) => {
