@@ -4,7 +4,8 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use provost_core::model::hash::Hash;
 
-use crate::http::{Answer, Problem, Segment};
+use crate::problem::{Answer, Problem};
+use crate::request::Segment;
 
 /// Name, content type, content.
 const FILES: [(&str, &str, &str); 3] = [

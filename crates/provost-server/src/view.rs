@@ -2,8 +2,8 @@
 //!
 //! **Invariant:** these are fields that others rely on: more may come, none is renamed.
 
-pub mod diff;
 mod gate;
+mod machine;
 mod plan;
 
 use provost_core::model::chain::SealedEvent;
@@ -19,6 +19,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 pub use gate::{GateView, IntentView, UncommittedView};
+pub use machine::{Machine, MachineCache};
 pub use plan::{AttemptView, CheckView, PlanView, PostconditionView, StepView, VerdictView};
 
 /// A plan in a list.

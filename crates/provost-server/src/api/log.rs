@@ -14,8 +14,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::look::limit;
-use crate::http::problem::ReadRefusals;
-use crate::http::{Answer, Problem, Query, Shared, Viewer, ask};
+use crate::principal::Viewer;
+use crate::problem::{Answer, Problem, ReadRefusals};
+use crate::request::UrlQuery;
+use crate::state::{SharedState, ask};
 use crate::view::EventView;
 
 /// Which events.
@@ -151,11 +153,11 @@ pub(crate) fn page(overview: &Overview, filter: &Filter) -> Answer<Page> {
     )
 )]
 pub async fn log(
-    State(house): State<Shared>,
+    State(app): State<SharedState>,
     _viewer: Viewer,
-    Query(filter): Query<Filter>,
+    UrlQuery(filter): UrlQuery<Filter>,
 ) -> Answer<Json<Events>> {
-    ask(&house, move |house| read(&house.overview, &filter).map(Json)).await
+    ask(&app, move |app| read(&app.overview, &filter).map(Json)).await
 }
 
 #[cfg(test)]

@@ -9,27 +9,31 @@ use provost_core::model::approved_spec;
 use provost_core::rules::quorum;
 use serde::Deserialize;
 
-use super::layout::{HtmlPage, PlanRoom, Section, form_key, plan_rooms, segment, word};
+use super::frame::{HtmlPage, PlanRoom, Section, form_key, plan_rooms, segment, word};
 use super::parts::{check, difference, findings};
 use super::text::T;
 use crate::api;
 use crate::api::{Amendment, Approval, Decision, Question, Rejection};
-use crate::http::{Answer, PageForm, Problem, Segment, Shared, Viewer, Visitor, ask};
-use crate::view::{GateView, IntentView, UncommittedView, diff};
+use crate::layout::diff;
+use crate::principal::{Principal, Viewer};
+use crate::problem::{Answer, Problem};
+use crate::request::{PageForm, Segment};
+use crate::state::{SharedState, ask};
+use crate::view::{GateView, IntentView, UncommittedView};
 
 pub async fn show(
-    State(house): State<Shared>,
-    Viewer(visitor): Viewer,
+    State(app): State<SharedState>,
+    Viewer(principal): Viewer,
     Segment(id): Segment<String>,
 ) -> Answer<Response> {
-    ask(&house, move |house| {
-        let after = house.overview.cursor()?.0;
-        let gate = GateView::of(&house.overview, &api::find(&house.overview, &id)?)?;
+    ask(&app, move |app| {
+        let after = app.overview.cursor()?.0;
+        let gate = GateView::of(&app.overview, &api::find(&app.overview, &id)?)?;
         let live = Some(format!("plan={}", segment(&id).0));
         let title = format!("Gate: {}", gate.title);
         let page =
-            HtmlPage { title, room: Section::Elsewhere, live, body: body(&gate, &visitor, None).into() };
-        Ok(page.shown(house, &visitor, after))
+            HtmlPage { title, room: Section::Elsewhere, live, body: body(&gate, &principal, None).into() };
+        Ok(page.shown(app, &principal, after))
     })
     .await
 }
@@ -53,7 +57,7 @@ pub struct GateForm {
 }
 
 pub async fn decide(
-    State(house): State<Shared>,
+    State(app): State<SharedState>,
     Segment(id): Segment<String>,
     PageForm { by, said }: PageForm<GateForm>,
 ) -> Answer<Response> {
@@ -67,16 +71,16 @@ pub async fn decide(
         _ => return Err(Problem::bad("approve, ask, reject or amend")),
     };
     let onward = format!("/plans/{}/gate", segment(&id).0);
-    ask(&house, move |house| match api::decide(house, &by, &id, decision) {
+    ask(&app, move |app| match api::decide(app, &by, &id, decision) {
         Ok(_) => Ok(Redirect::to(&onward).into_response()),
         // The person's text is shown again with its diagnostics.
         Err(problem) if !problem.diagnostics.is_empty() => {
-            let gate = GateView::of(&house.overview, &api::find(&house.overview, &id)?)?;
+            let gate = GateView::of(&app.overview, &api::find(&app.overview, &id)?)?;
             let draft = Draft { text: &draft, problem: &problem };
             let title = format!("Gate: {}", gate.title);
             let body = body(&gate, &by, Some(&draft)).into();
             let mut response =
-                HtmlPage { title, room: Section::Elsewhere, live: None, body }.shown(house, &by, 0);
+                HtmlPage { title, room: Section::Elsewhere, live: None, body }.shown(app, &by, 0);
             *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
             Ok(response)
         }
@@ -91,7 +95,7 @@ struct Draft<'a> {
     problem: &'a Problem,
 }
 
-fn body(gate: &GateView, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup {
+fn body(gate: &GateView, principal: &Principal, draft: Option<&Draft<'_>>) -> Markup {
     html! {
         h1 { "Gate: " (T(&gate.title)) }
         (plan_rooms(&gate.plan, PlanRoom::Gate))
@@ -128,7 +132,7 @@ fn body(gate: &GateView, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup
         (uncommitted(gate))
         (intents(gate))
         h2 id="decide" { "Decide" }
-        @if visitor.token.scope.may_decide() { (forms(gate, visitor, draft)) }
+        @if principal.token.scope.may_decide() { (forms(gate, principal, draft)) }
         @else { p class="quiet" { "Your session may look, not decide." } }
     }
 }
@@ -258,27 +262,27 @@ fn cannot_add(gate: &GateView, name: &str) -> Option<&'static str> {
     }
 }
 
-fn forms(gate: &GateView, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup {
+fn forms(gate: &GateView, principal: &Principal, draft: Option<&Draft<'_>>) -> Markup {
     let place = html! { "/plans/" (segment(&gate.plan)) "/gate" }.into_string();
     html! {
-        @if let Some(why) = cannot_add(gate, &visitor.name()) {
+        @if let Some(why) = cannot_add(gate, &principal.name()) {
             p class="quiet" { (why) }
         } @else if gate.open {
             form method="post" action=(place) {
-                (form_key(visitor))
+                (form_key(principal))
                 input type="hidden" name="revision" value=(gate.revision);
                 @if let Some(included) = &gate.revision_with_uncommitted {
                     input type="hidden" name="included" value=(included);
-                    button class="first" name="decision" value="include" { "Approve revision " (T(short(included))) ", with the files that are not committed, as " (T(&visitor.name())) }
+                    button class="first" name="decision" value="include" { "Approve revision " (T(short(included))) ", with the files that are not committed, as " (T(&principal.name())) }
                 } @else {
-                    button class="first" name="decision" value="approve" { "Approve revision " (T(short(&gate.revision))) " as " (T(&visitor.name())) }
+                    button class="first" name="decision" value="approve" { "Approve revision " (T(short(&gate.revision))) " as " (T(&principal.name())) }
                 }
             }
         } @else {
             p class="quiet" { "There is nothing to approve." }
         }
         form method="post" action=(place) {
-            (form_key(visitor))
+            (form_key(principal))
             label for="words" { "A question, or the reason for a rejection" }
             textarea id="words" name="words" required {}
             p {
@@ -289,7 +293,7 @@ fn forms(gate: &GateView, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Marku
         details id="amend" open[draft.is_some()] {
             summary { "Amend the text" }
             form method="post" action=(place) {
-                (form_key(visitor))
+                (form_key(principal))
                 input type="hidden" name="digest" value=(gate.digest);
                 label for="text" { "The whole plan; it is checked before it is written" }
                 // Without `T`, which replaces characters: the text that is sent back must be the text of the

@@ -5,13 +5,15 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::html;
 
-use super::layout::{HtmlPage, Section, word};
+use super::frame::{HtmlPage, Section, word};
 use super::text::T;
-use crate::http::{Answer, Shared, Viewer, ask};
+use crate::principal::Viewer;
+use crate::problem::Answer;
+use crate::state::{SharedState, ask};
 
-pub async fn show(State(house): State<Shared>, Viewer(visitor): Viewer) -> Answer<Response> {
-    ask(&house, move |house| {
-        let machine = house.machine.look(house)?;
+pub async fn show(State(app): State<SharedState>, Viewer(principal): Viewer) -> Answer<Response> {
+    ask(&app, move |app| {
+        let machine = app.machine.look(app.overview.settings())?;
         let body = html! {
             h1 { "Machine" }
             p {
@@ -56,7 +58,7 @@ pub async fn show(State(house): State<Shared>, Viewer(visitor): Viewer) -> Answe
             }
         };
         let page = HtmlPage { title: "Machine".to_owned(), room: Section::Machine, live: None, body: body.into() };
-        Ok(page.shown(house, &visitor, 0))
+        Ok(page.shown(app, &principal, 0))
     })
     .await
 }

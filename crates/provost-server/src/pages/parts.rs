@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::layout::{instant, word};
+use super::frame::{instant, word};
 use super::text::T;
-use crate::http::problem::DiagnosticView;
-use crate::timeline::lasted;
-use crate::view::diff::{Line, Side};
+use crate::layout::diff::{Line, Side};
+use crate::layout::timeline::lasted;
+use crate::problem::DiagnosticView;
 use crate::view::{AttemptView, CheckView, VerdictView};
 
 /// Renders a check: the command, the rubric, or that a person confirms it.

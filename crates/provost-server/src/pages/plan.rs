@@ -5,35 +5,38 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use super::drawing;
-use super::layout::{HtmlPage, PlanRoom, Section, instant, now, plan_rooms, segment, step_word, word};
-use super::partial::part;
+use super::frame::{HtmlPage, PlanRoom, Section, instant, now, plan_rooms, segment, step_word, word};
 use super::parts::{check, verdict};
 use super::text::T;
 use crate::api::find;
-use crate::http::{Answer, Segment, Shared, Viewer, ask};
-use crate::timeline::lasted;
+use crate::layout::timeline::lasted;
+use crate::partial::part;
+use crate::principal::Viewer;
+use crate::problem::Answer;
+use crate::request::Segment;
+use crate::state::{SharedState, ask};
 use crate::view::{InboxItemView, PlanView, PostconditionView, StepView};
 
 pub async fn show(
-    State(house): State<Shared>,
-    Viewer(visitor): Viewer,
+    State(app): State<SharedState>,
+    Viewer(principal): Viewer,
     Segment(id): Segment<String>,
 ) -> Answer<Response> {
-    ask(&house, move |house| {
-        let after = house.overview.cursor()?.0;
-        let seen = find(&house.overview, &id)?;
-        let attempts = house.overview.attempts(&seen.id)?;
-        let items = house.overview.items(&seen)?;
+    ask(&app, move |app| {
+        let after = app.overview.cursor()?.0;
+        let seen = find(&app.overview, &id)?;
+        let attempts = app.overview.attempts(&seen.id)?;
+        let items = app.overview.items(&seen)?;
         let plan = PlanView::of(&seen, &attempts, items.iter().map(InboxItemView::from).collect());
         let pictures = Pictures {
-            graph: drawing::graph(&house.drawings, &seen.run, "#step-"),
+            graph: drawing::graph(&app.graphs, &seen.run, "#step-"),
             timeline: drawing::timeline(&seen.run, &attempts, now(), "#step-"),
         };
         let live = Some(format!("plan={}", segment(&id).0));
         let body = body(&plan, &pictures);
         let page =
             HtmlPage { title: plan.card.title.clone(), room: Section::Elsewhere, live, body: body.into() };
-        Ok(page.shown(house, &visitor, after))
+        Ok(page.shown(app, &principal, after))
     })
     .await
 }

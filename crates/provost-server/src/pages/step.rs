@@ -12,22 +12,26 @@ use provost_engine::overview::PlanSnapshot;
 use provost_engine::step_changes::FileComparison;
 use provost_engine::{Error, step_changes};
 
-use super::layout::{HtmlPage, PlanRoom, Section, plan_rooms, segment, step_word, word};
+use super::frame::{HtmlPage, PlanRoom, Section, plan_rooms, segment, step_word, word};
 use super::parts::{self, check, difference, verdict};
 use super::text::T;
 use crate::api::find;
-use crate::http::{Answer, AppState, Problem, Segment, Shared, Viewer, ask};
-use crate::view::{PlanView, StepView, diff};
+use crate::layout::diff;
+use crate::principal::Viewer;
+use crate::problem::{Answer, Problem};
+use crate::request::Segment;
+use crate::state::{AppState, SharedState, ask};
+use crate::view::{PlanView, StepView};
 
 pub async fn show(
-    State(house): State<Shared>,
-    Viewer(visitor): Viewer,
+    State(app): State<SharedState>,
+    Viewer(principal): Viewer,
     Segment((id, number)): Segment<(String, u32)>,
 ) -> Answer<Response> {
-    ask(&house, move |house| {
-        let after = house.overview.cursor()?.0;
-        let seen = find(&house.overview, &id)?;
-        let attempts = house.overview.attempts(&seen.id)?;
+    ask(&app, move |app| {
+        let after = app.overview.cursor()?.0;
+        let seen = find(&app.overview, &id)?;
+        let attempts = app.overview.attempts(&seen.id)?;
         let plan = PlanView::of(&seen, &attempts, Vec::new());
         let step = plan.steps.iter().find(|step| step.number == number);
         let step = step.ok_or_else(|| Problem::unknown(format!("the plan has no step {number}")))?;
@@ -35,7 +39,7 @@ pub async fn show(
             h1 { (step.number) ". " (T(&step.title)) }
             (plan_rooms(&id, PlanRoom::Elsewhere))
             (body(&plan, step))
-            (changed(house, &seen, StepNumber(number)))
+            (changed(app, &seen, StepNumber(number)))
         };
         let live = Some(format!("plan={}&task={number}", segment(&id).0));
         let page = HtmlPage {
@@ -44,7 +48,7 @@ pub async fn show(
             live,
             body: body.into(),
         };
-        Ok(page.shown(house, &visitor, after))
+        Ok(page.shown(app, &principal, after))
     })
     .await
 }
@@ -75,13 +79,13 @@ fn body(plan: &PlanView, step: &StepView) -> Markup {
 }
 
 /// Renders the changes that provost took over from the last judged attempt.
-fn changed(house: &AppState, seen: &PlanSnapshot, number: StepNumber) -> Markup {
+fn changed(app: &AppState, seen: &PlanSnapshot, number: StepNumber) -> Markup {
     let Some(step) = seen.run.step(number).filter(|step| step.attempts > 0) else { return html! {} };
     let tree = step.verdict.as_ref().and_then(|verdict| verdict.tree.as_ref());
     if tree.is_none() && step.left.is_none() {
         return html! {};
     }
-    let harness = house.overview.harness(seen, Access::Read, Who::Here);
+    let harness = app.overview.harness(seen, Access::Read, Who::Here);
     let work = harness.and_then(|harness| step_changes::look(&harness, number));
     html! {
         h2 id="changed" { "What it changed" }

@@ -17,8 +17,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{ApprovalsView, CheckView};
-use crate::http::Problem;
-use crate::http::problem::DiagnosticView;
+use crate::problem::{DiagnosticView, Problem};
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Gate)]

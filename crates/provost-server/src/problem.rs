@@ -9,7 +9,7 @@ use provost_engine::{Error, PlanFileError};
 use serde::Serialize;
 use utoipa::{IntoResponses, ToSchema};
 
-pub(crate) type Answer<T> = Result<T, Problem>;
+pub type Answer<T> = Result<T, Problem>;
 
 /// What happened, why, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -149,7 +149,7 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, kind, detail)
     }
 
-    pub fn stranger() -> Self {
+    pub fn unauthenticated() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "who", "nobody is known by what was sent along").hint(
             "In a browser, open the link that `provost serve` printed, or get one with `provost serve link`; \
              a program sends `Authorization: Bearer TOKEN`, from `provost serve token --scope view`.",
