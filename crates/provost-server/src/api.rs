@@ -1,6 +1,6 @@
-//! JSON over HTTP for everything a page does. `/api/openapi.json` is made of the types and handlers below.
+//! The JSON API: everything that a page does, for programs. Its OpenAPI document is made from its handlers.
 //!
-//! **Invariant:** whatever is wrong with a request is answered as `application/problem+json`.
+//! **Invariant:** every error is answered as `application/problem+json`.
 
 mod decide;
 mod log;

@@ -1,4 +1,4 @@
-//! Static files of the pages: one stylesheet, one script and an icon, built into the program.
+//! Serves the static files of the pages: one stylesheet, one script and an icon, built into the program.
 
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};

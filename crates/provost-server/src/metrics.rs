@@ -1,4 +1,4 @@
-//! Metrics of the server and the plans: Prometheus text, health and readiness.
+//! Answers with metrics of the server and the plans as Prometheus text, and with health and readiness.
 //!
 //! **Invariant:** no name of a plan, a person or a token is in the metrics.
 //! **Invariant:** the response takes bounded time. A part that is not available in time is left out, and a
@@ -124,15 +124,15 @@ fn plans(app: &AppState) -> Result<String, provost_engine::Error> {
     for (state, count) in steps {
         page.value("steps", &format!("{{state=\"{state}\"}}"), count);
     }
-    page.family("waiting", "gauge", "What waits for a person, by kind.");
+    page.family("waiting", "gauge", "Items that wait for a person, by kind.");
     for (kind, count) in waits {
         page.value("waiting", &format!("{{kind=\"{kind}\"}}"), count);
     }
     let troubled = plans.iter().filter(|seen| seen.trouble.is_some() || seen.run.forged_from.is_some());
     page.single("logs_not_believed", "gauge", "Plans whose log does not verify.", troubled.count());
     page.single("attempts", "gauge", "Attempts dispatched, of all plans as they stand.", attempts);
-    page.single("used_tokens", "gauge", "Model tokens used, as far as anybody counted.", tokens);
-    page.single("used_usd", "gauge", "US dollars spent, as far as anybody counted.", usd as f64 / 1e6);
+    page.single("used_tokens", "gauge", "Model tokens used, as far as agents report them.", tokens);
+    page.single("used_usd", "gauge", "US dollars spent, as far as agents report them.", usd as f64 / 1e6);
     page.single("used_agent_seconds", "gauge", "Time agents worked.", agent_ms as f64 / 1e3);
     page.single("events_total", "counter", "Events in the log.", app.overview.cursor()?.0);
     Ok(page.0)
@@ -141,11 +141,7 @@ fn plans(app: &AppState) -> Result<String, provost_engine::Error> {
 /// Adds the metrics of the server itself.
 fn own(app: &AppState, page: &mut Page) {
     page.single("subscribers", "gauge", "Streams of events that are open.", app.live.subscribers());
-    page.family(
-        "traces_total",
-        "counter",
-        "Runs whose traces were sent to the collector, or were not taken.",
-    );
+    page.family("traces_total", "counter", "Traces of runs, by whether the collector accepted them.");
     for (outcome, count) in [("sent", &app.traces.sent), ("failed", &app.traces.failed)] {
         let label = format!("{{outcome=\"{outcome}\"}}");
         page.value("traces_total", &label, count.load(Ordering::Relaxed));
@@ -157,6 +153,6 @@ fn own(app: &AppState, page: &mut Page) {
     }
     let seconds = app.counts.micros.load(Ordering::Relaxed) as f64 / 1e6;
     page.single("http_seconds_total", "counter", "Time until answers began.", seconds);
-    page.family("build_info", "gauge", "Which version it is.");
+    page.family("build_info", "gauge", "Version of the program.");
     page.value("build_info", concat!("{version=\"", env!("CARGO_PKG_VERSION"), "\"}"), 1);
 }

@@ -1,7 +1,7 @@
 //! Pages for people: one module per page, rendered on the server, complete without a script.
 //!
-//! A page is a function that takes the app state and the principal and returns [`frame::HtmlPage`]; it is listed
-//! in [`routes`]. `view.rs` provides what it shows of a plan, `parts.rs` has what several pages show, and all
+//! A page is a function that takes the app state and the principal and returns [`frame::HtmlPage`]; it is
+//! listed in [`routes`]. `view.rs` provides what it shows of a plan, `parts.rs` has what several pages show, and all
 //! foreign text goes through [`text::T`]. `assets/live.js` requests the page again when an event matches its
 //! filter, and receives the changed parts (`partial.rs`).
 //!

@@ -133,8 +133,8 @@ fn look_outside(app: &AppState, ends: &Ends) -> Result<(), Problem> {
 
 pub fn within(app: &AppState, kind: CallerKind, asker: &str) -> Result<(), Problem> {
     app.limits.allow(kind, asker).map_err(|seconds| {
-        Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-often", "that was asked too often")
-            .hint(format!("Ask again in {seconds} s."))
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-often", "too many requests")
+            .hint(format!("Try again in {seconds} s."))
     })
 }
 
@@ -190,7 +190,7 @@ impl Decider {
         }
         // `guard` has checked the value; here the header must exist.
         if principal.by_cookie && !parts.headers.contains_key(header::ORIGIN) {
-            return Err(Problem::forbidden("origin", "a write of a browser says where it was made"));
+            return Err(Problem::forbidden("origin", "a write with a session needs an `Origin` header"));
         }
         Ok(Self(principal))
     }
@@ -198,6 +198,6 @@ impl Decider {
 
 fn scope(needed: &str, principal: &Principal) -> Problem {
     let has = principal.token.scope.word();
-    Problem::forbidden("scope", format!("this takes scope `{needed}`, and the token has `{has}`"))
+    Problem::forbidden("scope", format!("this needs scope `{needed}`; the token has scope `{has}`"))
         .hint(format!("`provost serve token --scope {needed}` makes one."))
 }

@@ -19,8 +19,11 @@ pub const BODY_MAX: usize = 4 << 20;
 const FORM_HEADER: &str = "x-provost-form";
 
 fn no_key() -> Problem {
-    Problem::forbidden("form", "what was written does not come from a page of this server")
-        .hint("Open the page again, and send it from there.")
+    Problem::forbidden(
+        "form",
+        "the form key is missing or wrong: the request was not sent by a page of this server",
+    )
+    .hint("Reload the page, and send the form again.")
 }
 
 /// JSON body sent by a program or by provost's own script.
@@ -65,9 +68,14 @@ impl<T: DeserializeOwned> FromRequest<SharedState> for PageForm<T> {
         let form = header_text(&parts.headers, header::CONTENT_TYPE)
             .is_some_and(|kind| kind.starts_with("application/x-www-form-urlencoded"));
         if !form {
-            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "body", "a form is sent here"));
+            return Err(Problem::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "body",
+                "this route takes a form (`application/x-www-form-urlencoded`)",
+            ));
         }
-        let too_large = || Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "that is too much");
+        let too_large =
+            || Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "the form is larger than 4 MiB");
         let body = to_bytes(body, BODY_MAX).await.map_err(|_| too_large())?;
         let pairs: Vec<(String, String)> = from_form(&body)?;
         let key = pairs.iter().find(|(name, _)| name == "form_key").map(|(_, value)| value.as_str());

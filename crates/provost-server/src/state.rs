@@ -74,6 +74,6 @@ pub async fn ask<T: Send + 'static>(
     let app = app.clone();
     match tokio::task::spawn_blocking(move || ask(&app)).await {
         Ok(answer) => answer,
-        Err(_) => Err(Problem::broken("something broke on the way")),
+        Err(_) => Err(Problem::broken("the server failed while it answered")),
     }
 }

@@ -3,8 +3,8 @@
 //! One thread reads the log for all subscribers and queues each event once, as bytes. A client that names the
 //! last event it saw gets the later ones from the log, so it misses nothing while it or the server was away.
 //!
-//! **Invariant:** the server disconnects a client that is too slow; the client comes back with its last id and
-//! catches up.
+//! **Invariant:** the server disconnects a client that is too slow; the client comes back with its last id
+//! and catches up.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -140,7 +140,7 @@ pub async fn events(
         None | Some("") => None,
         Some(text) => match text.parse::<u64>() {
             Ok(last) => Some(last),
-            Err(_) => return Err(Problem::bad("Last-Event-ID is the number of an event")),
+            Err(_) => return Err(Problem::bad("Last-Event-ID must be the number of an event")),
         },
     };
     // Subscribe first: an event that comes in between is in the queue and in the log, and is sent once.

@@ -1,7 +1,7 @@
-//! Decisions of people: at the gate, and about what waits.
+//! Carries out decisions of people: at the gate, and about items of the inbox.
 //!
-//! **Invariant:** each goes in by a person's door of the engine, on behalf of whoever called, under the name
-//! their token has.
+//! **Invariant:** the engine checks for each decision that its caller can be a person, and the log records it
+//! under the name of the caller's token.
 
 use axum::Json;
 use axum::extract::State;
@@ -84,7 +84,7 @@ pub struct DecisionResult {
     pub approvals: ApprovalsView,
 }
 
-/// What a person decides about a plan.
+/// A decision of a person about a plan.
 #[derive(Clone, Debug)]
 pub enum Decision {
     Approve(Approval),
@@ -93,7 +93,7 @@ pub enum Decision {
     Amend(Amendment),
 }
 
-/// The one way in for decisions at the gate, from pages and programs.
+/// Carries out a decision at the gate, from a page or a program.
 pub fn decide(app: &AppState, by: &Principal, plan: &str, decision: Decision) -> Answer<DecisionResult> {
     let seen = find(&app.overview, plan)?;
     let harness = app.overview.harness(&seen, Access::Write, by.who(app))?.named(by.name());
@@ -126,10 +126,11 @@ pub fn decide(app: &AppState, by: &Principal, plan: &str, decision: Decision) ->
 fn amended(harness: &Harness, Amendment { text, digest }: Amendment) -> Answer<Run> {
     let before = harness.read()?;
     if Hash::of(before.text.as_bytes()).to_string() != digest {
-        let detail = "the plan file is not what was read: somebody changed it meanwhile";
-        return Err(Problem::new(StatusCode::CONFLICT, "stale", detail).hint("Look at it again."));
+        let detail = "the plan file has changed since you read it";
+        return Err(Problem::new(StatusCode::CONFLICT, "stale", detail)
+            .hint("Read the plan again, and change that text."));
     }
-    // A form of a browser ends lines as mail does.
+    // A browser's form ends lines with CRLF.
     let text = if before.text.contains("\r\n") { text } else { text.replace("\r\n", "\n") };
     let after = harness.check_text(text.into_bytes())?;
     if after.errors() {
@@ -151,7 +152,7 @@ fn decided(harness: &Harness, run: &Run) -> DecisionResult {
     }
 }
 
-/// The one way in for answers to what waits.
+/// Carries out an answer to an item of the inbox.
 pub fn answered(
     app: &AppState,
     by: &Principal,
@@ -162,7 +163,7 @@ pub fn answered(
     let found = items.iter().find(|known| known.id.to_string() == item);
     let found = found.ok_or_else(|| Refusal::NoSuchItem { id: item.to_owned() })?;
     if found.kind.is_at_gate() {
-        let detail = "what waits at the gate is approved, amended, asked back or rejected there";
+        let detail = "this item is decided at the gate: approve, amend, ask or reject the plan there";
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "not-an-answer", detail)
             .hint(format!("See /plans/{}/gate", found.plan)));
     }
@@ -171,13 +172,14 @@ pub fn answered(
         .find(|choice| choice.word() == answer.choice);
     let Some(choice) = choice else {
         let offered: Vec<&str> = found.choices.iter().map(|offer| offer.choice).collect();
-        let detail = format!("`{}` is no answer here: choose {}", answer.choice, offered.join(", "));
+        let detail =
+            format!("`{}` is no answer to this item; choose one of {}", answer.choice, offered.join(", "));
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "not-an-answer", detail));
     };
     let seen = find(&app.overview, &found.plan.0)?;
     let harness = app.overview.harness(&seen, Access::Write, by.who(app))?;
     harness.only_people()?;
-    // Still the same question, now that nobody is between.
+    // Another person may have answered the item since it was listed.
     let run = harness.run()?;
     if inbox::named(&harness.items(&run)?, &format!("e{}", found.id.seq)).is_empty() {
         return Err(Refusal::NoSuchItem { id: item.to_owned() }.into());
@@ -196,7 +198,7 @@ pub fn answered(
             HumanCommand::Raise { step, budget, note, by: by.name() }
         }
         (Some(_), ..) => {
-            let detail = "a budget goes with `retry` of a step";
+            let detail = "a budget is only accepted with `retry` of a step";
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "not-an-answer", detail));
         }
     };

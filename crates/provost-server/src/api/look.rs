@@ -1,4 +1,4 @@
-//! Questions: what there is, how it stands, what waits.
+//! Answers questions about plans: list, state, gate, changes, proofs and inbox.
 
 use axum::Json;
 use axum::extract::State;
@@ -18,9 +18,9 @@ use crate::request::{Segment, UrlQuery};
 use crate::state::{SharedState, ask};
 use crate::view::{GateView, InboxItemView, PlanCard, PlanView};
 
-/// No list is longer at once.
+/// Maximum number of items on a page.
 const PAGE_MAX: usize = 500;
-/// Where nothing is said.
+/// Default number of items on a page.
 pub(crate) const PAGE: usize = 100;
 
 pub(crate) fn find(overview: &Overview, id: &str) -> Answer<PlanSnapshot> {
@@ -61,7 +61,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// One page of what is sorted by `key`, and where the next begins.
+    /// Returns one page of items that are sorted by `key`, and the key where the next page starts.
     fn of<T>(&self, all: Vec<T>, key: impl Fn(&T) -> String) -> Answer<(Vec<T>, Option<String>)> {
         let limit = limit(self.limit)?;
         let after = |item: &T| self.after.as_ref().is_none_or(|after| key(item) > *after);
@@ -289,7 +289,7 @@ pub(crate) fn proofs_of(overview: &Overview, plan: &str) -> Answer<Proofs> {
     let audit = harness.audit()?;
     let broken = audit.broken.as_ref().map(ToString::to_string);
     let findings = broken.into_iter().chain(audit.unfounded.clone()).chain(audit.forged.clone());
-    let none = audit.is_empty().then(|| "the log holds no event of this plan".to_owned());
+    let none = audit.is_empty().then(|| "the log has no event of this plan".to_owned());
     let findings = none.into_iter().chain(findings).chain(audit.disproved.clone()).collect();
     let lines = harness.proofs()?;
     Ok(Proofs {

@@ -63,8 +63,8 @@ async fn admitted(Entrance { app, sessions }: &Entrance, request: Request) -> Re
     let principal = principal::known(&mut parts, app).await?;
     principal::within(app, CallerKind::View, &principal.token.id)?;
     if principal.token.scope != TokenScope::Agent || principal.token.kind != TokenKind::Token {
-        return Err(Problem::forbidden("scope", "this takes scope `agent`")
-            .hint("`provost serve token --scope agent` makes one; a person's token is not for agents."));
+        return Err(Problem::forbidden("scope", "this needs a token with scope `agent`")
+            .hint("Make one with `provost serve token --scope agent`; agents cannot use a person's token."));
     }
     let session = parts.headers.get(SESSION).and_then(|name| name.to_str().ok()).map(str::to_owned);
     let name = match &session {

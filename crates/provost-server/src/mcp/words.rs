@@ -98,7 +98,7 @@ pub fn next(run: &Run) -> String {
     };
     if let Some(step) = in_state(|state| matches!(state, StepState::Running { .. })) {
         return format!(
-            "Next: go on with step {}: {}\nWhen it is done: step_update(step: {}, status: \"done\", evidence: …)",
+            "Next: continue with step {}: {}\nWhen it is done: step_update(step: {}, status: \"done\", evidence: …)",
             step.number,
             task(step),
             step.number

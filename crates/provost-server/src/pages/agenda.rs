@@ -59,10 +59,10 @@ fn body(plans: &[PlanSnapshot], form: &AgendaForm) -> Answer<Markup> {
     Ok(html! {
         h1 { "Agenda" }
         @if plans.is_empty() {
-            p { "No plan is in the log yet. " code { "provost new NAME" } " makes one, " code { "provost verify" } " brings it here." }
+            p { "No plan is in the log yet. Make one with " code { "provost new NAME" } "; " code { "provost verify" } " puts it on this page." }
         } @else {
             (filter(form))
-            @if cards.is_empty() { p { "No plan is like that." } }
+            @if cards.is_empty() { p { "No plan matches the filter." } }
             @else { div class="scroll" { (table(&cards)) } }
         }
     })

@@ -92,7 +92,7 @@ impl Side {
             "before" => last.saturating_sub(1),
             start => {
                 let named = |plan: &PlanView| plan.card.revision.starts_with(start);
-                let none = || Problem::unknown(format!("nothing was tried under a revision {start}"));
+                let none = || Problem::unknown(format!("no attempt was made under a revision {start}"));
                 lives.iter().rposition(named).ok_or_else(none)?
             }
         };
@@ -190,8 +190,8 @@ fn compared(one: &PlanView, other: &PlanView) -> Markup {
                 }
             }
         }
-        h2 { "How the texts differ" }
-        @if lines.is_empty() { p { "Not at all." } } @else { (difference(&lines)) }
+        h2 { "Differences of the texts" }
+        @if lines.is_empty() { p { "The texts are equal." } } @else { (difference(&lines)) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Login by a link that is valid once, and logout.
+//! Logs people in by a link that is valid once, and logs them out.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -32,7 +32,11 @@ pub async fn show(
     };
     if is_guess("sec-purpose") || is_guess("purpose") {
         // A browser that prefetches would use up the link.
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-early", "open the link to use it"));
+        return Err(Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too-early",
+            "a prefetch cannot use the link: open it",
+        ));
     }
     caller.only_people(&app).await?;
     let made = ask(&app, move |app| Ok(app.tokens.exchange(&key)?)).await?;
@@ -46,7 +50,7 @@ pub async fn show(
     );
     // A page instead of a redirect: a strict cookie is sent only with navigation from provost's own page.
     let body = html! { p { "Welcome. " a href="/" { "To the agenda" } } };
-    let mut response = frame::bare(StatusCode::OK, "You are in", &body, Some("/"));
+    let mut response = frame::bare(StatusCode::OK, "You are logged in", &body, Some("/"));
     let cookie = HeaderValue::from_str(&cookie).map_err(|error| Problem::broken(error.to_string()))?;
     response.headers_mut().insert(header::SET_COOKIE, cookie);
     Ok(response)
@@ -61,6 +65,6 @@ pub async fn leave(
 ) -> Answer<Response> {
     let id = by.token.id.clone();
     ask(&app, move |app| Ok(app.tokens.revoke(&id))).await?;
-    let body = html! { p { "`provost serve link` prints a new way in." } };
-    Ok(frame::bare(StatusCode::OK, "You are out", &body, None))
+    let body = html! { p { "Run " code { "provost serve link" } " for a new link." } };
+    Ok(frame::bare(StatusCode::OK, "You are logged out", &body, None))
 }

@@ -68,7 +68,7 @@ pub async fn decide(
         "ask" => Decision::Ask(Question { question: said.words }),
         "reject" => Decision::Reject(Rejection { reason: said.words }),
         "amend" => Decision::Amend(Amendment { text: said.text, digest: said.digest }),
-        _ => return Err(Problem::bad("approve, ask, reject or amend")),
+        _ => return Err(Problem::bad("the decision must be approve, include, ask, reject or amend")),
     };
     let onward = format!("/plans/{}/gate", segment(&id).0);
     ask(&app, move |app| match api::decide(app, &by, &id, decision) {
@@ -113,27 +113,27 @@ fn body(gate: &GateView, principal: &Principal, draft: Option<&Draft<'_>>) -> Ma
                 p { a href="#amend" { "To your text" } }
             }
         }
-        @if gate.stage == "approved" { p { "It is approved; " code { "provost run" } " carries it out." } }
-        @if gate.changed { p class="wait" { "The plan file has changed since the log last saw it." } }
+        @if gate.stage == "approved" { p { "The plan is approved. Run it with " code { "provost run" } "." } }
+        @if gate.changed { p class="wait" { "The plan file has changed since provost last read it." } }
         @if let Some(words) = &gate.approvals.words { p class="wait" { (T(words)) } }
         @if let Some(question) = &gate.question { p class="wait" { "A question is open: " (T(question)) } }
         @if let Some(reason) = &gate.rejected { p class="bad" { "This revision was rejected: " (T(reason)) } }
         (changes(gate))
-        h2 { "What the static checks say" }
-        @if gate.diagnostics.is_empty() { p { "Nothing against it." } } @else { (findings(&gate.diagnostics)) }
+        h2 { "Static checks" }
+        @if gate.diagnostics.is_empty() { p { "They found nothing." } } @else { (findings(&gate.diagnostics)) }
         @if let Some((first, rest)) = gate.on_base.split_first() {
             h2 { "Before the work" }
             p class="wait" { (T(first)) }
             ul { @for line in rest { li { (T(line.trim())) } } }
         } @else if gate.on_base_under_way {
             h2 { "Before the work" }
-            p class="quiet" { "The checks are being tried on the base. Reload this page in a moment to see which of them hold already." }
+            p class="quiet" { "provost is running the checks on the base. Reload this page in a moment to see which of them hold already." }
         }
         (uncommitted(gate))
         (intents(gate))
         h2 id="decide" { "Decide" }
         @if principal.token.scope.may_decide() { (forms(gate, principal, draft)) }
-        @else { p class="quiet" { "Your session may look, not decide." } }
+        @else { p class="quiet" { "Your session can look, but not decide. For a session that can decide: " code { "provost serve link" } "." } }
     }
 }
 
@@ -150,7 +150,7 @@ fn uncommitted(gate: &GateView) -> Markup {
     html! {
         @if !gate.uncommitted.is_empty() {
             h2 { "Not committed" }
-            p class="wait" { "These files are inside " code { "touches" } ". The plan is not approved with them there, because they would be taken for the work of an agent. Commit them, stash them, or include them in the base." }
+            p class="wait" { "These files are inside " code { "touches" } ". The plan cannot be approved while they are there, because provost would take them for the work of an agent. Commit them, stash them, or include them in the base." }
             (list(&gate.uncommitted))
         }
         @if !gate.not_checked.is_empty() {
@@ -172,12 +172,12 @@ fn changes(gate: &GateView) -> Markup {
     let before = gate.approved_text.as_ref();
     let lines = before.map(|before| diff::lines(&bare(before), &bare(&gate.text))).unwrap_or_default();
     html! {
-        h2 { "What changed" }
+        h2 { "Changes" }
         @match &gate.approved_by {
-            None => p { "It has not been approved before: all of it is new." }
-            Some(by) if gate.changes.is_empty() => p { "Nothing, since " (T(by)) " approved it." }
+            None => p { "No revision was approved before; all of it is new." }
+            Some(by) if gate.changes.is_empty() => p { "Nothing has changed since " (T(by)) " approved it." }
             Some(by) => {
-                p class="quiet" { "Since " (T(by)) " approved it:" }
+                p class="quiet" { "Changed since " (T(by)) " approved it:" }
                 ul class="changes" { @for line in &gate.changes { li { (T(line)) } } }
                 @if !lines.is_empty() {
                     details id="lines" { summary { "Line by line" } (difference(&lines)) }
@@ -190,13 +190,13 @@ fn changes(gate: &GateView) -> Markup {
 /// Lists what an approval allows.
 fn intents(gate: &GateView) -> Markup {
     html! {
-        h2 { "What will run" }
+        h2 { "The run" }
         dl {
             dt { "Files" }
             dd {
                 @match &gate.touches {
                     Some(globs) => { "agents may change " code { (T(&globs.join(", "))) } }
-                    None => span class="bad" { "the plan does not say which: an agent could edit its own checks" }
+                    None => span class="bad" { "the plan declares none: an agent can edit its own checks" }
                 }
             }
             @for line in &gate.terms { dt { "Term" } dd { (T(line)) } }
@@ -224,7 +224,7 @@ fn intent(intent: &IntentView) -> Markup {
             @if let Some(contract) = &intent.precondition { (check("Precondition", contract)) }
             @match &intent.contract {
                 Some(contract) => (check("Contract", contract)),
-                None => p class="wait" { "It has no contract: the agent's word is all there will be." }
+                None => p class="wait" { "This step has no contract: provost checks nothing, and only the agent says that it is done." }
             }
             dl {
                 dt { "Agent" } dd { (T(&intent.reach)) @if let Some(limit) = &intent.attempt_limit { "; at most " (limit) } }
@@ -233,10 +233,10 @@ fn intent(intent: &IntentView) -> Markup {
                     @if intent.check_network { span class="wait" { "with the network" } } @else { "without a network" }
                     @if let Some(limit) = &intent.check_limit { "; at most " (limit) }
                 }
-                @if !intent.protect.is_empty() { dt { "Put back before" } dd { code { (T(&intent.protect.join(", "))) } } }
+                @if !intent.protect.is_empty() { dt { "Restored before the check" } dd { code { (T(&intent.protect.join(", "))) } } }
                 @if let Some(budget) = &intent.budget { dt { "Budget" } dd { (T(budget)) } }
                 dt { "On failure" } dd { (T(&intent.on_fail)) }
-                @if intent.hidden { dt { "Hidden" } dd { "agents are not shown the contract" } }
+                @if intent.hidden { dt { "Hidden" } dd { "agents do not see the contract" } }
                 @if intent.writes_tests { dt { "Writes" } dd { "its own checks" } }
             }
         }
@@ -250,13 +250,13 @@ fn cannot_add(gate: &GateView, name: &str) -> Option<&'static str> {
     if !gate.open || approvals.words.is_none() {
         None
     } else if approvals.given.iter().any(is_them) {
-        Some("You have approved it; the others are waited for.")
+        Some("You have approved it. Others must approve it too.")
     } else if approvals.self_approval {
         None
     } else if gate.changed {
-        Some("The log does not know yet who wrote this text: whoever did runs `provost verify` first.")
+        Some("The log does not say yet who wrote this text. Its author must run `provost verify` first.")
     } else if approvals.author.as_ref().is_none_or(is_them) {
-        Some("You wrote it; somebody else has to approve it.")
+        Some("You wrote this revision. Another person must approve it.")
     } else {
         None
     }
@@ -279,7 +279,7 @@ fn forms(gate: &GateView, principal: &Principal, draft: Option<&Draft<'_>>) -> M
                 }
             }
         } @else {
-            p class="quiet" { "There is nothing to approve." }
+            p class="quiet" { "Nothing waits for approval." }
         }
         form method="post" action=(place) {
             (form_key(principal))
@@ -295,7 +295,7 @@ fn forms(gate: &GateView, principal: &Principal, draft: Option<&Draft<'_>>) -> M
             form method="post" action=(place) {
                 (form_key(principal))
                 input type="hidden" name="digest" value=(gate.digest);
-                label for="text" { "The whole plan; it is checked before it is written" }
+                label for="text" { "The whole plan; provost checks it before it writes the file" }
                 // Without `T`, which replaces characters: the text that is sent back must be the text of the
                 // file.
                 textarea id="text" class="tall" name="text" spellcheck="false" {

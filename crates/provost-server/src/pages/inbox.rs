@@ -95,12 +95,12 @@ fn context(context: &Value) -> Markup {
             }
         }
         @for name in context["configure"].as_array().into_iter().flatten() {
-            p { "To be configured outside of the run: " code { (T(name.as_str().unwrap_or(""))) } }
+            p { "Configure this outside of the run: " code { (T(name.as_str().unwrap_or(""))) } }
         }
-        @if let Some(claim) = text("claim") { p class="quiet" { "The agent says (it decides nothing):" } pre { (T(claim)) } }
-        @if let Some(output) = text("output") { p class="quiet" { "Seen last:" } pre { (T(output)) } }
+        @if let Some(claim) = text("claim") { p class="quiet" { "The agent claims:" } pre { (T(claim)) } }
+        @if let Some(output) = text("output") { p class="quiet" { "Last output:" } pre { (T(output)) } }
         @if let Some(changed) = context["changed"].as_array() {
-            p class="quiet" { "What it changed:" }
+            p class="quiet" { "Changed files:" }
             ul { @for file in changed { li { code { (T(file.as_str().unwrap_or(""))) } } } }
         }
         @if let Some(diff) = text("diff") { details open { summary { "The difference" } pre { (T(diff)) } } }
@@ -116,7 +116,7 @@ fn form(item: &InboxItemView, principal: &Principal) -> Markup {
             // Enter in a field presses the first button of a form. This one is disabled, so Enter decides
             // nothing.
             button disabled hidden {}
-            label for=(note) { "Why (kept in the log)" }
+            label for=(note) { "Reason (recorded in the log)" }
             textarea id=(note) name="note" rows="2" {}
             @if item.kind == "budget" {
                 label for=(budget) { "With retry: new limits, such as max $3, 400k tokens" }

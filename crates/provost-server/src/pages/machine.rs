@@ -17,13 +17,13 @@ pub async fn show(State(app): State<SharedState>, Viewer(principal): Viewer) -> 
         let body = html! {
             h1 { "Machine" }
             p {
-                "Verdicts found here are worth " (word(&machine.level)) ": it is the strongest level this machine attests. "
-                span class="quiet" { "provost " (machine.version) "; looked at no longer than five minutes ago." }
+                "Verdicts on this machine have at most level " (word(&machine.level)) ", the strongest level that its self-test confirmed. "
+                span class="quiet" { "provost " (machine.version) "; the self-test ran at most five minutes ago." }
             }
-            h2 { "What it has" }
-            div class="scroll" tabindex="0" role="region" aria-label="What it has" {
+            h2 { "Features" }
+            div class="scroll" tabindex="0" role="region" aria-label="Features" {
                 table {
-                    thead { tr { th { "What" } th { "Is it here" } th { "Found" } } }
+                    thead { tr { th { "Feature" } th { "Available" } th { "Detail" } } }
                     tbody {
                         @for offer in &machine.offers {
                             tr {
@@ -38,10 +38,10 @@ pub async fn show(State(app): State<SharedState>, Viewer(principal): Viewer) -> 
                     }
                 }
             }
-            h2 { "What was tried at the fences" }
-            @if machine.probes.is_empty() { p { "There is no fence here to try." } }
+            h2 { "Self-test of the sandbox" }
+            @if machine.probes.is_empty() { p { "This machine has no sandbox to test." } }
             @else {
-                div class="scroll" tabindex="0" role="region" aria-label="What was tried at the fences" {
+                div class="scroll" tabindex="0" role="region" aria-label="Self-test of the sandbox" {
                     table {
                         thead { tr { th { "Attempt" } th { "Outcome" } th { "Detail" } } }
                         tbody {

@@ -43,7 +43,7 @@ pub async fn show(
                 a href={ "/api/plans/" (segment(&id)) "/proofs" } { "The envelopes as JSON" }
             }
             h2 { "Statements" }
-            @if proofs.envelopes.is_empty() { p { "Nothing has been proved yet: a step that passes leaves the first." } }
+            @if proofs.envelopes.is_empty() { p { "There is no statement yet. provost signs the first one when a step passes." } }
             @for (place, envelope) in proofs.envelopes.iter().enumerate() { (statement(place, envelope, key.as_ref())) }
         };
         let live = Some(format!("plan={}", segment(&id).0));
@@ -72,7 +72,7 @@ fn statement(place: usize, envelope: &Value, key: Option<&PublicKey>) -> Markup 
                         }
                     }
                     details id={ "statement-" (place) } {
-                        summary { "What it says" }
+                        summary { "Content" }
                         pre { (T(&serde_json::to_string_pretty(&statement.predicate).unwrap_or_default())) }
                     }
                 }

@@ -67,11 +67,11 @@ fn body(plan: &PlanView, step: &StepView) -> Markup {
         @if step.contract.is_some() || step.precondition.is_some() { h2 { "Contract" } }
         @if let Some(contract) = &step.precondition { (check("Precondition", contract)) }
         @if let Some(contract) = &step.contract { (check("Contract", contract)) }
-        @if step.hidden { p class="quiet" { "Agents are not shown the contract." } }
+        @if step.hidden { p class="quiet" { "Agents do not see the contract." } }
         p class="quiet" { "On failure: " (T(&step.on_fail)) }
         h2 { "Attempts" }
         @if step.attempts.is_empty() {
-            p class="quiet" { "It has not been tried." }
+            p class="quiet" { "No attempt yet." }
             @if let Some(seen) = &step.verdict { (verdict(seen)) }
         }
         @for each in step.attempts.iter().rev() { (parts::attempt(each)) }
@@ -88,7 +88,7 @@ fn changed(app: &AppState, seen: &PlanSnapshot, number: StepNumber) -> Markup {
     let harness = app.overview.harness(seen, Access::Read, Who::Here);
     let work = harness.and_then(|harness| step_changes::look(&harness, number));
     html! {
-        h2 id="changed" { "What it changed" }
+        h2 id="changed" { "Changes" }
         @if let Some(tree) = tree {
             p class="quiet" { "Tree " code { (short(&tree.id)) } " on " code { (short(&tree.base)) } ", as the check saw it." }
         }
@@ -97,15 +97,15 @@ fn changed(app: &AppState, seen: &PlanSnapshot, number: StepNumber) -> Markup {
                 @if work.files.is_empty() { p { "Nothing." } }
                 @for file in &work.files { (one(file)) }
                 @if !work.others.is_empty() {
-                    p { "Somebody else had changed these before the attempt began; they are not counted as its work:" }
+                    p { "These files had changed before the attempt began; they are not counted as its work:" }
                     ul { @for file in &work.others { li { code { (T(file)) } } } }
                 }
             }
             Err(Error::Refused(Refusal::NoTree)) => {
-                p { "The tree is not kept any more; of this one there are the names:" }
+                p { "provost no longer has this tree; these are the names of its changed files:" }
                 ul { @for file in tree.iter().flat_map(|tree| &tree.files) { li { code { (T(file)) } } } }
             }
-            Err(error) => p class="wait" { "It cannot be looked at: " (T(&error.to_string())) }
+            Err(error) => p class="wait" { "provost cannot show the changes: " (T(&error.to_string())) }
         }
     }
 }
@@ -126,7 +126,7 @@ fn one(file: &FileComparison) -> Markup {
         section class="sheet" {
             header { h3 { code { (T(&file.path)) } } (word(what)) }
             @if let Some(why) = file.unshown { p class="quiet" { "Not shown: " (why) "." } }
-            @else if lines.is_empty() { p class="quiet" { "It holds nothing, or the same as before." } }
+            @else if lines.is_empty() { p class="quiet" { "The file is empty or unchanged." } }
             @else { (difference(&lines)) }
         }
     }

@@ -44,9 +44,11 @@ pub async fn wrap(State(app): State<SharedState>, request: Request, next: Next) 
         Some(problem) => problem.into_response(),
         None => match tokio::time::timeout(PATIENCE, next.run(request)).await {
             Ok(response) => response,
-            Err(_) => Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-slow", "it took too long")
-                .hint("Ask again in a moment.")
-                .into_response(),
+            Err(_) => {
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-slow", "the server took longer than 60 s")
+                    .hint("Try again in a moment.")
+                    .into_response()
+            }
         },
     };
     app.counts.add(response.status(), begun.elapsed());
@@ -102,11 +104,11 @@ fn is_for_people(request: &Request) -> bool {
 }
 
 pub async fn nothing_here() -> Problem {
-    Problem::unknown("there is nothing here")
-        .hint("`/` is the page, `/api/openapi.json` says what the API has.")
+    Problem::unknown("there is no such page or route")
+        .hint("`/` is the agenda; `/api/openapi.json` lists the routes of the API.")
 }
 
 pub async fn not_so() -> Problem {
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "that is not done with what is here")
-        .hint("`/api/openapi.json` says what the API has.")
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "this route does not take that method")
+        .hint("`/api/openapi.json` lists the routes of the API and their methods.")
 }

@@ -1,4 +1,4 @@
-//! What a person is shown at the gate: exactly what an approval would cover, and what speaks against it.
+//! Defines what is shown at the gate: what an approval covers, and what speaks against it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What this machine attests. The self-test takes a while, so its result is cached.
+//! Defines what is shown of the machine, and caches the result of its self-test.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
