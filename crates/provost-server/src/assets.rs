@@ -1,10 +1,11 @@
-//! Static files of the pages: one stylesheet, one script and an icon, built into the program.
+//! Serves the static files of the pages: one stylesheet, one script and an icon, built into the program.
 
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use provost_core::model::hash::Hash;
 
-use crate::http::{Answer, Problem, Segment};
+use crate::problem::{Answer, Problem};
+use crate::request::Segment;
 
 /// Name, content type, content.
 const FILES: [(&str, &str, &str); 3] = [

@@ -4,20 +4,29 @@
 //! programs arrive in [`http`] and use the engine's commands. This crate accesses neither the log nor the
 //! machine itself.
 //!
-//! `http/` admits a request, a module of `api/` or `pages/` answers it, and both show what `view.rs` makes of
-//! a plan. A new page is a module in `pages/` and a line in `pages.rs`.
+//! From the top down: `http` runs the server; `router` puts the routes together and wraps every request; the
+//! leaves `api`, `pages`, `mcp`, `stream`, `metrics` and `assets` answer; `request` and `principal` read a
+//! request and authenticate its sender; `state` holds what requests share; `view` and `layout` say what is
+//! shown of a plan. A module imports only modules below it. A new page is a module in `pages/` and a line in
+//! `pages.rs`.
 //!
 //! **Invariant:** nothing here decides; an answer only puts the engine's result into words.
 
 mod api;
 mod assets;
-mod graph;
 pub mod http;
+mod layout;
+mod live_events;
 pub mod mcp;
 mod metrics;
 mod pages;
-mod sse;
+mod partial;
+mod principal;
+mod problem;
+mod request;
+mod router;
+mod state;
 pub mod stdio;
-mod timeline;
+mod stream;
 mod traces;
 mod view;

@@ -43,7 +43,7 @@ pub struct Mcp {
 }
 
 struct Inner {
-    desk: Arc<AgentSessions>,
+    sessions: Arc<AgentSessions>,
     session: Mutex<ClientSession>,
     judging: CheckJobs,
 }
@@ -78,8 +78,8 @@ impl From<Reply> for CallToolResult {
 }
 
 impl Mcp {
-    pub fn new(desk: Arc<AgentSessions>, session: ClientSession, patience: Duration) -> Self {
-        let inner = Inner { desk, session: Mutex::new(session), judging: CheckJobs::new(patience) };
+    pub fn new(sessions: Arc<AgentSessions>, session: ClientSession, patience: Duration) -> Self {
+        let inner = Inner { sessions, session: Mutex::new(session), judging: CheckJobs::new(patience) };
         Self { inner: Arc::new(inner) }
     }
 
@@ -103,8 +103,8 @@ impl Mcp {
         &self,
         look: impl FnOnce(&AgentSessions) -> Result<T, SessionRefusal> + Send + 'static,
     ) -> Result<T, Reply> {
-        let desk = self.inner.desk.clone();
-        match tokio::task::spawn_blocking(move || look(&desk)).await {
+        let sessions = self.inner.sessions.clone();
+        match tokio::task::spawn_blocking(move || look(&sessions)).await {
             Ok(answer) => answer.map_err(Reply::from),
             Err(_) => Err(Reply::refusal("the call failed on the server; call it again")),
         }
@@ -121,14 +121,14 @@ impl Mcp {
         match name {
             "plan_create" => {
                 let draft = arguments.draft()?;
-                let created = self.look(move |desk| desk.create(&session, &draft)).await?;
+                let created = self.look(move |sessions| sessions.create(&session, &draft)).await?;
                 Ok(Reply::ok(words::created(&created)))
             }
             "plan_show" => {
                 let plan = arguments.text("plan")?;
-                let shown = self.look(move |desk| match plan.as_str() {
-                    "" => desk.show(&session),
-                    name => desk.take_up(&session, name),
+                let shown = self.look(move |sessions| match plan.as_str() {
+                    "" => sessions.show(&session),
+                    name => sessions.take_up(&session, name),
                 });
                 let shown = shown.await?;
                 Ok(Reply::ok(format!(
@@ -139,7 +139,7 @@ impl Mcp {
             }
             "plan_next" => {
                 let said = self.inner.judging.settled(context).await;
-                let shown = self.look(move |desk| desk.show(&session)).await?;
+                let shown = self.look(move |sessions| sessions.show(&session)).await?;
                 Ok(Reply::ok(words::after(said, &words::next(&shown.run))))
             }
             "step_update" => self.step_update(session, &arguments, context).await,
@@ -150,8 +150,8 @@ impl Mcp {
                     .inner
                     .judging
                     .judge(ask, context, {
-                        let desk = self.inner.desk.clone();
-                        move |told| desk.verify(&session, told)
+                        let sessions = self.inner.sessions.clone();
+                        move |told| sessions.verify(&session, told)
                     })
                     .await;
                 Ok(words::verified(said))
@@ -159,15 +159,15 @@ impl Mcp {
             "topic_read" => {
                 let topic = arguments.text("topic")?;
                 if topic.is_empty() {
-                    let topics = self.look(move |desk| Ok(desk.topics(&session))).await?;
+                    let topics = self.look(move |sessions| Ok(sessions.topics(&session))).await?;
                     return Ok(Reply::ok(words::topics(&topics)));
                 }
-                Ok(Reply::ok(self.look(move |desk| desk.topic(&session, &topic)).await?))
+                Ok(Reply::ok(self.look(move |sessions| sessions.topic(&session, &topic)).await?))
             }
             "topic_publish" => {
                 let (topic, text) = (arguments.required("topic")?, arguments.required("text")?);
                 let named = topic.clone();
-                let length = self.look(move |desk| desk.publish(&session, &topic, &text)).await?;
+                let length = self.look(move |sessions| sessions.publish(&session, &topic, &text)).await?;
                 Ok(Reply::ok(format!(
                     "published to {named}, {length} bytes; others read it after the step has passed"
                 )))
@@ -188,27 +188,27 @@ impl Mcp {
         let step = arguments.step()?;
         let status = arguments.status()?;
         let (evidence, reason) = (arguments.text("evidence")?, arguments.text("reason")?);
-        let desk = self.inner.desk.clone();
+        let sessions = self.inner.sessions.clone();
         let said = match status {
             Status::Pending => {
-                let run = self.look(move |desk| desk.put_back(&session, step)).await?;
+                let run = self.look(move |sessions| sessions.put_back(&session, step)).await?;
                 return Ok(Reply::ok(format!("step {step} is put back.\n{}", words::next(&run))));
             }
             Status::Blocked => {
                 let why = if reason.trim().is_empty() { evidence } else { reason };
-                let run = self.look(move |desk| desk.block(&session, step, &why)).await?;
+                let run = self.look(move |sessions| sessions.block(&session, step, &why)).await?;
                 return Ok(Reply::ok(words::blocked(&run, step)));
             }
             Status::InProgress => {
                 let ask = CheckJob::new(format!("step {step} before the work"), format!("begin {step}"));
                 let judged =
-                    self.inner.judging.judge(ask, context, move |told| desk.begin(&session, step, told));
+                    self.inner.judging.judge(ask, context, move |told| sessions.begin(&session, step, told));
                 return Ok(words::begun(judged.await, step));
             }
             Status::Done => {
                 let ask = CheckJob::new(format!("step {step}"), format!("claim {step}"));
                 let claim =
-                    move |told: &mut judging::JobListener| desk.claim(&session, step, &evidence, told);
+                    move |told: &mut judging::JobListener| sessions.claim(&session, step, &evidence, told);
                 self.inner.judging.judge(ask, context, claim).await
             }
         };
@@ -219,7 +219,7 @@ impl Mcp {
     async fn known_postcondition(&self, session: &ClientSession, arguments: &Arguments) -> Result<(), Reply> {
         let Some(number) = arguments.number("postcondition")? else { return Ok(()) };
         let session = session.clone();
-        let shown = self.look(move |desk| desk.show(&session)).await?;
+        let shown = self.look(move |sessions| sessions.show(&session)).await?;
         let count = shown.run.plan.postconditions.len() as u64;
         if (1..=count).contains(&number) {
             return Ok(());
@@ -274,7 +274,7 @@ impl ServerHandler for Mcp {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let session = self.session(&context);
         let uri = request.uri.clone();
-        let read = self.look(move |desk| Ok(resources::read(desk, &session, &uri))).await;
+        let read = self.look(move |sessions| Ok(resources::read(sessions, &session, &uri))).await;
         match read {
             Ok(Some(Ok(read))) => Ok(read.into()),
             Ok(Some(Err(refused))) => Err(ErrorData::resource_not_found(refused.told(), None)),

@@ -1,9 +1,9 @@
 //! Pages for people: one module per page, rendered on the server, complete without a script.
 //!
-//! A page is a function that takes the app state and the principal and returns [`layout::Page`]; it is listed
-//! in [`routes`]. `view.rs` provides what it shows of a plan, `parts.rs` has what several pages show, and all
+//! A page is a function that takes the app state and the principal and returns [`frame::HtmlPage`]; it is
+//! listed in [`routes`]. `view.rs` provides what it shows of a plan, `parts.rs` has what several pages show, and all
 //! foreign text goes through [`text::T`]. `assets/live.js` requests the page again when an event matches its
-//! filter, and receives the changed parts (`news.rs`).
+//! filter, and receives the changed parts (`partial.rs`).
 //!
 //! **Invariant:** text of a plan, an agent or a check reaches a page only through [`text::T`].
 
@@ -11,12 +11,11 @@ mod agenda;
 mod compare;
 mod drawing;
 mod enter;
+mod frame;
 mod gate;
 mod inbox;
-mod layout;
 mod log;
 mod machine;
-mod partial;
 mod parts;
 mod plan;
 mod proofs;
@@ -27,12 +26,10 @@ use axum::Router;
 use axum::response::Response;
 use axum::routing::{get, post};
 
-use crate::http::{Problem, Shared};
+use crate::problem::Problem;
+use crate::state::SharedState;
 
-pub(crate) use drawing::Drawings;
-pub(crate) use partial::News;
-
-pub fn routes() -> Router<Shared> {
+pub fn routes() -> Router<SharedState> {
     Router::new()
         .route("/", get(agenda::show))
         .route("/enter", get(enter::show))
@@ -50,5 +47,5 @@ pub fn routes() -> Router<Shared> {
 
 /// Renders a problem for people.
 pub fn problem(problem: &Problem) -> Response {
-    layout::problem(problem)
+    frame::problem(problem)
 }

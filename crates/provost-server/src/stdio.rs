@@ -25,17 +25,21 @@ const LOOK: Duration = Duration::from_millis(100);
 const WINDING_DOWN: Duration = Duration::from_secs(5);
 
 /// Serves until the input ends or a signal arrives. Tools answer within `patience`, finished or not.
-pub fn serve(desk: Arc<AgentSessions>, session: ClientSession, patience: Duration) -> std::io::Result<End> {
+pub fn serve(
+    sessions: Arc<AgentSessions>,
+    session: ClientSession,
+    patience: Duration,
+) -> std::io::Result<End> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let service = Mcp::new(desk.clone(), session, patience);
+    let service = Mcp::new(sessions.clone(), session, patience);
     let end = runtime.block_on(async {
         tokio::select! {
             () = until_the_end(&service) => End::Input,
-            () = stopped(&desk) => End::Signal,
+            () = stopped(&sessions) => End::Signal,
         }
     });
     // A running check is killed with its processes, and is due again next time.
-    desk.stop();
+    sessions.stop();
     service.wind_down(WINDING_DOWN);
     // A pending read of standard input must not block the exit.
     runtime.shutdown_background();
@@ -60,8 +64,8 @@ pub fn serve_item(served: ItemFiles) -> std::io::Result<()> {
 }
 
 /// Waits for a signal.
-async fn stopped(desk: &AgentSessions) {
-    while !desk.is_stopped() {
+async fn stopped(sessions: &AgentSessions) {
+    while !sessions.is_stopped() {
         tokio::time::sleep(LOOK).await;
     }
 }

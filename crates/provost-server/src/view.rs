@@ -1,9 +1,9 @@
-//! What is shown of a plan: the same for programs, as JSON, and for people, on pages.
+//! Defines what is shown of a plan, to programs as JSON and to people on pages.
 //!
-//! **Invariant:** these are fields that others rely on: more may come, none is renamed.
+//! **Invariant:** programs rely on these fields: new ones may be added, none is renamed or removed.
 
-pub mod diff;
 mod gate;
+mod machine;
 mod plan;
 
 use provost_core::model::chain::SealedEvent;
@@ -19,6 +19,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 pub use gate::{GateView, IntentView, UncommittedView};
+pub use machine::{Machine, MachineCache};
 pub use plan::{AttemptView, CheckView, PlanView, PostconditionView, StepView, VerdictView};
 
 /// A plan in a list.
@@ -128,7 +129,7 @@ impl PlanCard {
         let run = &seen.run;
         let (done, total) = run.progress();
         let forged =
-            run.forged_from.map(|from| format!("somebody else wrote to its log from event {from} on"));
+            run.forged_from.map(|from| format!("another program wrote to its log from event {from} on"));
         Self {
             id: seen.id.0.clone(),
             name: seen.name().to_owned(),

@@ -1,7 +1,7 @@
-//! Decisions of people: at the gate, and about what waits.
+//! Carries out decisions of people: at the gate, and about items of the inbox.
 //!
-//! **Invariant:** each goes in by a person's door of the engine, on behalf of whoever called, under the name
-//! their token has.
+//! **Invariant:** the engine checks for each decision that its caller can be a person, and the log records it
+//! under the name of the caller's token.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,28 +15,14 @@ use provost_core::rules::inbox;
 use provost_core::state::run::{Run, Stage};
 use provost_engine::harness::{Access, Harness};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::look::find;
-use crate::http::problem::{DiagnosticView, WriteRefusals};
-use crate::http::{Answer, AppState, JsonBody, Problem, Segment, Shared, Visitor, ask};
+use crate::principal::Principal;
+use crate::problem::{Answer, DiagnosticView, Problem, WriteRefusals};
+use crate::request::{JsonBody, Segment};
+use crate::state::{AppState, SharedState, ask};
 use crate::view::ApprovalsView;
-
-/// For the document; the header is read on the way in.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Header)]
-#[allow(dead_code, reason = "it is only for the document of the API")]
-struct Once {
-    /// The same write twice, with the same key, is one.
-    #[param(
-        rename = "Idempotency-Key",
-        min_length = 1,
-        max_length = 255,
-        pattern = "^[!-~]+$",
-        nullable = false
-    )]
-    key: Option<String>,
-}
 
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -98,7 +84,7 @@ pub struct DecisionResult {
     pub approvals: ApprovalsView,
 }
 
-/// What a person decides about a plan.
+/// A decision of a person about a plan.
 #[derive(Clone, Debug)]
 pub enum Decision {
     Approve(Approval),
@@ -107,10 +93,10 @@ pub enum Decision {
     Amend(Amendment),
 }
 
-/// The one way in for decisions at the gate, from pages and programs.
-pub fn decide(house: &AppState, by: &Visitor, plan: &str, decision: Decision) -> Answer<DecisionResult> {
-    let seen = find(&house.overview, plan)?;
-    let harness = house.overview.harness(&seen, Access::Write, by.who(house))?.named(by.name());
+/// Carries out a decision at the gate, from a page or a program.
+pub fn decide(app: &AppState, by: &Principal, plan: &str, decision: Decision) -> Answer<DecisionResult> {
+    let seen = find(&app.overview, plan)?;
+    let harness = app.overview.harness(&seen, Access::Write, by.who(app))?.named(by.name());
     harness.only_people()?;
     let name = by.name();
     let clean = |text: &str| harness.redactor().text(text).into_owned();
@@ -140,10 +126,11 @@ pub fn decide(house: &AppState, by: &Visitor, plan: &str, decision: Decision) ->
 fn amended(harness: &Harness, Amendment { text, digest }: Amendment) -> Answer<Run> {
     let before = harness.read()?;
     if Hash::of(before.text.as_bytes()).to_string() != digest {
-        let detail = "the plan file is not what was read: somebody changed it meanwhile";
-        return Err(Problem::new(StatusCode::CONFLICT, "stale", detail).hint("Look at it again."));
+        let detail = "the plan file has changed since you read it";
+        return Err(Problem::new(StatusCode::CONFLICT, "stale", detail)
+            .hint("Read the plan again, and change that text."));
     }
-    // A form of a browser ends lines as mail does.
+    // A browser's form ends lines with CRLF.
     let text = if before.text.contains("\r\n") { text } else { text.replace("\r\n", "\n") };
     let after = harness.check_text(text.into_bytes())?;
     if after.errors() {
@@ -165,18 +152,18 @@ fn decided(harness: &Harness, run: &Run) -> DecisionResult {
     }
 }
 
-/// The one way in for answers to what waits.
+/// Carries out an answer to an item of the inbox.
 pub fn answered(
-    house: &AppState,
-    by: &Visitor,
+    app: &AppState,
+    by: &Principal,
     item: &str,
     answer: InboxAnswerBody,
 ) -> Answer<DecisionResult> {
-    let items = house.overview.inbox()?;
+    let items = app.overview.inbox()?;
     let found = items.iter().find(|known| known.id.to_string() == item);
     let found = found.ok_or_else(|| Refusal::NoSuchItem { id: item.to_owned() })?;
     if found.kind.is_at_gate() {
-        let detail = "what waits at the gate is approved, amended, asked back or rejected there";
+        let detail = "this item is decided at the gate: approve, amend, ask or reject the plan there";
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "not-an-answer", detail)
             .hint(format!("See /plans/{}/gate", found.plan)));
     }
@@ -185,13 +172,14 @@ pub fn answered(
         .find(|choice| choice.word() == answer.choice);
     let Some(choice) = choice else {
         let offered: Vec<&str> = found.choices.iter().map(|offer| offer.choice).collect();
-        let detail = format!("`{}` is no answer here: choose {}", answer.choice, offered.join(", "));
+        let detail =
+            format!("`{}` is no answer to this item; choose one of {}", answer.choice, offered.join(", "));
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "not-an-answer", detail));
     };
-    let seen = find(&house.overview, &found.plan.0)?;
-    let harness = house.overview.harness(&seen, Access::Write, by.who(house))?;
+    let seen = find(&app.overview, &found.plan.0)?;
+    let harness = app.overview.harness(&seen, Access::Write, by.who(app))?;
     harness.only_people()?;
-    // Still the same question, now that nobody is between.
+    // Another person may have answered the item since it was listed.
     let run = harness.run()?;
     if inbox::named(&harness.items(&run)?, &format!("e{}", found.id.seq)).is_empty() {
         return Err(Refusal::NoSuchItem { id: item.to_owned() }.into());
@@ -210,7 +198,7 @@ pub fn answered(
             HumanCommand::Raise { step, budget, note, by: by.name() }
         }
         (Some(_), ..) => {
-            let detail = "a budget goes with `retry` of a step";
+            let detail = "a budget is only accepted with `retry` of a step";
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "not-an-answer", detail));
         }
     };
@@ -221,99 +209,84 @@ pub fn answered(
 /// Approve the revision that was read
 #[utoipa::path(
     post, path = "/api/plans/{plan}/gate/approve", tag = "gate", request_body = Approval,
-    params(
-        ("plan" = String, Path, description = "Its id."),
-        Once,
-    ),
+    params(("plan" = String, Path, description = "Its id.")),
     responses(
         (status = 200, description = "Approved.", body = DecisionResult),
         WriteRefusals,
     )
 )]
 pub async fn approve(
-    State(house): State<Shared>,
+    State(app): State<SharedState>,
     Segment(plan): Segment<String>,
     JsonBody { by, said }: JsonBody<Approval>,
 ) -> Answer<Json<DecisionResult>> {
-    ask(&house, move |house| decide(house, &by, &plan, Decision::Approve(said)).map(Json)).await
+    ask(&app, move |app| decide(app, &by, &plan, Decision::Approve(said)).map(Json)).await
 }
 
 /// Park the plan at the gate with a question
 #[utoipa::path(
     post, path = "/api/plans/{plan}/gate/ask", tag = "gate", request_body = Question, operation_id = "ask",
-    params(
-        ("plan" = String, Path, description = "Its id."),
-        Once,
-    ),
+    params(("plan" = String, Path, description = "Its id.")),
     responses(
         (status = 200, description = "Asked.", body = DecisionResult),
         WriteRefusals,
     )
 )]
 pub async fn ask_back(
-    State(house): State<Shared>,
+    State(app): State<SharedState>,
     Segment(plan): Segment<String>,
     JsonBody { by, said }: JsonBody<Question>,
 ) -> Answer<Json<DecisionResult>> {
-    ask(&house, move |house| decide(house, &by, &plan, Decision::Ask(said)).map(Json)).await
+    ask(&app, move |app| decide(app, &by, &plan, Decision::Ask(said)).map(Json)).await
 }
 
 /// Send the plan back to draft, with a reason
 #[utoipa::path(
     post, path = "/api/plans/{plan}/gate/reject", tag = "gate", request_body = Rejection,
-    params(
-        ("plan" = String, Path, description = "Its id."),
-        Once,
-    ),
+    params(("plan" = String, Path, description = "Its id.")),
     responses(
         (status = 200, description = "Rejected.", body = DecisionResult),
         WriteRefusals,
     )
 )]
 pub async fn reject(
-    State(house): State<Shared>,
+    State(app): State<SharedState>,
     Segment(plan): Segment<String>,
     JsonBody { by, said }: JsonBody<Rejection>,
 ) -> Answer<Json<DecisionResult>> {
-    ask(&house, move |house| decide(house, &by, &plan, Decision::Reject(said)).map(Json)).await
+    ask(&app, move |app| decide(app, &by, &plan, Decision::Reject(said)).map(Json)).await
 }
 
 /// Change the plan: its file gets the new text, and it stands at the gate again
 #[utoipa::path(
     post, path = "/api/plans/{plan}/gate/amend", tag = "gate", request_body = Amendment,
-    params(
-        ("plan" = String, Path, description = "Its id."),
-        Once,
-    ),
+    params(("plan" = String, Path, description = "Its id.")),
     responses(
         (status = 200, description = "Changed.", body = DecisionResult),
         WriteRefusals,
     )
 )]
 pub async fn amend(
-    State(house): State<Shared>,
+    State(app): State<SharedState>,
     Segment(plan): Segment<String>,
     JsonBody { by, said }: JsonBody<Amendment>,
 ) -> Answer<Json<DecisionResult>> {
-    ask(&house, move |house| decide(house, &by, &plan, Decision::Amend(said)).map(Json)).await
+    ask(&app, move |app| decide(app, &by, &plan, Decision::Amend(said)).map(Json)).await
 }
 
 /// Answer what waits for a person
 #[utoipa::path(
     post, path = "/api/inbox/{item}/answer", tag = "inbox", request_body = InboxAnswerBody,
-    params(
-        ("item" = String, Path, description = "Its id."),
-        Once,
-    ),
+    params(("item" = String, Path, description = "Its id.")),
     responses(
         (status = 200, description = "Answered.", body = DecisionResult),
         WriteRefusals,
     )
 )]
 pub async fn answer(
-    State(house): State<Shared>,
+    State(app): State<SharedState>,
     Segment(item): Segment<String>,
     JsonBody { by, said }: JsonBody<InboxAnswerBody>,
 ) -> Answer<Json<DecisionResult>> {
-    ask(&house, move |house| answered(house, &by, &item, said).map(Json)).await
+    ask(&app, move |app| answered(app, &by, &item, said).map(Json)).await
 }

@@ -1,4 +1,4 @@
-//! The log of all plans: filters and cursors.
+//! Answers with events of the log of all plans, by filter and page.
 
 use std::ops::ControlFlow;
 
@@ -14,8 +14,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::look::limit;
-use crate::http::problem::ReadRefusals;
-use crate::http::{Answer, Problem, Query, Shared, Viewer, ask};
+use crate::principal::Viewer;
+use crate::problem::{Answer, Problem, ReadRefusals};
+use crate::request::UrlQuery;
+use crate::state::{SharedState, ask};
 use crate::view::EventView;
 
 /// Which events.
@@ -55,29 +57,29 @@ pub struct Events {
     pub next: Option<u64>,
 }
 
-/// No plan has more steps.
+/// Maximum number of a step.
 const STEPS_MAX: u32 = 1_000_000;
 
-/// A step's number, as the document has it.
+/// Reads the number of a step.
 pub(crate) fn step<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
     let number = u32::deserialize(from)?;
     let is_one = (1..=STEPS_MAX).contains(&number);
     if is_one { Ok(Some(number)) } else { Err(D::Error::custom(format!("a step is 1 to {STEPS_MAX}"))) }
 }
 
-/// A place in the log: what fits the document's 64 bits with a sign.
+/// Reads a place in the log; it fits the signed 64 bits of the OpenAPI document.
 pub(crate) fn place<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     let place = i64::deserialize(from)?;
-    u64::try_from(place).map(Some).map_err(|_| D::Error::custom("a place in the log is not below zero"))
+    u64::try_from(place).map(Some).map_err(|_| D::Error::custom("a place in the log is 0 or more"))
 }
 
 fn instant(text: Option<&String>) -> Answer<Option<Timestamp>> {
     let Some(text) = text else { return Ok(None) };
-    let bad = || Problem::bad(format!("`{text}` is no instant; write it as 2026-01-31T12:00:00Z"));
+    let bad = || Problem::bad(format!("`{text}` is not a time; write it as 2026-01-31T12:00:00Z"));
     rfc3339(text).map(Some).ok_or_else(bad)
 }
 
-/// Any that the standard has. What was before 1970 is before everything.
+/// Reads any time of RFC 3339. Times before 1970 become 1970.
 fn rfc3339(text: &str) -> Option<Timestamp> {
     let text = text.to_ascii_uppercase();
     let (local, minutes) = match text.strip_suffix('Z') {
@@ -95,7 +97,7 @@ fn rfc3339(text: &str) -> Option<Timestamp> {
         }
     };
     let year: u32 = local.get(..4)?.parse().ok()?;
-    // The same day in a year that can be read, for whether there is such a day.
+    // humantime reads no year before 1970: take one in which the same days exist.
     let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let readable = if year < 1970 { if is_leap { "2000" } else { "2001" } } else { local.get(..4)? };
     let at = humantime::parse_rfc3339(&format!("{readable}{}Z", local.get(4..)?)).ok()?;
@@ -104,7 +106,7 @@ fn rfc3339(text: &str) -> Option<Timestamp> {
     Some(Timestamp(if year < 1970 { 0 } else { u64::try_from(ms).unwrap_or(0) }))
 }
 
-/// What was found, as it is sealed, and what to ask for next.
+/// Events of a page, and the place where the next page starts.
 pub(crate) type Page = (Vec<(Cursor, SealedEvent)>, Option<u64>);
 
 fn read(overview: &Overview, filter: &Filter) -> Answer<Events> {
@@ -151,11 +153,11 @@ pub(crate) fn page(overview: &Overview, filter: &Filter) -> Answer<Page> {
     )
 )]
 pub async fn log(
-    State(house): State<Shared>,
+    State(app): State<SharedState>,
     _viewer: Viewer,
-    Query(filter): Query<Filter>,
+    UrlQuery(filter): UrlQuery<Filter>,
 ) -> Answer<Json<Events>> {
-    ask(&house, move |house| read(&house.overview, &filter).map(Json)).await
+    ask(&app, move |app| read(&app.overview, &filter).map(Json)).await
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Questions: what there is, how it stands, what waits.
+//! Answers questions about plans: list, state, gate, changes, proofs and inbox.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,13 +12,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::http::problem::{ReadRefusals, no_such_plan};
-use crate::http::{Answer, Problem, Query, Segment, Shared, Viewer, ask};
+use crate::principal::Viewer;
+use crate::problem::{Answer, Problem, ReadRefusals, no_such_plan};
+use crate::request::{Segment, UrlQuery};
+use crate::state::{SharedState, ask};
 use crate::view::{GateView, InboxItemView, PlanCard, PlanView};
 
-/// No list is longer at once.
+/// Maximum number of items on a page.
 const PAGE_MAX: usize = 500;
-/// Where nothing is said.
+/// Default number of items on a page.
 pub(crate) const PAGE: usize = 100;
 
 pub(crate) fn find(overview: &Overview, id: &str) -> Answer<PlanSnapshot> {
@@ -42,8 +44,8 @@ pub struct Me {
         ReadRefusals,
     )
 )]
-pub async fn me(State(_house): State<Shared>, Viewer(visitor): Viewer) -> Json<Me> {
-    Json(Me { name: visitor.name(), scope: visitor.token.scope.word().to_owned() })
+pub async fn me(State(_house): State<SharedState>, Viewer(principal): Viewer) -> Json<Me> {
+    Json(Me { name: principal.name(), scope: principal.token.scope.word().to_owned() })
 }
 
 /// Which part of a list.
@@ -59,7 +61,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// One page of what is sorted by `key`, and where the next begins.
+    /// Returns one page of items that are sorted by `key`, and the key where the next page starts.
     fn of<T>(&self, all: Vec<T>, key: impl Fn(&T) -> String) -> Answer<(Vec<T>, Option<String>)> {
         let limit = limit(self.limit)?;
         let after = |item: &T| self.after.as_ref().is_none_or(|after| key(item) > *after);
@@ -98,12 +100,12 @@ pub struct Plans {
     )
 )]
 pub async fn plans(
-    State(house): State<Shared>,
+    State(app): State<SharedState>,
     _viewer: Viewer,
-    Query(page): Query<Page>,
+    UrlQuery(page): UrlQuery<Page>,
 ) -> Answer<Json<Plans>> {
-    ask(&house, move |house| {
-        let (page, next) = page.of(house.overview.plans()?, |seen| seen.id.0.clone())?;
+    ask(&app, move |app| {
+        let (page, next) = page.of(app.overview.plans()?, |seen| seen.id.0.clone())?;
         Ok(Json(Plans { items: page.iter().map(PlanCard::of).collect(), next }))
     })
     .await
@@ -126,11 +128,11 @@ pub(crate) fn plan_of(overview: &Overview, id: &str) -> Answer<PlanView> {
     )
 )]
 pub async fn plan(
-    State(house): State<Shared>,
+    State(app): State<SharedState>,
     _viewer: Viewer,
     Segment(plan): Segment<String>,
 ) -> Answer<Json<PlanView>> {
-    ask(&house, move |house| plan_of(&house.overview, &plan).map(Json)).await
+    ask(&app, move |app| plan_of(&app.overview, &plan).map(Json)).await
 }
 
 /// A plan as it stood at the end of each revision that was tried, and as it stands.
@@ -156,11 +158,11 @@ pub(crate) fn lives_of(overview: &Overview, id: &str) -> Answer<Lives> {
     )
 )]
 pub async fn lives(
-    State(house): State<Shared>,
+    State(app): State<SharedState>,
     _viewer: Viewer,
     Segment(plan): Segment<String>,
 ) -> Answer<Json<Lives>> {
-    ask(&house, move |house| lives_of(&house.overview, &plan).map(Json)).await
+    ask(&app, move |app| lives_of(&app.overview, &plan).map(Json)).await
 }
 
 /// What an approval would cover now, and what speaks against it
@@ -173,11 +175,11 @@ pub async fn lives(
     )
 )]
 pub async fn gate(
-    State(house): State<Shared>,
+    State(app): State<SharedState>,
     _viewer: Viewer,
     Segment(plan): Segment<String>,
 ) -> Answer<Json<GateView>> {
-    ask(&house, move |house| GateView::of(&house.overview, &find(&house.overview, &plan)?).map(Json)).await
+    ask(&app, move |app| GateView::of(&app.overview, &find(&app.overview, &plan)?).map(Json)).await
 }
 
 /// What changed in the plan file since the revision the log holds.
@@ -199,13 +201,13 @@ pub struct Diff {
     )
 )]
 pub async fn diff(
-    State(house): State<Shared>,
+    State(app): State<SharedState>,
     _viewer: Viewer,
     Segment(plan): Segment<String>,
 ) -> Answer<Json<Diff>> {
-    ask(&house, move |house| {
-        let seen = find(&house.overview, &plan)?;
-        let harness = house.overview.harness(&seen, Access::Read, Who::Here)?;
+    ask(&app, move |app| {
+        let seen = find(&app.overview, &plan)?;
+        let harness = app.overview.harness(&seen, Access::Read, Who::Here)?;
         let reading = harness.read()?;
         let changes = harness.changes(&seen.run, &reading);
         let (from, to) = (seen.run.revision.0.clone(), reading.revision.0);
@@ -245,13 +247,13 @@ pub struct File {
     )
 )]
 pub async fn changes(
-    State(house): State<Shared>,
+    State(app): State<SharedState>,
     _viewer: Viewer,
     Segment((plan, step)): Segment<(String, u32)>,
 ) -> Answer<Json<Work>> {
-    ask(&house, move |house| {
-        let seen = find(&house.overview, &plan)?;
-        let harness = house.overview.harness(&seen, Access::Read, Who::Here)?;
+    ask(&app, move |app| {
+        let seen = find(&app.overview, &plan)?;
+        let harness = app.overview.harness(&seen, Access::Read, Who::Here)?;
         let files = step_changes::of_step(&harness, StepNumber(step))?.into_iter().map(|changed| File {
             path: changed.path,
             old: changed.old,
@@ -287,7 +289,7 @@ pub(crate) fn proofs_of(overview: &Overview, plan: &str) -> Answer<Proofs> {
     let audit = harness.audit()?;
     let broken = audit.broken.as_ref().map(ToString::to_string);
     let findings = broken.into_iter().chain(audit.unfounded.clone()).chain(audit.forged.clone());
-    let none = audit.is_empty().then(|| "the log holds no event of this plan".to_owned());
+    let none = audit.is_empty().then(|| "the log has no event of this plan".to_owned());
     let findings = none.into_iter().chain(findings).chain(audit.disproved.clone()).collect();
     let lines = harness.proofs()?;
     Ok(Proofs {
@@ -311,11 +313,11 @@ pub(crate) fn proofs_of(overview: &Overview, plan: &str) -> Answer<Proofs> {
     )
 )]
 pub async fn proofs(
-    State(house): State<Shared>,
+    State(app): State<SharedState>,
     _viewer: Viewer,
     Segment(plan): Segment<String>,
 ) -> Answer<Json<Proofs>> {
-    ask(&house, move |house| proofs_of(&house.overview, &plan).map(Json)).await
+    ask(&app, move |app| proofs_of(&app.overview, &plan).map(Json)).await
 }
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -331,9 +333,9 @@ pub struct Inbox {
         ReadRefusals,
     )
 )]
-pub async fn inbox(State(house): State<Shared>, _viewer: Viewer) -> Answer<Json<Inbox>> {
-    ask(&house, |house| {
-        let items = house.overview.inbox()?;
+pub async fn inbox(State(app): State<SharedState>, _viewer: Viewer) -> Answer<Json<Inbox>> {
+    ask(&app, |app| {
+        let items = app.overview.inbox()?;
         Ok(Json(Inbox { items: items.iter().map(InboxItemView::from).collect() }))
     })
     .await

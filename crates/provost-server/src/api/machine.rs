@@ -1,78 +1,12 @@
-//! What this machine attests. The self-test takes a while, so its answer is kept for a time.
-
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+//! Answers what this machine attests.
 
 use axum::Json;
 use axum::extract::State;
-use provost_engine::doctor;
-use serde::Serialize;
-use utoipa::ToSchema;
 
-use crate::http::problem::ReadRefusals;
-use crate::http::{Answer, AppState, Shared, Viewer, ask};
-
-const KEPT_FOR: Duration = Duration::from_secs(300);
-
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Machine {
-    /// The strongest level that was attested.
-    #[schema(example = "clean")]
-    pub level: String,
-    pub offers: Vec<Offer>,
-    pub probes: Vec<ProbeView>,
-    pub version: String,
-}
-
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Offer {
-    pub name: String,
-    pub here: bool,
-    pub words: String,
-    pub hint: Option<String>,
-}
-
-/// One attempt to get through a fence from inside.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = Probe)]
-pub struct ProbeView {
-    pub name: String,
-    pub held: bool,
-    pub detail: String,
-}
-
-#[derive(Default)]
-pub struct MachineCache(Mutex<Option<(Instant, Machine)>>);
-
-impl MachineCache {
-    pub fn look(&self, house: &AppState) -> Answer<Machine> {
-        // One self-test at a time: whoever comes meanwhile gets its answer.
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, machine)) = kept.as_ref().filter(|(at, _)| at.elapsed() < KEPT_FOR) {
-            return Ok(machine.clone());
-        }
-        let found = doctor::examine(house.overview.settings())?;
-        let offers = found.offers.iter().map(|line| Offer {
-            name: line.name.to_owned(),
-            here: line.here,
-            words: line.words.clone(),
-            hint: line.hint.clone(),
-        });
-        let probes = found.levels.iter().flat_map(|seen| &seen.probes).map(|probe| ProbeView {
-            name: probe.name.clone(),
-            held: probe.held,
-            detail: probe.detail.clone(),
-        });
-        let machine = Machine {
-            level: found.level.to_string(),
-            offers: offers.collect(),
-            probes: probes.collect(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        };
-        *kept = Some((Instant::now(), machine.clone()));
-        Ok(machine)
-    }
-}
+use crate::principal::Viewer;
+use crate::problem::{Answer, ReadRefusals};
+use crate::state::{SharedState, ask};
+use crate::view::Machine;
 
 /// Which isolation this machine attests, and what it lacks
 #[utoipa::path(
@@ -82,6 +16,6 @@ impl MachineCache {
         ReadRefusals,
     )
 )]
-pub async fn machine(State(house): State<Shared>, _viewer: Viewer) -> Answer<Json<Machine>> {
-    ask(&house, |house| house.machine.look(house).map(Json)).await
+pub async fn machine(State(app): State<SharedState>, _viewer: Viewer) -> Answer<Json<Machine>> {
+    ask(&app, |app| Ok(Json(app.machine.look(app.overview.settings())?))).await
 }

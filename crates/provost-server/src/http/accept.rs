@@ -4,7 +4,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -23,6 +23,7 @@ use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 
 use super::Error;
+use crate::principal::Ends;
 
 /// Maximum number of connections; many pages stay open for long.
 const CONNECTIONS_MAX: usize = 20_000;
@@ -30,15 +31,6 @@ const CONNECTIONS_MAX: usize = 20_000;
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Buffer size per connection.
 const BUFFER: usize = 16 * 1024;
-
-/// The two ends of a connection, and what is known about the client.
-#[derive(Clone, Debug)]
-pub struct Ends {
-    pub ours: SocketAddr,
-    pub theirs: SocketAddr,
-    /// Set once it is known that the client is not inside an attempt.
-    pub outside: Arc<OnceLock<()>>,
-}
 
 pub fn tls(files: &(PathBuf, PathBuf)) -> Result<TlsAcceptor, Error> {
     let (chain, key) = files;
@@ -57,7 +49,7 @@ pub fn tls(files: &(PathBuf, PathBuf)) -> Result<TlsAcceptor, Error> {
 }
 
 /// Serves all connections, as long as it is polled.
-pub async fn all(listener: TcpListener, tls: Option<TlsAcceptor>, app: Router) {
+pub async fn all(listener: TcpListener, tls: Option<TlsAcceptor>, service: Router) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(permit) = room.clone().acquire_owned().await else { return };
@@ -66,33 +58,33 @@ pub async fn all(listener: TcpListener, tls: Option<TlsAcceptor>, app: Router) {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let (tls, app) = (tls.clone(), app.clone());
+        let (tls, service) = (tls.clone(), service.clone());
         tokio::spawn(async move {
-            serve(stream, theirs, tls, app).await;
+            serve(stream, theirs, tls, service).await;
             drop(permit);
         });
     }
 }
 
-async fn serve(stream: TcpStream, theirs: SocketAddr, tls: Option<TlsAcceptor>, app: Router) {
+async fn serve(stream: TcpStream, theirs: SocketAddr, tls: Option<TlsAcceptor>, service: Router) {
     let Ok(ours) = stream.local_addr() else { return };
     let _ = stream.set_nodelay(true);
     let ends = Ends { ours, theirs, outside: Arc::default() };
     match tls {
-        None => talk(stream, ends, app).await,
+        None => talk(stream, ends, service).await,
         Some(tls) => {
             if let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, tls.accept(stream)).await {
-                talk(stream, ends, app).await;
+                talk(stream, ends, service).await;
             }
         }
     }
 }
 
-async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin, ends: Ends, app: Router) {
+async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin, ends: Ends, service: Router) {
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(ends.clone());
-        let mut app = app.clone();
-        async move { app.call(request.map(Body::new)).await }
+        let mut service = service.clone();
+        async move { service.call(request.map(Body::new)).await }
     });
     // A client that disconnects in the middle is no error.
     let _ = http1::Builder::new()

@@ -19,7 +19,9 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
 use super::Mcp;
-use crate::http::{Problem, Shared, ask, principal};
+use crate::principal;
+use crate::problem::Problem;
+use crate::state::{CallerKind, SharedState, ask};
 
 const SESSION: &str = "mcp-session-id";
 
@@ -32,20 +34,20 @@ pub struct Asker {
 
 #[derive(Clone)]
 struct Entrance {
-    house: Shared,
-    desk: Arc<AgentSessions>,
+    app: SharedState,
+    sessions: Arc<AgentSessions>,
 }
 
-pub(crate) fn over_http(house: &Shared, desk: &Arc<AgentSessions>, patience: Duration) -> Router {
+pub(crate) fn over_http(app: &SharedState, sessions: &Arc<AgentSessions>, patience: Duration) -> Router {
     // `guard` has already checked hosts and origins.
     let config = StreamableHttpServerConfig::default().disable_allowed_hosts();
-    let (for_all, cwd) = (desk.clone(), house.overview.settings().cwd.clone());
+    let (for_all, cwd) = (sessions.clone(), app.overview.settings().cwd.clone());
     let service = StreamableHttpService::new(
         move || Ok(Mcp::new(for_all.clone(), ClientSession::over_http("", &cwd, None), patience)),
         Arc::new(LocalSessionManager::default()),
         config,
     );
-    let entrance = Entrance { house: house.clone(), desk: desk.clone() };
+    let entrance = Entrance { app: app.clone(), sessions: sessions.clone() };
     Router::new().route_service("/mcp", service).layer(middleware::from_fn_with_state(entrance, admit))
 }
 
@@ -56,25 +58,25 @@ async fn admit(State(entrance): State<Entrance>, request: Request, next: Next) -
     }
 }
 
-async fn admitted(Entrance { house, desk }: &Entrance, request: Request) -> Result<Request, Problem> {
+async fn admitted(Entrance { app, sessions }: &Entrance, request: Request) -> Result<Request, Problem> {
     let (mut parts, body) = request.into_parts();
-    let visitor = principal::known(&mut parts, house).await?;
-    principal::within(house, principal::CallerKind::View, &visitor.token.id)?;
-    if visitor.token.scope != TokenScope::Agent || visitor.token.kind != TokenKind::Token {
-        return Err(Problem::forbidden("scope", "this takes scope `agent`")
-            .hint("`provost serve token --scope agent` makes one; a person's token is not for agents."));
+    let principal = principal::known(&mut parts, app).await?;
+    principal::within(app, CallerKind::View, &principal.token.id)?;
+    if principal.token.scope != TokenScope::Agent || principal.token.kind != TokenKind::Token {
+        return Err(Problem::forbidden("scope", "this needs a token with scope `agent`")
+            .hint("Make one with `provost serve token --scope agent`; agents cannot use a person's token."));
     }
     let session = parts.headers.get(SESSION).and_then(|name| name.to_str().ok()).map(str::to_owned);
     let name = match &session {
         Some(id) => format!("http {id}"),
-        None => format!("token {}", visitor.token.id),
+        None => format!("token {}", principal.token.id),
     };
     if session.is_none() {
-        let (desk, name) = (desk.clone(), name.clone());
-        ask(house, move |house| {
-            let client = visitor.who(house).client();
-            let session = ClientSession::over_http(&name, &house.overview.settings().cwd, client);
-            desk.arrive(&session).map_err(|refused| Problem::broken(refused.to_string()))
+        let (sessions, name) = (sessions.clone(), name.clone());
+        ask(app, move |app| {
+            let client = principal.who(app).client();
+            let session = ClientSession::over_http(&name, &app.overview.settings().cwd, client);
+            sessions.arrive(&session).map_err(|refused| Problem::broken(refused.to_string()))
         })
         .await?;
     }

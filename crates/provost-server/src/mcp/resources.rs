@@ -28,16 +28,16 @@ pub fn all() -> Vec<Resource> {
 
 /// Reads a resource; `None` if it does not exist.
 pub fn read(
-    desk: &AgentSessions,
+    sessions: &AgentSessions,
     session: &ClientSession,
     uri: &str,
 ) -> Option<Result<ReadResourceResult, SessionRefusal>> {
     let text = match uri {
-        PLAN => desk.show(session).map(|shown| words::plan(&shown.run, &shown.name)),
-        TEXT => desk.show(session).map(|shown| words::text(&shown.run)),
-        LOG => {
-            desk.log(session, EVENTS).map(|events| events.iter().map(|event| event.line() + "\n").collect())
-        }
+        PLAN => sessions.show(session).map(|shown| words::plan(&shown.run, &shown.name)),
+        TEXT => sessions.show(session).map(|shown| words::text(&shown.run)),
+        LOG => sessions
+            .log(session, EVENTS)
+            .map(|events| events.iter().map(|event| event.line() + "\n").collect()),
         _ => return None,
     };
     Some(text.map(|text| ReadResourceResult::new(vec![ResourceContents::text(text, uri)])))

@@ -6,10 +6,13 @@ use maud::{Markup, html};
 use provost_engine::overview::PlanSnapshot;
 use serde::Deserialize;
 
-use super::layout::{HtmlPage, Section, instant, segment, word};
-use super::partial::part;
+use super::frame::{HtmlPage, Section, instant, segment, word};
 use super::text::T;
-use crate::http::{Answer, Query, Shared, Viewer, ask};
+use crate::partial::part;
+use crate::principal::Viewer;
+use crate::problem::Answer;
+use crate::request::UrlQuery;
+use crate::state::{SharedState, ask};
 use crate::view::PlanCard;
 
 const STAGES: [&str; 6] = ["draft", "verified", "approved", "in-progress", "done", "failed"];
@@ -33,17 +36,17 @@ impl AgendaForm {
 }
 
 pub async fn show(
-    State(house): State<Shared>,
-    Viewer(visitor): Viewer,
-    Query(form): Query<AgendaForm>,
+    State(app): State<SharedState>,
+    Viewer(principal): Viewer,
+    UrlQuery(form): UrlQuery<AgendaForm>,
 ) -> Answer<Response> {
-    ask(&house, move |house| {
-        let after = house.overview.cursor()?.0;
+    ask(&app, move |app| {
+        let after = app.overview.cursor()?.0;
         let named = format!("agenda {:?} {:?}", form.name, form.stage);
-        let body = house.news.kept(named, after, || Ok(body(&house.overview.plans()?, &form)?.into()))?;
+        let body = app.news.kept(named, after, || Ok(body(&app.overview.plans()?, &form)?.into()))?;
         let page =
             HtmlPage { title: "Agenda".to_owned(), room: Section::Agenda, live: Some(String::new()), body };
-        Ok(page.shown(house, &visitor, after))
+        Ok(page.shown(app, &principal, after))
     })
     .await
 }
@@ -56,10 +59,10 @@ fn body(plans: &[PlanSnapshot], form: &AgendaForm) -> Answer<Markup> {
     Ok(html! {
         h1 { "Agenda" }
         @if plans.is_empty() {
-            p { "No plan is in the log yet. " code { "provost new NAME" } " makes one, " code { "provost verify" } " brings it here." }
+            p { "No plan is in the log yet. Make one with " code { "provost new NAME" } "; " code { "provost verify" } " puts it on this page." }
         } @else {
             (filter(form))
-            @if cards.is_empty() { p { "No plan is like that." } }
+            @if cards.is_empty() { p { "No plan matches the filter." } }
             @else { div class="scroll" { (table(&cards)) } }
         }
     })

@@ -6,13 +6,17 @@ use maud::{Markup, html};
 use provost_engine::overview::PlanSnapshot;
 use serde::Deserialize;
 
-use super::layout::{HtmlPage, Section, segment, word};
+use super::frame::{HtmlPage, Section, segment, word};
 use super::parts::difference;
 use super::text::T;
 use crate::api::lives_of;
-use crate::http::{Answer, AppState, Problem, Query, Shared, Viewer, ask};
-use crate::timeline::lasted;
-use crate::view::{PlanView, StepView, diff};
+use crate::layout::diff;
+use crate::layout::timeline::lasted;
+use crate::principal::Viewer;
+use crate::problem::{Answer, Problem};
+use crate::request::UrlQuery;
+use crate::state::{AppState, SharedState, ask};
+use crate::view::{PlanView, StepView};
 
 #[derive(Deserialize)]
 pub struct CompareForm {
@@ -23,17 +27,17 @@ pub struct CompareForm {
 }
 
 pub async fn show(
-    State(house): State<Shared>,
-    Viewer(visitor): Viewer,
-    Query(form): Query<CompareForm>,
+    State(app): State<SharedState>,
+    Viewer(principal): Viewer,
+    UrlQuery(form): UrlQuery<CompareForm>,
 ) -> Answer<Response> {
-    ask(&house, move |house| {
-        let after = house.overview.cursor()?.0;
-        let plans = house.overview.plans()?;
+    ask(&app, move |app| {
+        let after = app.overview.cursor()?.0;
+        let plans = app.overview.plans()?;
         let form = form.told_apart();
         let sides = match form.one.is_empty() || form.other.is_empty() {
             true => None,
-            false => Some([Side::of(house, &form.one)?, Side::of(house, &form.other)?]),
+            false => Some([Side::of(app, &form.one)?, Side::of(app, &form.other)?]),
         };
         let body = html! {
             h1 { "Compare runs" }
@@ -57,7 +61,7 @@ pub async fn show(
             live: Some(String::new()),
             body: body.into(),
         };
-        Ok(page.shown(house, &visitor, after))
+        Ok(page.shown(app, &principal, after))
     })
     .await
 }
@@ -79,16 +83,16 @@ struct Side {
 }
 
 impl Side {
-    fn of(house: &AppState, asked: &str) -> Answer<Self> {
+    fn of(app: &AppState, asked: &str) -> Answer<Self> {
         let (id, revision) = asked.rsplit_once('@').unwrap_or((asked, ""));
-        let lives = lives_of(&house.overview, id)?.items;
+        let lives = lives_of(&app.overview, id)?.items;
         let last = lives.len().saturating_sub(1);
         let chosen = match revision {
             "" => last,
             "before" => last.saturating_sub(1),
             start => {
                 let named = |plan: &PlanView| plan.card.revision.starts_with(start);
-                let none = || Problem::unknown(format!("nothing was tried under a revision {start}"));
+                let none = || Problem::unknown(format!("no attempt was made under a revision {start}"));
                 lives.iter().rposition(named).ok_or_else(none)?
             }
         };
@@ -186,8 +190,8 @@ fn compared(one: &PlanView, other: &PlanView) -> Markup {
                 }
             }
         }
-        h2 { "How the texts differ" }
-        @if lines.is_empty() { p { "Not at all." } } @else { (difference(&lines)) }
+        h2 { "Differences of the texts" }
+        @if lines.is_empty() { p { "The texts are equal." } } @else { (difference(&lines)) }
     }
 }
 

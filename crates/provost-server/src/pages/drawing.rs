@@ -3,26 +3,20 @@
 //! Everything shown by colour is also said in words. A step links to its section of the page; the title of a
 //! bar has the details. The stylesheet has all styles, also for print and dark mode.
 
-use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use maud::{Markup, html};
-use provost_core::model::hash::Hash;
 use provost_core::model::pass::Pass;
-use provost_core::model::plan::Needs;
 use provost_core::state::run::Run;
 use provost_engine::overview::AttemptRecord;
 
-use super::layout::instant;
-use super::partial::part;
+use super::frame::instant;
 use super::text::T;
-use crate::graph::{Edge, GraphLayout, HEIGHT, Node, PlacedNode, WIDTH};
-use crate::timeline::{Bar, SpanKind, TimelineSpan, lasted};
-use crate::{graph, timeline};
+use crate::layout::graph::{Edge, HEIGHT, PlacedNode, WIDTH};
+use crate::layout::graph_cache::GraphCache;
+use crate::layout::timeline::{self, Bar, SpanKind, TimelineSpan, lasted};
+use crate::partial::part;
 
-/// Maximum number of cached layouts.
-const DRAWINGS: usize = 64;
 /// Maximum number of letters in a step.
 const LETTERS: usize = 23;
 /// Timeline: start of the bars, their width, and the row height.
@@ -44,46 +38,9 @@ fn sign(state: &str) -> &'static str {
     }
 }
 
-/// Cache of layouts: one per spec, because the layout does not change during a run.
-#[derive(Default)]
-pub struct Drawings(Mutex<VecDeque<(Hash, Arc<GraphLayout>)>>);
-
-impl Drawings {
-    fn of(&self, run: &Run) -> Arc<GraphLayout> {
-        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let law = run.law.unwrap_or_else(|| Hash::of(run.text.as_bytes()));
-        if let Some((_, drawing)) = known().iter().find(|(known, _)| *known == law) {
-            return drawing.clone();
-        }
-        let drawing = Arc::new(drawn(run));
-        let mut known = known();
-        while known.len() >= DRAWINGS {
-            known.pop_front();
-        }
-        known.push_back((law, drawing.clone()));
-        drawing
-    }
-}
-
-fn drawn(run: &Run) -> GraphLayout {
-    let nodes: Vec<Node> = run
-        .plan
-        .steps
-        .iter()
-        .map(|step| Node {
-            id: step.number.0,
-            needs: match &step.needs {
-                Needs::Before => (1..step.number.0).collect(),
-                Needs::Steps(steps) => steps.iter().map(|step| step.value.0).collect(),
-            },
-        })
-        .collect();
-    graph::drawn(&nodes)
-}
-
 /// Renders every step with its dependencies and state. Steps link to `place` followed by their number.
-pub fn graph(drawings: &Drawings, run: &Run, place: &str) -> Markup {
-    let drawing = drawings.of(run);
+pub fn graph(graphs: &GraphCache, run: &Run, place: &str) -> Markup {
+    let drawing = graphs.layout(run);
     let box_of = format!("0 0 {} {}", drawing.width, drawing.height);
     html! {
         div class="scroll graph" {
@@ -244,7 +201,7 @@ fn bar(bar: &Bar, y: f64) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::{path, short};
-    use crate::graph::Edge;
+    use crate::layout::graph::Edge;
 
     #[test]
     fn titles_are_cut_to_the_room_there_is() {

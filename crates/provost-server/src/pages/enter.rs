@@ -1,4 +1,4 @@
-//! Login by a link that is valid once, and logout.
+//! Logs people in by a link that is valid once, and logs them out.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -7,8 +7,11 @@ use maud::html;
 use provost_core::model::timestamp::Timestamp;
 use serde::Deserialize;
 
-use super::layout;
-use crate::http::{Answer, PageForm, Problem, Query, Shared, ask, door};
+use super::frame;
+use crate::principal::UnknownCaller;
+use crate::problem::{Answer, Problem};
+use crate::request::{PageForm, UrlQuery};
+use crate::state::{SharedState, ask};
 
 #[derive(Deserialize)]
 pub struct EnterKey {
@@ -16,9 +19,9 @@ pub struct EnterKey {
 }
 
 pub async fn show(
-    State(house): State<Shared>,
-    door: door::Door,
-    Query(EnterKey { key }): Query<EnterKey>,
+    State(app): State<SharedState>,
+    caller: UnknownCaller,
+    UrlQuery(EnterKey { key }): UrlQuery<EnterKey>,
     headers: HeaderMap,
 ) -> Answer<Response> {
     let is_guess = |name: &str| {
@@ -29,21 +32,25 @@ pub async fn show(
     };
     if is_guess("sec-purpose") || is_guess("purpose") {
         // A browser that prefetches would use up the link.
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-early", "open the link to use it"));
+        return Err(Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too-early",
+            "a prefetch cannot use the link: open it",
+        ));
     }
-    door.only_people(&house).await?;
-    let made = ask(&house, move |house| Ok(house.tokens.exchange(&key)?)).await?;
-    let Some(made) = made else { return Err(door.stranger(&house).await) };
-    let secure = if house.origin.is_secure() { "; Secure" } else { "" };
+    caller.only_people(&app).await?;
+    let made = ask(&app, move |app| Ok(app.tokens.exchange(&key)?)).await?;
+    let Some(made) = made else { return Err(caller.refuse(&app).await) };
+    let secure = if app.names.is_secure() { "; Secure" } else { "" };
     let lasts = made.token.until.map_or(0, |Timestamp(until)| until.saturating_sub(made.token.made.0) / 1000);
     let cookie = format!(
         "{}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age={lasts}{secure}",
-        house.origin.cookie(),
+        app.names.cookie(),
         made.word
     );
     // A page instead of a redirect: a strict cookie is sent only with navigation from provost's own page.
     let body = html! { p { "Welcome. " a href="/" { "To the agenda" } } };
-    let mut response = layout::bare(StatusCode::OK, "You are in", &body, Some("/"));
+    let mut response = frame::bare(StatusCode::OK, "You are logged in", &body, Some("/"));
     let cookie = HeaderValue::from_str(&cookie).map_err(|error| Problem::broken(error.to_string()))?;
     response.headers_mut().insert(header::SET_COOKIE, cookie);
     Ok(response)
@@ -53,11 +60,11 @@ pub async fn show(
 pub struct EmptyForm {}
 
 pub async fn leave(
-    State(house): State<Shared>,
+    State(app): State<SharedState>,
     PageForm { by, said: EmptyForm {} }: PageForm<EmptyForm>,
 ) -> Answer<Response> {
     let id = by.token.id.clone();
-    ask(&house, move |house| Ok(house.tokens.revoke(&id))).await?;
-    let body = html! { p { "`provost serve link` prints a new way in." } };
-    Ok(layout::bare(StatusCode::OK, "You are out", &body, None))
+    ask(&app, move |app| Ok(app.tokens.revoke(&id))).await?;
+    let body = html! { p { "Run " code { "provost serve link" } " for a new link." } };
+    Ok(frame::bare(StatusCode::OK, "You are logged out", &body, None))
 }

@@ -9,27 +9,31 @@ use provost_core::model::approved_spec;
 use provost_core::rules::quorum;
 use serde::Deserialize;
 
-use super::layout::{HtmlPage, PlanRoom, Section, form_key, plan_rooms, segment, word};
+use super::frame::{HtmlPage, PlanRoom, Section, form_key, plan_rooms, segment, word};
 use super::parts::{check, difference, findings};
 use super::text::T;
 use crate::api;
 use crate::api::{Amendment, Approval, Decision, Question, Rejection};
-use crate::http::{Answer, PageForm, Problem, Segment, Shared, Viewer, Visitor, ask};
-use crate::view::{GateView, IntentView, UncommittedView, diff};
+use crate::layout::diff;
+use crate::principal::{Principal, Viewer};
+use crate::problem::{Answer, Problem};
+use crate::request::{PageForm, Segment};
+use crate::state::{SharedState, ask};
+use crate::view::{GateView, IntentView, UncommittedView};
 
 pub async fn show(
-    State(house): State<Shared>,
-    Viewer(visitor): Viewer,
+    State(app): State<SharedState>,
+    Viewer(principal): Viewer,
     Segment(id): Segment<String>,
 ) -> Answer<Response> {
-    ask(&house, move |house| {
-        let after = house.overview.cursor()?.0;
-        let gate = GateView::of(&house.overview, &api::find(&house.overview, &id)?)?;
+    ask(&app, move |app| {
+        let after = app.overview.cursor()?.0;
+        let gate = GateView::of(&app.overview, &api::find(&app.overview, &id)?)?;
         let live = Some(format!("plan={}", segment(&id).0));
         let title = format!("Gate: {}", gate.title);
         let page =
-            HtmlPage { title, room: Section::Elsewhere, live, body: body(&gate, &visitor, None).into() };
-        Ok(page.shown(house, &visitor, after))
+            HtmlPage { title, room: Section::Elsewhere, live, body: body(&gate, &principal, None).into() };
+        Ok(page.shown(app, &principal, after))
     })
     .await
 }
@@ -53,7 +57,7 @@ pub struct GateForm {
 }
 
 pub async fn decide(
-    State(house): State<Shared>,
+    State(app): State<SharedState>,
     Segment(id): Segment<String>,
     PageForm { by, said }: PageForm<GateForm>,
 ) -> Answer<Response> {
@@ -64,19 +68,19 @@ pub async fn decide(
         "ask" => Decision::Ask(Question { question: said.words }),
         "reject" => Decision::Reject(Rejection { reason: said.words }),
         "amend" => Decision::Amend(Amendment { text: said.text, digest: said.digest }),
-        _ => return Err(Problem::bad("approve, ask, reject or amend")),
+        _ => return Err(Problem::bad("the decision must be approve, include, ask, reject or amend")),
     };
     let onward = format!("/plans/{}/gate", segment(&id).0);
-    ask(&house, move |house| match api::decide(house, &by, &id, decision) {
+    ask(&app, move |app| match api::decide(app, &by, &id, decision) {
         Ok(_) => Ok(Redirect::to(&onward).into_response()),
         // The person's text is shown again with its diagnostics.
         Err(problem) if !problem.diagnostics.is_empty() => {
-            let gate = GateView::of(&house.overview, &api::find(&house.overview, &id)?)?;
+            let gate = GateView::of(&app.overview, &api::find(&app.overview, &id)?)?;
             let draft = Draft { text: &draft, problem: &problem };
             let title = format!("Gate: {}", gate.title);
             let body = body(&gate, &by, Some(&draft)).into();
             let mut response =
-                HtmlPage { title, room: Section::Elsewhere, live: None, body }.shown(house, &by, 0);
+                HtmlPage { title, room: Section::Elsewhere, live: None, body }.shown(app, &by, 0);
             *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
             Ok(response)
         }
@@ -91,7 +95,7 @@ struct Draft<'a> {
     problem: &'a Problem,
 }
 
-fn body(gate: &GateView, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup {
+fn body(gate: &GateView, principal: &Principal, draft: Option<&Draft<'_>>) -> Markup {
     html! {
         h1 { "Gate: " (T(&gate.title)) }
         (plan_rooms(&gate.plan, PlanRoom::Gate))
@@ -109,27 +113,27 @@ fn body(gate: &GateView, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup
                 p { a href="#amend" { "To your text" } }
             }
         }
-        @if gate.stage == "approved" { p { "It is approved; " code { "provost run" } " carries it out." } }
-        @if gate.changed { p class="wait" { "The plan file has changed since the log last saw it." } }
+        @if gate.stage == "approved" { p { "The plan is approved. Run it with " code { "provost run" } "." } }
+        @if gate.changed { p class="wait" { "The plan file has changed since provost last read it." } }
         @if let Some(words) = &gate.approvals.words { p class="wait" { (T(words)) } }
         @if let Some(question) = &gate.question { p class="wait" { "A question is open: " (T(question)) } }
         @if let Some(reason) = &gate.rejected { p class="bad" { "This revision was rejected: " (T(reason)) } }
         (changes(gate))
-        h2 { "What the static checks say" }
-        @if gate.diagnostics.is_empty() { p { "Nothing against it." } } @else { (findings(&gate.diagnostics)) }
+        h2 { "Static checks" }
+        @if gate.diagnostics.is_empty() { p { "They found nothing." } } @else { (findings(&gate.diagnostics)) }
         @if let Some((first, rest)) = gate.on_base.split_first() {
             h2 { "Before the work" }
             p class="wait" { (T(first)) }
             ul { @for line in rest { li { (T(line.trim())) } } }
         } @else if gate.on_base_under_way {
             h2 { "Before the work" }
-            p class="quiet" { "The checks are being tried on the base. Reload this page in a moment to see which of them hold already." }
+            p class="quiet" { "provost is running the checks on the base. Reload this page in a moment to see which of them hold already." }
         }
         (uncommitted(gate))
         (intents(gate))
         h2 id="decide" { "Decide" }
-        @if visitor.token.scope.may_decide() { (forms(gate, visitor, draft)) }
-        @else { p class="quiet" { "Your session may look, not decide." } }
+        @if principal.token.scope.may_decide() { (forms(gate, principal, draft)) }
+        @else { p class="quiet" { "Your session can look, but not decide. For a session that can decide: " code { "provost serve link" } "." } }
     }
 }
 
@@ -146,7 +150,7 @@ fn uncommitted(gate: &GateView) -> Markup {
     html! {
         @if !gate.uncommitted.is_empty() {
             h2 { "Not committed" }
-            p class="wait" { "These files are inside " code { "touches" } ". The plan is not approved with them there, because they would be taken for the work of an agent. Commit them, stash them, or include them in the base." }
+            p class="wait" { "These files are inside " code { "touches" } ". The plan cannot be approved while they are there, because provost would take them for the work of an agent. Commit them, stash them, or include them in the base." }
             (list(&gate.uncommitted))
         }
         @if !gate.not_checked.is_empty() {
@@ -168,12 +172,12 @@ fn changes(gate: &GateView) -> Markup {
     let before = gate.approved_text.as_ref();
     let lines = before.map(|before| diff::lines(&bare(before), &bare(&gate.text))).unwrap_or_default();
     html! {
-        h2 { "What changed" }
+        h2 { "Changes" }
         @match &gate.approved_by {
-            None => p { "It has not been approved before: all of it is new." }
-            Some(by) if gate.changes.is_empty() => p { "Nothing, since " (T(by)) " approved it." }
+            None => p { "No revision was approved before; all of it is new." }
+            Some(by) if gate.changes.is_empty() => p { "Nothing has changed since " (T(by)) " approved it." }
             Some(by) => {
-                p class="quiet" { "Since " (T(by)) " approved it:" }
+                p class="quiet" { "Changed since " (T(by)) " approved it:" }
                 ul class="changes" { @for line in &gate.changes { li { (T(line)) } } }
                 @if !lines.is_empty() {
                     details id="lines" { summary { "Line by line" } (difference(&lines)) }
@@ -186,13 +190,13 @@ fn changes(gate: &GateView) -> Markup {
 /// Lists what an approval allows.
 fn intents(gate: &GateView) -> Markup {
     html! {
-        h2 { "What will run" }
+        h2 { "The run" }
         dl {
             dt { "Files" }
             dd {
                 @match &gate.touches {
                     Some(globs) => { "agents may change " code { (T(&globs.join(", "))) } }
-                    None => span class="bad" { "the plan does not say which: an agent could edit its own checks" }
+                    None => span class="bad" { "the plan declares none: an agent can edit its own checks" }
                 }
             }
             @for line in &gate.terms { dt { "Term" } dd { (T(line)) } }
@@ -220,7 +224,7 @@ fn intent(intent: &IntentView) -> Markup {
             @if let Some(contract) = &intent.precondition { (check("Precondition", contract)) }
             @match &intent.contract {
                 Some(contract) => (check("Contract", contract)),
-                None => p class="wait" { "It has no contract: the agent's word is all there will be." }
+                None => p class="wait" { "This step has no contract: provost checks nothing, and only the agent says that it is done." }
             }
             dl {
                 dt { "Agent" } dd { (T(&intent.reach)) @if let Some(limit) = &intent.attempt_limit { "; at most " (limit) } }
@@ -229,10 +233,10 @@ fn intent(intent: &IntentView) -> Markup {
                     @if intent.check_network { span class="wait" { "with the network" } } @else { "without a network" }
                     @if let Some(limit) = &intent.check_limit { "; at most " (limit) }
                 }
-                @if !intent.protect.is_empty() { dt { "Put back before" } dd { code { (T(&intent.protect.join(", "))) } } }
+                @if !intent.protect.is_empty() { dt { "Restored before the check" } dd { code { (T(&intent.protect.join(", "))) } } }
                 @if let Some(budget) = &intent.budget { dt { "Budget" } dd { (T(budget)) } }
                 dt { "On failure" } dd { (T(&intent.on_fail)) }
-                @if intent.hidden { dt { "Hidden" } dd { "agents are not shown the contract" } }
+                @if intent.hidden { dt { "Hidden" } dd { "agents do not see the contract" } }
                 @if intent.writes_tests { dt { "Writes" } dd { "its own checks" } }
             }
         }
@@ -246,39 +250,39 @@ fn cannot_add(gate: &GateView, name: &str) -> Option<&'static str> {
     if !gate.open || approvals.words.is_none() {
         None
     } else if approvals.given.iter().any(is_them) {
-        Some("You have approved it; the others are waited for.")
+        Some("You have approved it. Others must approve it too.")
     } else if approvals.self_approval {
         None
     } else if gate.changed {
-        Some("The log does not know yet who wrote this text: whoever did runs `provost verify` first.")
+        Some("The log does not say yet who wrote this text. Its author must run `provost verify` first.")
     } else if approvals.author.as_ref().is_none_or(is_them) {
-        Some("You wrote it; somebody else has to approve it.")
+        Some("You wrote this revision. Another person must approve it.")
     } else {
         None
     }
 }
 
-fn forms(gate: &GateView, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup {
+fn forms(gate: &GateView, principal: &Principal, draft: Option<&Draft<'_>>) -> Markup {
     let place = html! { "/plans/" (segment(&gate.plan)) "/gate" }.into_string();
     html! {
-        @if let Some(why) = cannot_add(gate, &visitor.name()) {
+        @if let Some(why) = cannot_add(gate, &principal.name()) {
             p class="quiet" { (why) }
         } @else if gate.open {
             form method="post" action=(place) {
-                (form_key(visitor))
+                (form_key(principal))
                 input type="hidden" name="revision" value=(gate.revision);
                 @if let Some(included) = &gate.revision_with_uncommitted {
                     input type="hidden" name="included" value=(included);
-                    button class="first" name="decision" value="include" { "Approve revision " (T(short(included))) ", with the files that are not committed, as " (T(&visitor.name())) }
+                    button class="first" name="decision" value="include" { "Approve revision " (T(short(included))) ", with the files that are not committed, as " (T(&principal.name())) }
                 } @else {
-                    button class="first" name="decision" value="approve" { "Approve revision " (T(short(&gate.revision))) " as " (T(&visitor.name())) }
+                    button class="first" name="decision" value="approve" { "Approve revision " (T(short(&gate.revision))) " as " (T(&principal.name())) }
                 }
             }
         } @else {
-            p class="quiet" { "There is nothing to approve." }
+            p class="quiet" { "Nothing waits for approval." }
         }
         form method="post" action=(place) {
-            (form_key(visitor))
+            (form_key(principal))
             label for="words" { "A question, or the reason for a rejection" }
             textarea id="words" name="words" required {}
             p {
@@ -289,9 +293,9 @@ fn forms(gate: &GateView, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Marku
         details id="amend" open[draft.is_some()] {
             summary { "Amend the text" }
             form method="post" action=(place) {
-                (form_key(visitor))
+                (form_key(principal))
                 input type="hidden" name="digest" value=(gate.digest);
-                label for="text" { "The whole plan; it is checked before it is written" }
+                label for="text" { "The whole plan; provost checks it before it writes the file" }
                 // Without `T`, which replaces characters: the text that is sent back must be the text of the
                 // file.
                 textarea id="text" class="tall" name="text" spellcheck="false" {

@@ -6,21 +6,24 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::layout::{HtmlPage, Section, form_key, instant, segment, word};
+use super::frame::{HtmlPage, Section, form_key, instant, segment, word};
 use super::text::T;
 use crate::api;
 use crate::api::InboxAnswerBody;
-use crate::http::{Answer, PageForm, Segment, Shared, Viewer, Visitor, ask};
+use crate::principal::{Principal, Viewer};
+use crate::problem::Answer;
+use crate::request::{PageForm, Segment};
+use crate::state::{SharedState, ask};
 use crate::view::InboxItemView;
 
-pub async fn show(State(house): State<Shared>, Viewer(visitor): Viewer) -> Answer<Response> {
-    ask(&house, move |house| {
-        let after = house.overview.cursor()?.0;
-        let items: Vec<InboxItemView> = house.overview.inbox()?.iter().map(InboxItemView::from).collect();
+pub async fn show(State(app): State<SharedState>, Viewer(principal): Viewer) -> Answer<Response> {
+    ask(&app, move |app| {
+        let after = app.overview.cursor()?.0;
+        let items: Vec<InboxItemView> = app.overview.inbox()?.iter().map(InboxItemView::from).collect();
         let body = html! {
             h1 { "Inbox" }
             @if items.is_empty() { p { "Nothing waits for a person." } }
-            @for each in &items { (item(each, &visitor)) }
+            @for each in &items { (item(each, &principal)) }
         };
         let page = HtmlPage {
             title: "Inbox".to_owned(),
@@ -28,7 +31,7 @@ pub async fn show(State(house): State<Shared>, Viewer(visitor): Viewer) -> Answe
             live: Some(String::new()),
             body: body.into(),
         };
-        Ok(page.shown(house, &visitor, after))
+        Ok(page.shown(app, &principal, after))
     })
     .await
 }
@@ -43,13 +46,13 @@ pub struct InboxForm {
 }
 
 pub async fn answer(
-    State(house): State<Shared>,
+    State(app): State<SharedState>,
     Segment(item): Segment<String>,
     PageForm { by, said }: PageForm<InboxForm>,
 ) -> Answer<Response> {
     let budget = Some(said.budget).filter(|text| !text.trim().is_empty());
     let answer = InboxAnswerBody { choice: said.choice, note: said.note, budget };
-    ask(&house, move |house| api::answered(house, &by, &item, answer)).await?;
+    ask(&app, move |app| api::answered(app, &by, &item, answer)).await?;
     Ok(Redirect::to("/inbox").into_response())
 }
 
@@ -58,7 +61,7 @@ pub async fn back(Viewer(_): Viewer) -> Redirect {
     Redirect::to("/inbox")
 }
 
-fn item(item: &InboxItemView, visitor: &Visitor) -> Markup {
+fn item(item: &InboxItemView, principal: &Principal) -> Markup {
     let at_gate = matches!(item.kind.as_str(), "approval" | "question" | "changed");
     html! {
         section class="sheet" id=(item.id) {
@@ -74,8 +77,8 @@ fn item(item: &InboxItemView, visitor: &Visitor) -> Markup {
             (context(&item.context))
             @if at_gate {
                 p { a class="button" href={ "/plans/" (segment(&item.plan)) "/gate" } { "To the gate" } }
-            } @else if visitor.token.scope.may_decide() {
-                (form(item, visitor))
+            } @else if principal.token.scope.may_decide() {
+                (form(item, principal))
             }
         }
     }
@@ -92,28 +95,28 @@ fn context(context: &Value) -> Markup {
             }
         }
         @for name in context["configure"].as_array().into_iter().flatten() {
-            p { "To be configured outside of the run: " code { (T(name.as_str().unwrap_or(""))) } }
+            p { "Configure this outside of the run: " code { (T(name.as_str().unwrap_or(""))) } }
         }
-        @if let Some(claim) = text("claim") { p class="quiet" { "The agent says (it decides nothing):" } pre { (T(claim)) } }
-        @if let Some(output) = text("output") { p class="quiet" { "Seen last:" } pre { (T(output)) } }
+        @if let Some(claim) = text("claim") { p class="quiet" { "The agent claims:" } pre { (T(claim)) } }
+        @if let Some(output) = text("output") { p class="quiet" { "Last output:" } pre { (T(output)) } }
         @if let Some(changed) = context["changed"].as_array() {
-            p class="quiet" { "What it changed:" }
+            p class="quiet" { "Changed files:" }
             ul { @for file in changed { li { code { (T(file.as_str().unwrap_or(""))) } } } }
         }
         @if let Some(diff) = text("diff") { details open { summary { "The difference" } pre { (T(diff)) } } }
     }
 }
 
-fn form(item: &InboxItemView, visitor: &Visitor) -> Markup {
+fn form(item: &InboxItemView, principal: &Principal) -> Markup {
     let note = format!("note-{}", item.id);
     let budget = format!("budget-{}", item.id);
     html! {
         form method="post" action={ "/inbox/" (segment(&item.id)) } {
-            (form_key(visitor))
+            (form_key(principal))
             // Enter in a field presses the first button of a form. This one is disabled, so Enter decides
             // nothing.
             button disabled hidden {}
-            label for=(note) { "Why (kept in the log)" }
+            label for=(note) { "Reason (recorded in the log)" }
             textarea id=(note) name="note" rows="2" {}
             @if item.kind == "budget" {
                 label for=(budget) { "With retry: new limits, such as max $3, 400k tokens" }

@@ -16,12 +16,15 @@ use provost_engine::{Cursor, Query as Wanted};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::layout::{HtmlPage, Section, instant, segment};
-use super::partial::{Main, News, PagePart, parts_here};
+use super::frame::{HtmlPage, Section, instant, segment};
 use super::text::T;
 use crate::api;
 use crate::api::LogFilter;
-use crate::http::{Answer, AppState, Problem, Query, Shared, Viewer, ask};
+use crate::partial::{Main, News, PagePart, parts_here};
+use crate::principal::Viewer;
+use crate::problem::{Answer, Problem};
+use crate::request::UrlQuery;
+use crate::state::{AppState, SharedState, ask};
 
 /// Content of the filter form; an empty field does not filter.
 #[derive(Deserialize)]
@@ -46,25 +49,25 @@ impl LogForm {
 }
 
 pub async fn show(
-    State(house): State<Shared>,
-    Viewer(visitor): Viewer,
-    Query(asked): Query<LogForm>,
+    State(app): State<SharedState>,
+    Viewer(principal): Viewer,
+    UrlQuery(asked): UrlQuery<LogForm>,
 ) -> Answer<Response> {
     let filter = asked.filter()?;
-    ask(&house, move |house| {
-        let after = house.overview.cursor()?.0;
+    ask(&app, move |app| {
+        let after = app.overview.cursor()?.0;
         let named = onward(&filter, filter.before.unwrap_or(u64::MAX));
-        let body = house.news.kept(named, after, || body(house, &filter))?;
+        let body = app.news.kept(named, after, || body(app, &filter))?;
         // Older pages are static.
         let live = filter.before.is_none().then(|| query(&filter));
         let page = HtmlPage { title: "Log".to_owned(), room: Section::Log, live, body };
-        Ok(page.shown(house, &visitor, after))
+        Ok(page.shown(app, &principal, after))
     })
     .await
 }
 
-fn body(house: &AppState, filter: &LogFilter) -> Answer<Main> {
-    let (rows, next) = rows(house, filter)?;
+fn body(app: &AppState, filter: &LogFilter) -> Answer<Main> {
+    let (rows, next) = rows(app, filter)?;
     let around = html! {
         h1 { "Log" }
         (form(filter))
@@ -83,23 +86,23 @@ fn body(house: &AppState, filter: &LogFilter) -> Answer<Main> {
 }
 
 /// Returns the rows of the page, and where the next page starts.
-fn rows(house: &AppState, filter: &LogFilter) -> Answer<(Vec<Arc<PagePart>>, Option<u64>)> {
-    let mut plans = Plans { overview: &house.overview, known: BTreeMap::new() };
+fn rows(app: &AppState, filter: &LogFilter) -> Answer<(Vec<Arc<PagePart>>, Option<u64>)> {
+    let mut plans = Plans { overview: &app.overview, known: BTreeMap::new() };
     if *filter != LogFilter::default() {
-        let (events, next) = api::log_page(&house.overview, filter)?;
-        let rows = events.iter().map(|(at, event)| plans.row(&house.news, *at, event));
+        let (events, next) = api::log_page(&app.overview, filter)?;
+        let rows = events.iter().map(|(at, event)| plans.row(&app.news, *at, event));
         return Ok((rows.collect::<Answer<_>>()?, next));
     }
     // One more, to know whether there are older ones.
-    let rows = house.news.newest(api::PAGE + 1, |after, limit| {
+    let rows = app.news.newest(api::PAGE + 1, |after, limit| {
         let wanted =
             Wanted { after: Some(after), limit: Some(limit as u64), newest_first: true, ..Wanted::default() };
         let mut events = Vec::new();
-        house.overview.each(&wanted, &mut |at, event| {
+        app.overview.each(&wanted, &mut |at, event| {
             events.push((at, event));
             ControlFlow::Continue(())
         })?;
-        events.iter().map(|(at, event)| Ok((*at, plans.row(&house.news, *at, event)?))).collect()
+        events.iter().map(|(at, event)| Ok((*at, plans.row(&app.news, *at, event)?))).collect()
     })?;
     let next = rows.get(api::PAGE).and(rows.get(api::PAGE - 1)).map(|(at, _)| at.0);
     Ok((rows.into_iter().take(api::PAGE).map(|(_, row)| row).collect(), next))

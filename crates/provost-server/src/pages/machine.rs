@@ -5,23 +5,25 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::html;
 
-use super::layout::{HtmlPage, Section, word};
+use super::frame::{HtmlPage, Section, word};
 use super::text::T;
-use crate::http::{Answer, Shared, Viewer, ask};
+use crate::principal::Viewer;
+use crate::problem::Answer;
+use crate::state::{SharedState, ask};
 
-pub async fn show(State(house): State<Shared>, Viewer(visitor): Viewer) -> Answer<Response> {
-    ask(&house, move |house| {
-        let machine = house.machine.look(house)?;
+pub async fn show(State(app): State<SharedState>, Viewer(principal): Viewer) -> Answer<Response> {
+    ask(&app, move |app| {
+        let machine = app.machine.look(app.overview.settings())?;
         let body = html! {
             h1 { "Machine" }
             p {
-                "Verdicts found here are worth " (word(&machine.level)) ": it is the strongest level this machine attests. "
-                span class="quiet" { "provost " (machine.version) "; looked at no longer than five minutes ago." }
+                "Verdicts on this machine have at most level " (word(&machine.level)) ", the strongest level that its self-test confirmed. "
+                span class="quiet" { "provost " (machine.version) "; the self-test ran at most five minutes ago." }
             }
-            h2 { "What it has" }
-            div class="scroll" tabindex="0" role="region" aria-label="What it has" {
+            h2 { "Features" }
+            div class="scroll" tabindex="0" role="region" aria-label="Features" {
                 table {
-                    thead { tr { th { "What" } th { "Is it here" } th { "Found" } } }
+                    thead { tr { th { "Feature" } th { "Available" } th { "Detail" } } }
                     tbody {
                         @for offer in &machine.offers {
                             tr {
@@ -36,10 +38,10 @@ pub async fn show(State(house): State<Shared>, Viewer(visitor): Viewer) -> Answe
                     }
                 }
             }
-            h2 { "What was tried at the fences" }
-            @if machine.probes.is_empty() { p { "There is no fence here to try." } }
+            h2 { "Self-test of the sandbox" }
+            @if machine.probes.is_empty() { p { "This machine has no sandbox to test." } }
             @else {
-                div class="scroll" tabindex="0" role="region" aria-label="What was tried at the fences" {
+                div class="scroll" tabindex="0" role="region" aria-label="Self-test of the sandbox" {
                     table {
                         thead { tr { th { "Attempt" } th { "Outcome" } th { "Detail" } } }
                         tbody {
@@ -56,7 +58,7 @@ pub async fn show(State(house): State<Shared>, Viewer(visitor): Viewer) -> Answe
             }
         };
         let page = HtmlPage { title: "Machine".to_owned(), room: Section::Machine, live: None, body: body.into() };
-        Ok(page.shown(house, &visitor, 0))
+        Ok(page.shown(app, &principal, 0))
     })
     .await
 }

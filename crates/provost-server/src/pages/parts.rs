@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::layout::{instant, word};
+use super::frame::{instant, word};
 use super::text::T;
-use crate::http::problem::DiagnosticView;
-use crate::timeline::lasted;
-use crate::view::diff::{Line, Side};
+use crate::layout::diff::{Line, Side};
+use crate::layout::timeline::lasted;
+use crate::problem::DiagnosticView;
 use crate::view::{AttemptView, CheckView, VerdictView};
 
 /// Renders a check: the command, the rubric, or that a person confirms it.
@@ -16,8 +16,8 @@ pub fn check(name: &str, check: &CheckView) -> Markup {
             (name)
             @match check.kind.as_str() {
                 "human" => ": a person confirms it",
-                "judge" => ": a model judges by this rubric, the weaker kind",
-                _ => ": the harness runs this",
+                "judge" => ": a model judges by this rubric (weaker than a command)",
+                _ => ": provost runs this",
             }
         }
         @if let Some(text) = &check.text { pre { (T(text)) @for line in &check.expectations { "\n" (T(line)) } } }
@@ -76,17 +76,17 @@ pub fn attempt(attempt: &AttemptView) -> Markup {
             }
             div class="versus" {
                 div {
-                    h4 { "What the agent says" }
+                    h4 { "The agent says" }
                     @if is_silent { p class="quiet" { "Nothing" @if attempt.ended.is_none() { " yet" } "." } }
                     @for claim in &attempt.claims { p class="quiet" { "It claims:" } pre { (T(claim)) } }
                     @if !attempt.report.trim().is_empty() && !attempt.claims.contains(&attempt.report) {
-                        p class="quiet" { "Its last words:" } pre { (T(&attempt.report)) }
+                        p class="quiet" { "Its last output:" } pre { (T(&attempt.report)) }
                     }
                     @for note in &attempt.notes { p class="quiet" { (T(note)) } }
                 }
                 div {
-                    h4 { "What the harness saw" }
-                    @if attempt.verdicts.is_empty() { p class="quiet" { "No check has been run." } }
+                    h4 { "provost checked" }
+                    @if attempt.verdicts.is_empty() { p class="quiet" { "No check has run." } }
                     @for seen in &attempt.verdicts { (verdict(seen)) }
                 }
             }

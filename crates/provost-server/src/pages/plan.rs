@@ -5,35 +5,38 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use super::drawing;
-use super::layout::{HtmlPage, PlanRoom, Section, instant, now, plan_rooms, segment, step_word, word};
-use super::partial::part;
+use super::frame::{HtmlPage, PlanRoom, Section, instant, now, plan_rooms, segment, step_word, word};
 use super::parts::{check, verdict};
 use super::text::T;
 use crate::api::find;
-use crate::http::{Answer, Segment, Shared, Viewer, ask};
-use crate::timeline::lasted;
+use crate::layout::timeline::lasted;
+use crate::partial::part;
+use crate::principal::Viewer;
+use crate::problem::Answer;
+use crate::request::Segment;
+use crate::state::{SharedState, ask};
 use crate::view::{InboxItemView, PlanView, PostconditionView, StepView};
 
 pub async fn show(
-    State(house): State<Shared>,
-    Viewer(visitor): Viewer,
+    State(app): State<SharedState>,
+    Viewer(principal): Viewer,
     Segment(id): Segment<String>,
 ) -> Answer<Response> {
-    ask(&house, move |house| {
-        let after = house.overview.cursor()?.0;
-        let seen = find(&house.overview, &id)?;
-        let attempts = house.overview.attempts(&seen.id)?;
-        let items = house.overview.items(&seen)?;
+    ask(&app, move |app| {
+        let after = app.overview.cursor()?.0;
+        let seen = find(&app.overview, &id)?;
+        let attempts = app.overview.attempts(&seen.id)?;
+        let items = app.overview.items(&seen)?;
         let plan = PlanView::of(&seen, &attempts, items.iter().map(InboxItemView::from).collect());
         let pictures = Pictures {
-            graph: drawing::graph(&house.drawings, &seen.run, "#step-"),
+            graph: drawing::graph(&app.graphs, &seen.run, "#step-"),
             timeline: drawing::timeline(&seen.run, &attempts, now(), "#step-"),
         };
         let live = Some(format!("plan={}", segment(&id).0));
         let body = body(&plan, &pictures);
         let page =
             HtmlPage { title: plan.card.title.clone(), room: Section::Elsewhere, live, body: body.into() };
-        Ok(page.shown(house, &visitor, after))
+        Ok(page.shown(app, &principal, after))
     })
     .await
 }
@@ -62,7 +65,7 @@ fn body(plan: &PlanView, pictures: &Pictures) -> Markup {
             section aria-labelledby="graph" { h2 id="graph" { "Graph" } (pictures.graph) }
             section aria-labelledby="text" {
                 h2 id="text" { "Text" }
-                (part(html! { pre class="tall" tabindex="0" role="region" aria-label="The plan as the log holds it" { (T(&plan.text)) } }))
+                (part(html! { pre class="tall" tabindex="0" role="region" aria-label="The plan as it is in the log" { (T(&plan.text)) } }))
             }
         }
         (pictures.timeline)
@@ -72,7 +75,7 @@ fn body(plan: &PlanView, pictures: &Pictures) -> Markup {
             h2 { "Postconditions" }
             @for each in &plan.postconditions { (part(post(each))) }
         }
-        h2 { "Law" }
+        h2 { "Approved spec" }
         dl {
             dt { "Revision" } dd { code { (T(&card.revision)) } }
             @if let Some(by) = &card.approved_by { dt { "Approved by" } dd { (T(by)) } }
@@ -80,7 +83,7 @@ fn body(plan: &PlanView, pictures: &Pictures) -> Markup {
             dd {
                 @match &plan.touches {
                     Some(globs) => { (T(&globs.join(", "))) }
-                    None => "not declared: the agent could edit its own checks",
+                    None => "not declared: an agent can edit its own checks",
                 }
             }
             @for line in &plan.terms { dt { "Term" } dd { (T(line)) } }
@@ -116,29 +119,29 @@ fn step(plan: &str, step: &StepView) -> Markup {
             @if let Some(reason) = &step.blocked { p class="bad" { (T(reason)) } }
             @if let Some(weaker) = &step.weaker { p class="wait" { (T(weaker)) "." } }
             @if let Some(by) = &step.waived_by { p class="wait" { "Waived by " (T(by)) "; it has not passed." } }
-            @if let Some(until) = &step.not_before { p class="wait" { "Not tried again before " (instant(until)) } }
+            @if let Some(until) = &step.not_before { p class="wait" { "The next attempt starts after " (instant(until)) } }
             details id={ "law-" (step.number) } {
                 summary { "Task and contract" }
                 @if let Some(task) = &step.task { pre { (T(task)) } }
                 @if let Some(contract) = &step.precondition { (check("Precondition", contract)) }
                 @if let Some(contract) = &step.contract { (check("Contract", contract)) }
-                @if step.hidden { p class="quiet" { "Agents are not shown the contract." } }
+                @if step.hidden { p class="quiet" { "Agents do not see the contract." } }
                 p class="quiet" { "On failure: " (T(&step.on_fail)) }
             }
             @if step.claim.is_some() || step.verdict.is_some() {
                 div class="versus" {
                     div {
-                        h4 { "What the agent says" }
+                        h4 { "The agent says" }
                         @match &step.claim {
                             Some(claim) => pre { (T(claim)) }
                             None => p class="quiet" { "Nothing." }
                         }
                     }
                     div {
-                        h4 { "What the harness saw" }
+                        h4 { "provost checked" }
                         @match &step.verdict {
                             Some(seen) => (verdict(seen)),
-                            None => p class="quiet" { "Nothing yet." }
+                            None => p class="quiet" { "No check has run." }
                         }
                     }
                 }

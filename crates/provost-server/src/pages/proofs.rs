@@ -6,20 +6,23 @@ use maud::{Markup, html};
 use provost_core::model::proof::{Envelope, ProofStatement, PublicKey};
 use serde_json::Value;
 
-use super::layout::{HtmlPage, PlanRoom, Section, plan_rooms, segment, word};
+use super::frame::{HtmlPage, PlanRoom, Section, plan_rooms, segment, word};
 use super::text::T;
 use crate::api::{find, proofs_of};
-use crate::http::{Answer, Segment, Shared, Viewer, ask};
+use crate::principal::Viewer;
+use crate::problem::Answer;
+use crate::request::Segment;
+use crate::state::{SharedState, ask};
 
 pub async fn show(
-    State(house): State<Shared>,
-    Viewer(visitor): Viewer,
+    State(app): State<SharedState>,
+    Viewer(principal): Viewer,
     Segment(id): Segment<String>,
 ) -> Answer<Response> {
-    ask(&house, move |house| {
-        let after = house.overview.cursor()?.0;
-        let seen = find(&house.overview, &id)?;
-        let proofs = proofs_of(&house.overview, &id)?;
+    ask(&app, move |app| {
+        let after = app.overview.cursor()?.0;
+        let seen = find(&app.overview, &id)?;
+        let proofs = proofs_of(&app.overview, &id)?;
         let key = proofs.public_key.as_deref().and_then(|key| PublicKey::read(key).ok());
         let title = format!("Proofs: {}", seen.run.plan.title);
         let body = html! {
@@ -40,11 +43,11 @@ pub async fn show(
                 a href={ "/api/plans/" (segment(&id)) "/proofs" } { "The envelopes as JSON" }
             }
             h2 { "Statements" }
-            @if proofs.envelopes.is_empty() { p { "Nothing has been proved yet: a step that passes leaves the first." } }
+            @if proofs.envelopes.is_empty() { p { "There is no statement yet. provost signs the first one when a step passes." } }
             @for (place, envelope) in proofs.envelopes.iter().enumerate() { (statement(place, envelope, key.as_ref())) }
         };
         let live = Some(format!("plan={}", segment(&id).0));
-        Ok(HtmlPage { title, room: Section::Elsewhere, live, body: body.into() }.shown(house, &visitor, after))
+        Ok(HtmlPage { title, room: Section::Elsewhere, live, body: body.into() }.shown(app, &principal, after))
     })
     .await
 }
@@ -69,7 +72,7 @@ fn statement(place: usize, envelope: &Value, key: Option<&PublicKey>) -> Markup 
                         }
                     }
                     details id={ "statement-" (place) } {
-                        summary { "What it says" }
+                        summary { "Content" }
                         pre { (T(&serde_json::to_string_pretty(&statement.predicate).unwrap_or_default())) }
                     }
                 }

@@ -12,22 +12,26 @@ use provost_engine::overview::PlanSnapshot;
 use provost_engine::step_changes::FileComparison;
 use provost_engine::{Error, step_changes};
 
-use super::layout::{HtmlPage, PlanRoom, Section, plan_rooms, segment, step_word, word};
+use super::frame::{HtmlPage, PlanRoom, Section, plan_rooms, segment, step_word, word};
 use super::parts::{self, check, difference, verdict};
 use super::text::T;
 use crate::api::find;
-use crate::http::{Answer, AppState, Problem, Segment, Shared, Viewer, ask};
-use crate::view::{PlanView, StepView, diff};
+use crate::layout::diff;
+use crate::principal::Viewer;
+use crate::problem::{Answer, Problem};
+use crate::request::Segment;
+use crate::state::{AppState, SharedState, ask};
+use crate::view::{PlanView, StepView};
 
 pub async fn show(
-    State(house): State<Shared>,
-    Viewer(visitor): Viewer,
+    State(app): State<SharedState>,
+    Viewer(principal): Viewer,
     Segment((id, number)): Segment<(String, u32)>,
 ) -> Answer<Response> {
-    ask(&house, move |house| {
-        let after = house.overview.cursor()?.0;
-        let seen = find(&house.overview, &id)?;
-        let attempts = house.overview.attempts(&seen.id)?;
+    ask(&app, move |app| {
+        let after = app.overview.cursor()?.0;
+        let seen = find(&app.overview, &id)?;
+        let attempts = app.overview.attempts(&seen.id)?;
         let plan = PlanView::of(&seen, &attempts, Vec::new());
         let step = plan.steps.iter().find(|step| step.number == number);
         let step = step.ok_or_else(|| Problem::unknown(format!("the plan has no step {number}")))?;
@@ -35,7 +39,7 @@ pub async fn show(
             h1 { (step.number) ". " (T(&step.title)) }
             (plan_rooms(&id, PlanRoom::Elsewhere))
             (body(&plan, step))
-            (changed(house, &seen, StepNumber(number)))
+            (changed(app, &seen, StepNumber(number)))
         };
         let live = Some(format!("plan={}&task={number}", segment(&id).0));
         let page = HtmlPage {
@@ -44,7 +48,7 @@ pub async fn show(
             live,
             body: body.into(),
         };
-        Ok(page.shown(house, &visitor, after))
+        Ok(page.shown(app, &principal, after))
     })
     .await
 }
@@ -63,11 +67,11 @@ fn body(plan: &PlanView, step: &StepView) -> Markup {
         @if step.contract.is_some() || step.precondition.is_some() { h2 { "Contract" } }
         @if let Some(contract) = &step.precondition { (check("Precondition", contract)) }
         @if let Some(contract) = &step.contract { (check("Contract", contract)) }
-        @if step.hidden { p class="quiet" { "Agents are not shown the contract." } }
+        @if step.hidden { p class="quiet" { "Agents do not see the contract." } }
         p class="quiet" { "On failure: " (T(&step.on_fail)) }
         h2 { "Attempts" }
         @if step.attempts.is_empty() {
-            p class="quiet" { "It has not been tried." }
+            p class="quiet" { "No attempt yet." }
             @if let Some(seen) = &step.verdict { (verdict(seen)) }
         }
         @for each in step.attempts.iter().rev() { (parts::attempt(each)) }
@@ -75,16 +79,16 @@ fn body(plan: &PlanView, step: &StepView) -> Markup {
 }
 
 /// Renders the changes that provost took over from the last judged attempt.
-fn changed(house: &AppState, seen: &PlanSnapshot, number: StepNumber) -> Markup {
+fn changed(app: &AppState, seen: &PlanSnapshot, number: StepNumber) -> Markup {
     let Some(step) = seen.run.step(number).filter(|step| step.attempts > 0) else { return html! {} };
     let tree = step.verdict.as_ref().and_then(|verdict| verdict.tree.as_ref());
     if tree.is_none() && step.left.is_none() {
         return html! {};
     }
-    let harness = house.overview.harness(seen, Access::Read, Who::Here);
+    let harness = app.overview.harness(seen, Access::Read, Who::Here);
     let work = harness.and_then(|harness| step_changes::look(&harness, number));
     html! {
-        h2 id="changed" { "What it changed" }
+        h2 id="changed" { "Changes" }
         @if let Some(tree) = tree {
             p class="quiet" { "Tree " code { (short(&tree.id)) } " on " code { (short(&tree.base)) } ", as the check saw it." }
         }
@@ -93,15 +97,15 @@ fn changed(house: &AppState, seen: &PlanSnapshot, number: StepNumber) -> Markup 
                 @if work.files.is_empty() { p { "Nothing." } }
                 @for file in &work.files { (one(file)) }
                 @if !work.others.is_empty() {
-                    p { "Somebody else had changed these before the attempt began; they are not counted as its work:" }
+                    p { "These files had changed before the attempt began; they are not counted as its work:" }
                     ul { @for file in &work.others { li { code { (T(file)) } } } }
                 }
             }
             Err(Error::Refused(Refusal::NoTree)) => {
-                p { "The tree is not kept any more; of this one there are the names:" }
+                p { "provost no longer has this tree; these are the names of its changed files:" }
                 ul { @for file in tree.iter().flat_map(|tree| &tree.files) { li { code { (T(file)) } } } }
             }
-            Err(error) => p class="wait" { "It cannot be looked at: " (T(&error.to_string())) }
+            Err(error) => p class="wait" { "provost cannot show the changes: " (T(&error.to_string())) }
         }
     }
 }
@@ -122,7 +126,7 @@ fn one(file: &FileComparison) -> Markup {
         section class="sheet" {
             header { h3 { code { (T(&file.path)) } } (word(what)) }
             @if let Some(why) = file.unshown { p class="quiet" { "Not shown: " (why) "." } }
-            @else if lines.is_empty() { p class="quiet" { "It holds nothing, or the same as before." } }
+            @else if lines.is_empty() { p class="quiet" { "The file is empty or unchanged." } }
             @else { (difference(&lines)) }
         }
     }

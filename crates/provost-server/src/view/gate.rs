@@ -1,4 +1,4 @@
-//! What a person is shown at the gate: exactly what an approval would cover, and what speaks against it.
+//! Defines what is shown at the gate: what an approval covers, and what speaks against it.
 
 use std::time::Duration;
 
@@ -17,8 +17,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{ApprovalsView, CheckView};
-use crate::http::Problem;
-use crate::http::problem::DiagnosticView;
+use crate::problem::{DiagnosticView, Problem};
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Gate)]

@@ -1,4 +1,4 @@
-//! One plan: its text, its steps with every attempt and verdict, its postconditions.
+//! Defines what is shown of one plan: its text, its steps with attempts and verdicts, its postconditions.
 
 use provost_core::model::event::CheckSubject;
 use provost_core::model::pass::Pass;

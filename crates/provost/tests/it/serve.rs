@@ -415,28 +415,11 @@ fn of_two_who_decide_at_once_one_wins_and_the_other_is_told_why() {
 }
 
 #[test]
-fn the_same_write_twice_is_one_and_a_stale_one_is_refused() {
+fn a_decision_is_made_once_and_a_stale_one_is_refused() {
     let env = verified();
     let server = Server::start(&env);
     let decide = token(&env, "decide");
     let id = id_of(&server, &decide);
-    let bearer = format!("Bearer {decide}");
-    let ask = |key: &str, body: &Value| {
-        let head = [
-            ("Authorization", bearer.as_str()),
-            ("Content-Type", "application/json"),
-            ("Idempotency-Key", key),
-        ];
-        server.bare("POST", &format!("/api/plans/{id}/gate/ask"), &head, &body.to_string())
-    };
-    let question = json!({ "question": "what does it mean?" });
-    let first = ask("a", &question).is(200);
-    let second = ask("a", &question).is(200);
-    assert_eq!(second.head("idempotency-replayed"), "true");
-    assert_eq!(first.json(), second.json());
-    assert_eq!(env.events().iter().filter(|name| *name == "GATE_QUESTION_ASKED").count(), 1);
-    ask("a", &json!({ "question": "another" })).is(409);
-    ask("a b", &question).is(400);
     let stale = server.post(
         &format!("/api/plans/{id}/gate/approve"),
         &decide,
@@ -453,6 +436,18 @@ fn the_same_write_twice_is_one_and_a_stale_one_is_refused() {
     server.post(&amend, &decide, &json!({ "text": text, "digest": gate["digest"] })).is(200);
     assert!(env.read("PLAN.md").contains("# A better plan"));
     assert_eq!(server.get(&format!("/api/plans/{id}"), &decide).is(200).json()["title"], "A better plan");
+    // An `Idempotency-Key` is ignored; the rules of the gate refuse the repetition.
+    let gate = server.get(&format!("/api/plans/{id}/gate"), &decide).is(200).json();
+    let (bearer, body) = (format!("Bearer {decide}"), json!({ "revision": gate["revision"] }).to_string());
+    let head = [
+        ("Authorization", bearer.as_str()),
+        ("Content-Type", "application/json"),
+        ("Idempotency-Key", "no key at all"),
+    ];
+    let approve = || server.bare("POST", &format!("/api/plans/{id}/gate/approve"), &head, &body);
+    approve().is(200);
+    assert_eq!(approve().is(409).json()["type"], "urn:provost:problem:already-approved");
+    assert_eq!(env.events().iter().filter(|name| *name == "GATE_APPROVED").count(), 1);
 }
 
 /// Enter in a field presses the first button of its form: that one is dead, for every item that waits.

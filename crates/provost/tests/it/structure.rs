@@ -344,7 +344,7 @@ impl Functions {
 }
 
 /// Cycles that are still there, each as its first module. Take one off when it is broken; add none.
-const KNOWN_CYCLES: [&str; 2] = ["provost-engine audit", "provost-server api"];
+const KNOWN_CYCLES: [&str; 1] = ["provost-engine audit"];
 
 #[test]
 fn modules_do_not_import_each_other_in_a_circle() {

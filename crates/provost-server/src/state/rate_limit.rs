@@ -10,7 +10,7 @@ const ASKERS_MAX: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CallerKind {
     /// A client without an authenticated principal.
-    Stranger,
+    Unknown,
     View,
     Write,
 }
@@ -19,7 +19,7 @@ impl CallerKind {
     /// Returns the bucket size and the refill rate per second.
     fn measure(self) -> (f64, f64) {
         match self {
-            CallerKind::Stranger => (60.0, 1.0),
+            CallerKind::Unknown => (60.0, 1.0),
             CallerKind::View => (2000.0, 1000.0),
             CallerKind::Write => (200.0, 20.0),
         }
@@ -70,11 +70,10 @@ mod tests {
     #[test]
     fn a_bucket_runs_out_and_fills_up_again() {
         let (limits, now) = (RateLimits::default(), Instant::now());
-        let allowed =
-            |at| (0..100).filter(|_| limits.allow_at(CallerKind::Stranger, "a", at).is_ok()).count();
+        let allowed = |at| (0..100).filter(|_| limits.allow_at(CallerKind::Unknown, "a", at).is_ok()).count();
         assert_eq!(allowed(now), 60);
-        assert_eq!(limits.allow_at(CallerKind::Stranger, "a", now), Err(1));
-        assert_eq!(limits.allow_at(CallerKind::Stranger, "b", now), Ok(()));
+        assert_eq!(limits.allow_at(CallerKind::Unknown, "a", now), Err(1));
+        assert_eq!(limits.allow_at(CallerKind::Unknown, "b", now), Ok(()));
         assert_eq!(allowed(now + Duration::from_secs(10)), 10);
     }
 }

@@ -8,9 +8,11 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use provost_core::model::event::DESCRIPTIONS;
 use provost_core::model::pass::Pass;
 
-use super::partial::Main;
 use super::text::T;
-use crate::http::{AppState, Problem, Visitor};
+use crate::partial::Main;
+use crate::principal::Principal;
+use crate::problem::Problem;
+use crate::state::AppState;
 
 /// Navigation section of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,21 +80,21 @@ pub struct HtmlPage {
 impl HtmlPage {
     /// Renders the page. `after` is a position in the log from before the page was made, so that no event is
     /// missed.
-    pub fn shown(self, house: &AppState, visitor: &Visitor, after: u64) -> Response {
-        let waiting = house.overview.waiting().unwrap_or(0);
+    pub fn shown(self, app: &AppState, principal: &Principal, after: u64) -> Response {
+        let waiting = app.overview.waiting().unwrap_or(0);
         let names: Vec<&str> = DESCRIPTIONS.iter().map(|(name, _)| *name).collect();
         let names = names.join(" ");
         let (filter, after) = match &self.live {
             Some(filter) => (Some(filter.as_str()), Some(after)),
             None => (None, None),
         };
-        let known = house.news.known(visitor.has.as_deref());
+        let known = app.news.known(principal.has.as_deref());
         let (version, frame) = match &self.live {
             Some(_) => (Some(self.body.version()), Some(self.body.frame())),
             None => (None, None),
         };
         if self.live.is_some() {
-            house.news.shown(&self.body);
+            app.news.shown(&self.body);
         }
         let page = html! {
             (DOCTYPE)
@@ -111,10 +113,10 @@ impl HtmlPage {
                             }
                         }
                         div class="who" {
-                            (T(&visitor.name())) " · may " (visitor.token.scope.word()) " · "
-                            @if visitor.token.scope.may_decide() {
+                            (T(&principal.name())) " · may " (principal.token.scope.word()) " · "
+                            @if principal.token.scope.may_decide() {
                                 form class="inline" method="post" action="/leave" {
-                                    (form_key(visitor)) button { "Leave" }
+                                    (form_key(principal)) button { "Leave" }
                                 }
                                 " · "
                             }
@@ -201,8 +203,8 @@ pub fn instant(text: &str) -> Markup {
 }
 
 /// Renders the key that provost's own forms carry.
-pub fn form_key(visitor: &Visitor) -> Markup {
-    html! { input type="hidden" name="form_key" value=(visitor.form_key); }
+pub fn form_key(principal: &Principal) -> Markup {
+    html! { input type="hidden" name="form_key" value=(principal.form_key); }
 }
 
 /// Escapes a text for a URL path.

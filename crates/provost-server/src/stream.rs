@@ -1,18 +1,15 @@
-//! What happens, as it happens: server-sent events, one for each event of the log.
+//! Streams the events of the log to clients as server-sent events.
 //!
-//! One thread reads the log for all subscribers and makes one piece of bytes of each event. What a
-//! subscriber has of its own is a place in the queue. Whoever names the last event it has seen gets what came
-//! after from the log itself, so that nothing is lost when either side was gone.
+//! One thread reads the log for all subscribers and queues each event once, as bytes. A client that names the
+//! last event it saw gets the later ones from the log, so it misses nothing while it or the server was away.
 //!
-//! **Invariant:** the id of an event is its place in the log, the same for ever.
-//! **Invariant:** the server disconnects a client that is too slow; the client comes back with its last id and
-//! catches up.
+//! **Invariant:** the server disconnects a client that is too slow; the client comes back with its last id
+//! and catches up.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -20,77 +17,45 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use provost_core::model::chain::{PlanId, SealedEvent};
+use provost_core::model::chain::PlanId;
 use provost_core::model::plan::StepNumber;
 use provost_engine::{Cursor, Query as Wanted};
 use serde::Deserialize;
+use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::broadcast::{self, Receiver, Sender};
 use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::api::{place, step};
-use crate::http::problem::ReadRefusals;
-use crate::http::{Answer, Problem, Query, Shared, Viewer, ask};
-use crate::traces;
+use crate::live_events::StreamEvent;
+use crate::principal::Viewer;
+use crate::problem::{Answer, Problem, ReadRefusals};
+use crate::request::UrlQuery;
+use crate::state::{SharedState, ask};
 
-/// So far behind somebody may be before the log has to be asked.
-const QUEUE: usize = 1024;
-/// So many events are taken from the log at a time.
+/// Maximum number of events that are read from the log at a time.
 const PAGE: u64 = 256;
-/// A quiet stream says that it is there.
+/// Interval at which a quiet stream sends a comment, so that proxies keep it open.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(20);
-/// How long the log is waited for at a time.
+/// Time limit of one wait for the log.
 const LOOK: Duration = Duration::from_secs(60);
-/// After something went wrong.
+/// Pause after an error.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// An event and its bytes on the wire.
-#[derive(Debug)]
-struct Told {
-    at: Cursor,
-    plan: PlanId,
-    step: Option<StepNumber>,
-    name: String,
-    bytes: Bytes,
+pub fn routes() -> OpenApiRouter<SharedState> {
+    OpenApiRouter::default().routes(routes!(events))
 }
 
-impl Told {
-    fn new(at: Cursor, sealed: &SealedEvent) -> Self {
-        let bytes = format!("id: {}\nevent: {}\ndata: {}\n\n", at.0, sealed.name, sealed.line());
-        let (plan, step, name) = (sealed.plan.clone(), sealed.step, sealed.name.clone());
-        Self { at, plan, step, name, bytes: Bytes::from(bytes) }
-    }
-}
-
-pub struct LiveEvents {
-    queue: Sender<Arc<Told>>,
-    /// Everything up to here is in the queue, or was.
-    through: AtomicU64,
-}
-
-impl LiveEvents {
-    pub fn new(from: Cursor) -> Self {
-        Self { queue: broadcast::channel(QUEUE).0, through: AtomicU64::new(from.0) }
-    }
-
-    pub fn subscribers(&self) -> usize {
-        self.queue.receiver_count()
-    }
-
-    fn through(&self) -> Cursor {
-        Cursor(self.through.load(Ordering::Acquire))
-    }
-}
-
-/// Reads the log for everybody, on a thread of its own, for as long as the process lives.
-pub fn follow(house: &Shared) -> std::io::Result<JoinHandle<()>> {
-    let house = house.clone();
+/// Reads the log for all streams, on its own thread, until the process ends.
+pub fn follow(app: &SharedState) -> std::io::Result<JoinHandle<()>> {
+    let app = app.clone();
     std::thread::Builder::new().name("follower".to_owned()).spawn(move || {
-        // Kept warm for whoever looks first.
-        let _ = house.overview.plans();
+        // Fold the plans now, so that the first page is fast.
+        let _ = app.overview.plans();
         loop {
-            let after = house.live.through();
-            let Ok(now) = house.overview.wait(after, LOOK) else {
+            let after = app.live.through();
+            let Ok(now) = app.overview.wait(after, LOOK) else {
                 std::thread::sleep(PAUSE);
                 continue;
             };
@@ -98,11 +63,10 @@ pub fn follow(house: &Shared) -> std::io::Result<JoinHandle<()>> {
                 continue;
             }
             let news = Wanted { after: Some(after), through: Some(now), ..Wanted::default() };
-            let told = house.overview.each(&news, &mut |at, sealed| {
-                let _ = house.live.queue.send(Arc::new(Told::new(at, &sealed)));
-                house.live.through.store(at.0, Ordering::Release);
+            let told = app.overview.each(&news, &mut |at, sealed| {
+                app.live.publish(at, &sealed);
                 if sealed.name == "EXECUTION_COMPLETE" {
-                    traces::ended(&house, sealed.plan);
+                    app.traces.send_ended(sealed.plan);
                 }
                 ControlFlow::Continue(())
             });
@@ -110,7 +74,7 @@ pub fn follow(house: &Shared) -> std::io::Result<JoinHandle<()>> {
                 std::thread::sleep(PAUSE);
             }
             // A client that gets the event reads the plan, so fold the event first.
-            let _ = house.overview.waiting();
+            let _ = app.overview.waiting();
         }
     })
 }
@@ -141,13 +105,13 @@ impl EventFilter {
 }
 
 struct Subscriber {
-    house: Shared,
-    queue: Receiver<Arc<Told>>,
+    app: SharedState,
+    queue: Receiver<Arc<StreamEvent>>,
     filter: EventFilter,
     names: Vec<String>,
-    /// The last place that was looked at.
+    /// Place of the last event that was read.
     seen: Cursor,
-    /// What is to be taken from the log before the queue is listened to.
+    /// Events up to here come from the log, later ones from the queue.
     until: Cursor,
     waiting: VecDeque<Bytes>,
     over: bool,
@@ -167,26 +131,26 @@ struct Subscriber {
     )
 )]
 pub async fn events(
-    State(house): State<Shared>,
+    State(app): State<SharedState>,
     _viewer: Viewer,
-    Query(filter): Query<EventFilter>,
+    UrlQuery(filter): UrlQuery<EventFilter>,
     headers: HeaderMap,
 ) -> Answer<Response> {
     let last = match headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?").trim()) {
         None | Some("") => None,
         Some(text) => match text.parse::<u64>() {
             Ok(last) => Some(last),
-            Err(_) => return Err(Problem::bad("Last-Event-ID is the number of an event")),
+            Err(_) => return Err(Problem::bad("Last-Event-ID must be the number of an event")),
         },
     };
-    // Listened to first: what comes in between is in both, and told once.
-    let queue = house.live.queue.subscribe();
-    let until = house.live.through();
+    // Subscribe first: an event that comes in between is in the queue and in the log, and is sent once.
+    let queue = app.live.subscribe();
+    let until = app.live.through();
     // A cursor beyond the end belongs to another log: start with the next event.
     let seen = last.or(filter.after).map_or(until, Cursor).min(until);
     let names = filter.names();
     let subscriber =
-        Subscriber { house, queue, names, filter, seen, until, waiting: VecDeque::new(), over: false };
+        Subscriber { app, queue, names, filter, seen, until, waiting: VecDeque::new(), over: false };
     let stream = futures_util::stream::unfold(subscriber, |mut subscriber| async move {
         let bytes = subscriber.next().await?;
         Some((Ok::<_, Infallible>(bytes), subscriber))
@@ -194,7 +158,7 @@ pub async fn events(
     let mut response = Body::from_stream(stream).into_response();
     let kind = HeaderValue::from_static("text/event-stream");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    // A proxy that keeps it back would make it late.
+    // Otherwise a proxy may buffer the stream.
     response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
     Ok(response)
 }
@@ -216,11 +180,11 @@ impl Subscriber {
             }
             match tokio::time::timeout(SIGN_OF_LIFE, self.queue.recv()).await {
                 Err(_) => return Some(Bytes::from_static(b":\n\n")),
-                Ok(Ok(told)) => {
-                    if told.at > self.seen {
-                        self.seen = told.at;
-                        if self.wants(&told) {
-                            return Some(told.bytes.clone());
+                Ok(Ok(event)) => {
+                    if event.at > self.seen {
+                        self.seen = event.at;
+                        if self.wants(&event) {
+                            return Some(event.bytes.clone());
                         }
                     }
                 }
@@ -233,13 +197,13 @@ impl Subscriber {
         }
     }
 
-    fn wants(&self, told: &Told) -> bool {
-        self.filter.plan.as_ref().is_none_or(|plan| *plan == told.plan.0)
-            && self.filter.task.is_none_or(|task| told.step == Some(StepNumber(task)))
-            && (self.names.is_empty() || self.names.contains(&told.name))
+    fn wants(&self, event: &StreamEvent) -> bool {
+        self.filter.plan.as_ref().is_none_or(|plan| *plan == event.plan.0)
+            && self.filter.task.is_none_or(|task| event.step == Some(StepNumber(task)))
+            && (self.names.is_empty() || self.names.contains(&event.name))
     }
 
-    /// A page of what is in the log already.
+    /// Reads the next page of events from the log.
     async fn catch_up(&mut self) -> Result<(), Problem> {
         let wanted = Wanted {
             plan: self.filter.plan.clone().map(PlanId),
@@ -250,10 +214,10 @@ impl Subscriber {
             limit: Some(PAGE),
             ..Wanted::default()
         };
-        let page = ask(&self.house, move |house| {
+        let page = ask(&self.app, move |app| {
             let mut page = Vec::new();
-            house.overview.each(&wanted, &mut |at, sealed| {
-                page.push((at, Told::new(at, &sealed).bytes));
+            app.overview.each(&wanted, &mut |at, sealed| {
+                page.push((at, StreamEvent::new(at, &sealed).bytes));
                 ControlFlow::Continue(())
             })?;
             Ok(page)

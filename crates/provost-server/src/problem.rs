@@ -1,4 +1,4 @@
-//! What went wrong, for programs (`application/problem+json`) and, on a page, for people.
+//! Describes errors to programs as `application/problem+json`; `router/guard.rs` renders them for people.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -9,7 +9,7 @@ use provost_engine::{Error, PlanFileError};
 use serde::Serialize;
 use utoipa::{IntoResponses, ToSchema};
 
-pub(crate) type Answer<T> = Result<T, Problem>;
+pub type Answer<T> = Result<T, Problem>;
 
 /// What happened, why, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -149,8 +149,8 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, kind, detail)
     }
 
-    pub fn stranger() -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "who", "nobody is known by what was sent along").hint(
+    pub fn unauthenticated() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "who", "the request has no valid session or token").hint(
             "In a browser, open the link that `provost serve` printed, or get one with `provost serve link`; \
              a program sends `Authorization: Bearer TOKEN`, from `provost serve token --scope view`.",
         )
@@ -161,7 +161,7 @@ impl Problem {
     }
 }
 
-/// The plan is not one of this state folder.
+/// The state folder has no plan with this id.
 pub fn no_such_plan(id: &str) -> Problem {
     Problem::unknown(format!("there is no plan `{id}` in the log")).hint("`GET /api/plans` lists them.")
 }
@@ -193,8 +193,8 @@ impl From<Error> for Problem {
             }
             Error::NotAPerson { .. } => Problem::forbidden("not-a-person", error.to_string()),
             Error::NoTerminal { .. } => Problem::forbidden("not-here", error.to_string()).hint(
-                "Decide at a terminal that was open before the first attempt, or let agents run behind a \
-                 fence: `provost doctor` says what this machine has.",
+                "Decide at a terminal that was open before the first attempt, or run agents in a \
+                 sandbox: `provost doctor` shows what this machine offers.",
             ),
             Error::Diagnosed { text, diagnostics } => {
                 let found = DiagnosticView::all(&text, &diagnostics);
@@ -202,7 +202,8 @@ impl From<Error> for Problem {
                 Problem { diagnostics: found, ..problem }
             }
             Error::PlanFile(PlanFileError::Changed { .. }) => {
-                Problem::new(StatusCode::CONFLICT, "stale", error.to_string()).hint("Look at it again.")
+                Problem::new(StatusCode::CONFLICT, "stale", error.to_string())
+                    .hint("Read the plan again, and decide then.")
             }
             Error::NotThere { .. } | Error::PlanFile(_) => {
                 Problem::new(StatusCode::CONFLICT, "no-file", told(&error)).hint(NO_FILE)
@@ -212,11 +213,11 @@ impl From<Error> for Problem {
     }
 }
 
-/// The log is all there is left of it.
-const NO_FILE: &str = "Put the file back where it was (`provost show PLAN --recorded` prints the text the log \
-     holds), or look at what is in the log: the plan's page and its events are still there.";
+/// Hint if the plan file is missing.
+const NO_FILE: &str = "Put the file back (`provost show PLAN --recorded` prints the text in the log). The plan's \
+     page and its events stay available without it.";
 
-/// With everything behind it.
+/// Joins the messages of an error and its causes.
 fn told(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -239,7 +240,7 @@ impl IntoResponse for Problem {
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        // A page makes words for people of it.
+        // `router/guard.rs` renders it as a page.
         response.extensions_mut().insert(self);
         response
     }

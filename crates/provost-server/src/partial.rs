@@ -14,12 +14,11 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use maud::{Markup, PreEscaped};
-
 use provost_engine::Cursor;
 
-use crate::http::Answer;
+use crate::problem::Answer;
 
-/// Marks around a part, and for the place of ready parts. No escaped text contains them (`text.rs`).
+/// Marks around a part, and for the place of ready parts. No escaped text contains them (`pages/text.rs`).
 const BEGIN: char = '\u{1}';
 const END: char = '\u{2}';
 const HERE: char = '\u{3}';

@@ -1,0 +1,79 @@
+//! Holds what all requests share: plans, tokens, limits, caches and counters.
+//!
+//! **Invariant:** this knows no route and no page; they know this.
+
+mod counters;
+mod rate_limit;
+mod server_names;
+
+use std::sync::Arc;
+
+use provost_engine::overview::Overview;
+use provost_engine::tokens::Tokens;
+
+use crate::layout::graph_cache::GraphCache;
+use crate::live_events::LiveEvents;
+use crate::partial::News;
+use crate::problem::Problem;
+use crate::traces::Traces;
+use crate::view::MachineCache;
+
+pub use counters::{Beside, CachedPart, Family, ResponseCounts};
+pub use rate_limit::{CallerKind, RateLimits};
+pub use server_names::ServerNames;
+
+/// App state shared by all requests.
+pub struct AppState {
+    pub overview: Overview,
+    pub tokens: Tokens,
+    pub names: ServerNames,
+    pub live: LiveEvents,
+    pub limits: RateLimits,
+    pub counts: ResponseCounts,
+    pub plan_numbers: CachedPart,
+    pub other_numbers: CachedPart,
+    /// Extra metric families from the caller (the cluster).
+    pub beside: Option<Arc<Beside>>,
+    pub machine: MachineCache,
+    pub traces: Arc<Traces>,
+    pub news: News,
+    pub graphs: GraphCache,
+}
+
+pub type SharedState = Arc<AppState>;
+
+impl AppState {
+    pub fn new(
+        overview: Overview,
+        names: ServerNames,
+        beside: Option<Arc<Beside>>,
+    ) -> Result<SharedState, provost_engine::Error> {
+        Ok(Arc::new(Self {
+            tokens: Tokens::new(overview.state()),
+            names,
+            live: LiveEvents::new(overview.cursor()?),
+            limits: RateLimits::default(),
+            counts: ResponseCounts::default(),
+            plan_numbers: CachedPart::default(),
+            other_numbers: CachedPart::default(),
+            beside,
+            machine: MachineCache::default(),
+            traces: Arc::new(Traces::from_environment(overview.settings())?),
+            news: News::default(),
+            graphs: GraphCache::default(),
+            overview,
+        }))
+    }
+}
+
+/// Runs a blocking call of the engine outside of the async threads.
+pub async fn ask<T: Send + 'static>(
+    app: &SharedState,
+    ask: impl FnOnce(&AppState) -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let app = app.clone();
+    match tokio::task::spawn_blocking(move || ask(&app)).await {
+        Ok(answer) => answer,
+        Err(_) => Err(Problem::broken("the server failed while it answered")),
+    }
+}
