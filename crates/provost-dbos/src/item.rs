@@ -135,7 +135,7 @@ async fn another_is_to_judge(crew: &Arc<Crew>, piece: &Piece) -> Result<bool, Er
     }
     let (plan, own) = (PlanId(piece.plan.clone()), machine.clone());
     let made_here = crew.apart(move |crew, _| {
-        let work = drive::read(&*crew.log, &plan)?.work;
+        let work = journal::read(&*crew.log, &plan)?.work;
         Ok::<_, provost_engine::Error>(work.is_some_and(|work| work.machine == own))
     });
     Ok(made_here.await.transpose()?.unwrap_or(false))

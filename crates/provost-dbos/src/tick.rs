@@ -102,7 +102,7 @@ async fn in_hand(crew: &Crew, plan: &PlanId) -> Option<Vec<WorkItem>> {
 
 /// Returns whether the plan is over or not approved; its file is not needed then.
 fn is_at_rest(crew: &Crew, plan: &PlanId) -> Result<bool, provost_engine::Error> {
-    let run = drive::read(&*crew.log, plan)?;
+    let run = journal::read(&*crew.log, plan)?;
     Ok(!matches!(run.stage, Stage::Approved | Stage::InProgress))
 }
 

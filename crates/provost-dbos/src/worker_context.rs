@@ -92,7 +92,7 @@ impl Crew {
             // This machine may have the base that was not sent yet.
             Err(error @ provost_engine::Error::NotCarried { .. }) => {
                 let sent = self.at_home(plan, stop).and_then(|harness| {
-                    remote_tree::send_base(&harness, &drive::read(&*self.log, plan)?, &remote)
+                    remote_tree::send_base(&harness, &journal::read(&*self.log, plan)?, &remote)
                 });
                 sent.map_or(Err(error), |()| open())
             }

@@ -167,7 +167,7 @@ fn one(log: &dyn Log, place: &PlanPlace) -> PlanEntry {
         }
         Err(error) => (Default::default(), false, Some(error.to_string())),
     };
-    let run = drive::read(log, &id).unwrap_or_else(|error| {
+    let run = journal::read(log, &id).unwrap_or_else(|error| {
         trouble = Some(error.to_string());
         Run::default()
     });

@@ -124,7 +124,7 @@ impl AgentSessions {
         let head = harness.log().head(harness.id()).map_err(Error::from)?;
         let run = match kept.as_ref().filter(|kept| kept.path == path && kept.head == head && head.seq > 0) {
             Some(kept) => kept.run.clone(),
-            None => Arc::new(drive::read(harness.log(), harness.id())?),
+            None => Arc::new(journal::read(harness.log(), harness.id())?),
         };
         let name = harness.place().name.clone();
         // A log that did not exist when it was opened for reading is opened again next time.

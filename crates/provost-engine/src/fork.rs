@@ -86,7 +86,7 @@ fn beginning(
     from: StepNumber,
 ) -> Result<(provost_core::state::run::Run, Option<String>), Error> {
     let (mut last, mut begun) = (None, None);
-    let (run, _) = drive::retell(harness.log(), harness.id(), &mut |_, _, event| match event {
+    let (run, _) = journal::replay(harness.log(), harness.id(), &mut |_, _, event| match event {
         Event::StepPassed { tree: Some(tree), .. } => last = Some(tree.clone()),
         Event::StepStarted { step, .. } if *step == from && begun.is_none() => begun = Some(last.clone()),
         _ => {}

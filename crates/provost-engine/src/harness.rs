@@ -1,74 +1,34 @@
-//! The facade of one plan: its log and the commands it accepts.
+//! The handle of one plan: its place, its configuration and its log.
 //!
-//! Commands of people enter by [`Harness::human`], commands of agents by [`Harness::agent`]; provost's own
-//! commands have no public entry. Methods are short: core decides, host acts. `harness/doors.rs` has the
-//! entry points, `harness/driving.rs` runs a plan, `harness/looking.rs` only reads.
+//! Everything above takes this handle: [`commands`](crate::commands) accepts the commands of people and agents,
+//! [`recording`](crate::recording) reads and records the plan file, [`run_plan`](crate::run_plan) runs the
+//! plan, [`queries`](crate::queries) only reads.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use provost_core::model::approved_spec;
 use provost_core::model::chain::{PlanId, SealedEvent};
-use provost_core::model::event::{Event, Revision};
-use provost_core::model::hash::Hash;
-use provost_core::model::proof::ProofStatement;
+use provost_core::model::event::Event;
 use provost_core::model::timestamp::Timestamp;
-use provost_core::redact;
 use provost_core::redact::Redactor;
-use provost_core::rules::command::{HarnessCommand, HumanCommand, Refusal};
+use provost_core::rules::command::{HarnessCommand, Refusal};
 use provost_core::rules::decide;
-use provost_core::state::run::{Run, Stage};
+use provost_core::state::run::Run;
 use provost_host::check::judge;
 use provost_host::config;
 use provost_host::config::Config;
 use provost_host::plans::plan_file::{self, PlanPlace};
-use provost_store::{Append, Effect, Fence, Log, LogEntry};
+use provost_store::{Effect, Fence, Holder, Lease, Log};
 
 use crate::human_check::Who;
 use crate::plan_context::PlanContext;
 use crate::prove::Prover;
-use crate::reading::BoundPlan;
-use crate::remote_tree::TreeTransport;
+use crate::settings::{self, Access, EngineSettings};
 use crate::subplan::ParentContext;
-use crate::{
-    Error, drive, human_check, log_locator, plan_context, plan_registry, projections, reading, uncommitted,
-};
-
-pub mod base_look;
-mod commands;
-mod run_plan;
-mod queries;
-mod starting;
-
-pub use run_plan::Recheck;
-pub(crate) use run_plan::lease;
-
-/// Prefix in the name of a lease holder that checks the work of a session.
-pub(crate) const LOOKING: &str = "a look for a session of ";
-
-/// Settings of a harness: folders, plan, environment.
-#[derive(Clone, Debug)]
-pub struct EngineSettings {
-    pub cwd: PathBuf,
-    pub state: PathBuf,
-    /// A path, a name, or `None` for the active plan.
-    pub plan: Option<String>,
-    /// Command that starts this program's scripted agent.
-    pub launcher: Vec<OsString>,
-    /// Set when a person interrupts.
-    pub stop: Arc<AtomicBool>,
-    /// Environment for agents; its secret values must not be shown.
-    pub environment: Vec<(OsString, OsString)>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Reads only: creates nothing, syncs nothing.
-    Read,
-    Write,
-}
+use crate::tree_transport::TreeTransport;
+use crate::{Error, human_check, journal, lease, log_locator, plan_context, plan_registry};
 
 pub struct Harness {
     log: Arc<dyn Log>,
@@ -94,39 +54,12 @@ pub struct Harness {
 /// Called with every event of a sub-plan and with that plan's name.
 pub type Below = dyn Fn(&str, &Run, &SealedEvent, &Event) + Send + Sync;
 
-/// Returns the user's state folder, which is outside every workspace.
-pub fn state_folder(environment: &[(OsString, OsString)]) -> Result<PathBuf, Error> {
-    let value = |name: &str| {
-        environment.iter().find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value)
-    };
-    if let Some(folder) = value("PROVOST_STATE") {
-        return Ok(PathBuf::from(folder));
-    }
-    if let Some(folder) = value("XDG_STATE_HOME") {
-        return Ok(Path::new(folder).join("provost"));
-    }
-    let home = value("HOME").ok_or(Error::NoStateFolder)?;
-    Ok(Path::new(home).join(".local/state/provost"))
-}
-
-/// Returns a redactor that knows the secret values of the environment.
-pub(crate) fn redactor(environment: &[(OsString, OsString)], secrets: &[String]) -> Redactor {
-    let text = environment.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
-    let is_secret = |name: &str| redact::looks_secret(name) || secrets.iter().any(|secret| secret == name);
-    Redactor::new(text.filter(|(name, _)| is_secret(name)))
-}
-
 /// Adds tools of the workspace that are on `PATH`, such as a virtual environment, to the configured caches:
 /// checks see them as they were before any agent ran.
 fn add_tools_of_the_workspace(config: &mut Config, workspace: &Path) {
     let tools = judge::kept_in_workspace(workspace);
     let caches = &mut config.verify.caches;
     caches.extend(tools.into_iter().filter(|tool| !caches.contains(tool)).collect::<Vec<_>>());
-}
-
-/// Opens the log of all plans for reading.
-pub fn open_log(state: &Path) -> Result<Box<dyn Log>, Error> {
-    log_locator::open(state, Access::Read)
 }
 
 impl Harness {
@@ -194,7 +127,7 @@ impl Harness {
     ) -> Self {
         let begun = plan_context::now();
         add_tools_of_the_workspace(&mut config, &place.workspace);
-        let redactor = redactor(&settings.environment, &config.verify.secrets);
+        let redactor = settings::redactor(&settings.environment, &config.verify.secrets);
         let EngineSettings { launcher, environment, stop, .. } = settings;
         let site = PlanContext::new(place, config, redactor, launcher, environment, stop);
         Self {
@@ -261,9 +194,9 @@ impl Harness {
         &self.state
     }
 
-    /// Signs a statement with provost's key and returns the envelope as text.
-    pub fn seal(&self, statement: &ProofStatement) -> Result<String, Error> {
-        self.prover().seal(statement)
+    /// Start time of this process, or a little later.
+    pub(crate) fn begun(&self) -> Timestamp {
+        self.begun
     }
 
     pub(crate) fn who(&self) -> &Who {
@@ -284,122 +217,13 @@ impl Harness {
         self.shared
     }
 
-    /// Returns the text without secrets.
-    pub(crate) fn clean(&self, text: &str) -> String {
-        self.site.redactor.text(text).into_owned()
-    }
-
     pub fn redactor(&self) -> &Redactor {
         &self.site.redactor
     }
 
     /// Folds the plan's log.
     pub fn run(&self) -> Result<Run, Error> {
-        drive::read(&*self.log, self.id())
-    }
-
-    /// Reads and parses the plan file and binds it to its surroundings; does not verify it.
-    pub fn read(&self) -> Result<BoundPlan, Error> {
-        let found = plan_file::read(&self.place().path)?;
-        let reading = BoundPlan::of(&self.site, &found.bytes);
-        // Without a trustworthy log no files count as included.
-        let run = self.run().unwrap_or_default();
-        let mut included = uncommitted::still_included(&self.place().workspace, &run);
-        if self.includes.load(Ordering::Relaxed) {
-            included = self.with_uncommitted(run, &reading, included)?;
-        }
-        Ok(reading.including(included))
-    }
-
-    /// Parses and verifies the plan file.
-    pub fn check(&self) -> Result<BoundPlan, Error> {
-        Ok(self.read()?.verified(&self.site))
-    }
-
-    /// Parses and verifies a text that is not in the plan file yet.
-    pub fn check_text(&self, text: Vec<u8>) -> Result<BoundPlan, Error> {
-        Ok(BoundPlan::of(&self.site, &text).verified(&self.site))
-    }
-
-    /// Records a plan without errors in the log as recorded and verified.
-    pub fn record(&self, reading: &BoundPlan) -> Result<Run, Error> {
-        let run = self.harness(|_| HarnessCommand::Record {
-            text: reading.text.clone(),
-            binding: reading.binding.clone(),
-            author: Some(self.person()),
-        })?;
-        if run.stage != Stage::Draft {
-            return Ok(run);
-        }
-        // The verification applies to this revision, even if another one was recorded since.
-        let (revision, warnings) = (run.revision, reading.warnings());
-        let verified = self.harness(|_| HarnessCommand::Verified { revision: revision.clone(), warnings });
-        self.or_found(verified, |run| run.revision == revision && run.stage != Stage::Draft)
-    }
-
-    /// Accepts a `WrongStage` refusal if another process has already brought the run to the wanted state.
-    fn or_found(&self, said: Result<Run, Error>, is_it: impl Fn(&Run) -> bool) -> Result<Run, Error> {
-        match said {
-            Err(refused @ Error::Refused(Refusal::WrongStage { .. })) => {
-                let run = self.run()?;
-                if is_it(&run) { Ok(run) } else { Err(refused) }
-            }
-            said => said,
-        }
-    }
-
-    /// Reads, verifies and records the plan file, or returns its diagnostics. Returns the reading too if it
-    /// was new to the log.
-    pub fn bring_up(&self) -> Result<(Run, Option<BoundPlan>), Error> {
-        let run = self.genuine()?;
-        if run.stage != Stage::Draft && !self.is_to_include(&run) && self.stands(&run)? {
-            return Ok((run, None));
-        }
-        let reading = self.read()?;
-        if self.unchanged(&run, &reading) && run.stage != Stage::Draft {
-            self.project(&run);
-            return Ok((run, None));
-        }
-        drop(run);
-        let reading = reading.verified(&self.site);
-        if reading.errors() {
-            return Err(Error::Diagnosed { text: reading.text, diagnostics: reading.diagnostics });
-        }
-        let run = self.record(&reading)?;
-        self.project(&run);
-        Ok((run, Some(reading)))
-    }
-
-    /// Brings up the plan for a person who approves the revision they typed, which may be a prefix. An
-    /// approval that would be refused is refused before anything is recorded.
-    pub fn bring_up_to_approve_revision(&self, typed: &str) -> Result<(Run, Option<BoundPlan>), Error> {
-        self.genuine()?;
-        let (mut run, _) = self.preview()?;
-        if !run.revision.is_named_by(typed) {
-            let (read, current) = (Revision(typed.to_owned()), run.revision.short().to_owned());
-            return Err(Refusal::Stale { read: read.short().to_owned(), current }.into());
-        }
-        if run.stage == Stage::Draft {
-            run.apply(&Event::PlanVerified { revision: run.revision.clone(), warnings: 0 });
-        }
-        let (revision, by, modifications) = (run.revision.clone(), self.person(), Vec::new());
-        decide::human(&run, HumanCommand::Approve { revision, by, modifications })?;
-        self.only_at_a_terminal()?;
-        self.refuse_uncommitted(&run)?;
-        self.bring_up_to_approve()
-    }
-
-    /// Brings up the plan for a person who reads it before approving. If authors may not approve their own
-    /// plans, the log must already name the author.
-    pub fn bring_up_to_approve(&self) -> Result<(Run, Option<BoundPlan>), Error> {
-        let before = self.run()?;
-        if !self.config().gate.quorum.self_approval || !before.quorum().self_approval {
-            let (now, _) = self.preview()?;
-            if now.law != before.law || before.author.is_none() {
-                return Err(Refusal::NoAuthor.into());
-            }
-        }
-        self.bring_up()
+        journal::read(&*self.log, self.id())
     }
 
     /// Folds the plan's log; an error if another process has forged events in it.
@@ -411,36 +235,12 @@ impl Harness {
         }
     }
 
-    fn forged(&self, from_seq: u64) -> Error {
+    pub(crate) fn forged(&self, from_seq: u64) -> Error {
         Error::Forged { plan: self.id().clone(), from_seq, what: "an earlier run found it".to_owned() }
     }
 
-    /// Returns whether the file is byte for byte what provost would write and its surroundings are unchanged;
-    /// then it needs no parsing.
-    fn stands(&self, run: &Run) -> Result<bool, Error> {
-        let found = plan_file::read(&self.place().path)?;
-        let marked = approved_spec::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step));
-        if found.bytes != marked.as_bytes() {
-            return Ok(false);
-        }
-        Ok(match run.started() {
-            true => reading::terms(&self.site, &run.plan) == run.binding.terms,
-            false => reading::revision_now(&self.site, run) == run.revision,
-        })
-    }
-
-    /// Returns whether the log already holds this text.
-    fn unchanged(&self, run: &Run, reading: &BoundPlan) -> bool {
-        if run.started() {
-            run.law == Some(approved_spec::digest(&reading.text, &reading.plan))
-                && run.binding.terms == reading.binding.terms
-        } else {
-            run.revision == reading.revision
-        }
-    }
-
     /// Decides on the newest state and appends; repeats if another process wrote first.
-    fn say(&self, decision: impl Fn(&Run) -> Result<Vec<Event>, Refusal>) -> Result<Run, Error> {
+    pub(crate) fn say(&self, decision: impl Fn(&Run) -> Result<Vec<Event>, Refusal>) -> Result<Run, Error> {
         loop {
             let mut run = self.run()?;
             let events = self.redacted(decision(&run)?);
@@ -466,7 +266,9 @@ impl Harness {
         run: &mut Run,
         events: &[Event],
     ) -> Result<Vec<SealedEvent>, provost_store::Error> {
-        self.append_with(run, events, None, &self.wakes())
+        // If several machines share the log, the plan is scheduled again.
+        let wakes = self.shared.then(|| Effect::Wake(self.id().clone()));
+        self.append_with(run, events, None, wakes.as_slice())
     }
 
     /// Applies the events and makes them durable, under this lease and with these effects.
@@ -477,47 +279,76 @@ impl Harness {
         fence: Option<&Fence>,
         effects: &[Effect],
     ) -> Result<Vec<SealedEvent>, provost_store::Error> {
-        let expected_seq = run.seq;
-        // Every event that no drive makes passes here; redacting twice changes nothing.
+        // Every event that no run makes passes here; redacting twice changes nothing.
         let events = &self.redacted(events.to_vec());
         for event in events {
             run.apply(event);
         }
-        let entries: Vec<LogEntry<'_>> = events
-            .iter()
-            .map(|event| LogEntry { event, task_name: event.step().and_then(|step| run.title(step)) })
-            .collect();
-        let (plan, at) = (self.id(), plan_context::now());
-        let sealed = self.log.append(Append { plan, expected_seq, at, fence, events: &entries, effects })?;
+        let at = plan_context::now();
+        let sealed = journal::append(&*self.log, self.id(), run, at, fence, events, effects)?;
         for event in events {
             run.tick(event, at);
         }
         Ok(sealed)
     }
 
-    /// Writes the marks of the run into the plan file and ignores failures. A running drive writes them
-    /// itself and could not tell these writes from tampering.
-    pub(crate) fn project(&self, run: &Run) {
-        if !self.is_under_way() {
-            let _ = projections::marks(&self.site, run);
-        }
-    }
-
-    /// Updates the plan file after a crash; a running drive does so itself.
-    pub fn catch_up_marks(&self, run: &Run) {
-        if run.exists() && run.forged_from.is_none() {
-            self.project(run);
-        }
-    }
-
     pub(crate) fn prover(&self) -> Prover {
         Prover::new(&self.state, self.id(), self.config().proof.ssh_key.as_deref())
     }
 
-    /// Replaces the plan file's text, if it is still the text that was read.
-    pub fn rewrite(&self, read: &BoundPlan, text: &str) -> Result<(), Error> {
-        let expected = Hash::of(read.text.as_bytes());
-        plan_file::replace(&self.place().path, &expected, text.as_bytes())?;
+    /// Returns whether a process holds the lease; `true` also if this cannot be read.
+    pub(crate) fn is_under_way(&self) -> bool {
+        let is_held = |name: &str| !matches!(self.log.holder(name), Ok(None));
+        // Another machine may hold the plan with its own workspace.
+        is_held(&self.workspace_lease()) || self.is_shared() && is_held(&format!("plan {}", self.id()))
+    }
+
+    pub(crate) fn workspace_lease(&self) -> String {
+        format!("workspace {}", self.place().workspace.display())
+    }
+
+    /// Decides a command of provost itself and records the result.
+    pub(crate) fn own_command(&self, command: impl Fn(&Run) -> HarnessCommand) -> Result<Run, Error> {
+        self.say(|run| decide::harness(run, command(run)))
+    }
+
+    /// Takes a lease; waits at most `usual` for its holder.
+    pub(crate) fn lease(&self, name: &str, holder: &Holder, usual: Duration) -> Result<Lease, Error> {
+        lease::take(&*self.log, name, holder, usual, &self.site.stop)
+    }
+
+    /// Makes the events durable and passes them to `watch`.
+    pub(crate) fn tell(
+        &self,
+        run: &mut Run,
+        events: &[Event],
+        watch: &mut dyn FnMut(&Run, &SealedEvent, &Event),
+    ) -> Result<(), Error> {
+        self.tell_with(run, events, None, watch)
+    }
+
+    /// Makes the events durable under this lease and passes them to `watch`.
+    pub(crate) fn tell_with(
+        &self,
+        run: &mut Run,
+        events: &[Event],
+        fence: Option<&Fence>,
+        watch: &mut dyn FnMut(&Run, &SealedEvent, &Event),
+    ) -> Result<(), Error> {
+        let events = self.redacted(events.to_vec());
+        let sealed = self.append_with(run, &events, fence, &[])?;
+        for (sealed, event) in sealed.iter().zip(&events) {
+            watch(run, sealed, event);
+        }
         Ok(())
+    }
+
+    /// Returns the files that provost itself reads and writes, wherever they are.
+    pub(crate) fn own_files(&self) -> Vec<PathBuf> {
+        let place = self.place();
+        let marker = plan_file::marker(&place.workspace);
+        let own = [place.path.clone(), place.progress.clone(), marker].into_iter();
+        let own = own.chain(self.config().path.clone());
+        own.chain(self.within.iter().flat_map(|within| within.files.clone())).collect()
     }
 }

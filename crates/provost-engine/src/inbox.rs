@@ -56,7 +56,7 @@ pub fn list(settings: &EngineSettings, everywhere: bool) -> Result<InboxListing,
             continue;
         }
         let heading = heading(&plan, place.as_ref(), &here);
-        match drive::read(&*log, &plan) {
+        match journal::read(&*log, &plan) {
             Ok(run) if run.forged_from.is_some() => {
                 listing
                     .troubles

@@ -14,24 +14,17 @@ use provost_host::config::Store;
 use provost_store::{Log, Memory, Sqlite};
 
 use crate::Error;
-use crate::harness::Access;
+use crate::settings::Access;
 
 #[cfg(feature = "postgres")]
 mod remote;
 #[cfg(feature = "postgres")]
-pub use remote::{database, migrate};
+pub use remote::database;
+#[cfg(feature = "postgres")]
+pub(crate) use remote::{at, know_first, same};
 
 /// Environment variables that are credentials of a Postgres log.
 const KEYS: [&str; 2] = ["PGPASSWORD", "PGPASSFILE"];
-
-/// Direction in which a log is moved.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MoveDirection {
-    /// From the state folder to the database, which is the log from then on.
-    To(String),
-    /// From the database to the state folder, which is the log from then on.
-    From(String),
-}
 
 /// Opens the log of the state folder.
 pub fn open(state: &Path, access: Access) -> Result<Box<dyn Log>, Error> {
@@ -45,6 +38,11 @@ pub fn open(state: &Path, access: Access) -> Result<Box<dyn Log>, Error> {
             None => Box::new(Memory::default()),
         },
     })
+}
+
+/// Opens the log of the state folder for reading.
+pub fn for_reading(state: &Path) -> Result<Box<dyn Log>, Error> {
+    open(state, Access::Read)
 }
 
 /// Refuses if the configuration demands another log than the one of the state folder.
@@ -83,7 +81,7 @@ pub(crate) fn file(state: &Path) -> PathBuf {
 }
 
 #[cfg(feature = "postgres")]
-use remote::{know, remote_log, same};
+use remote::{know, remote_log};
 
 #[cfg(not(feature = "postgres"))]
 fn know(_keys: Vec<(OsString, OsString)>) {}
@@ -91,16 +89,6 @@ fn know(_keys: Vec<(OsString, OsString)>) {}
 #[cfg(not(feature = "postgres"))]
 fn same(here: &str, wanted: &str) -> bool {
     here == wanted
-}
-
-#[cfg(not(feature = "postgres"))]
-pub fn migrate(
-    _settings: &crate::harness::EngineSettings,
-    way: &MoveDirection,
-    _told: &mut dyn FnMut(u64),
-) -> Result<provost_store::TransferResult, Error> {
-    let (MoveDirection::To(url) | MoveDirection::From(url)) = way;
-    Err(Error::NoPostgres { url: url.clone() })
 }
 
 #[cfg(not(feature = "postgres"))]

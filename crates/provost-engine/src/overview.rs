@@ -277,7 +277,7 @@ impl Overview {
         for id in moved {
             let Some(fold) = plans.get_mut(&id) else { continue };
             if fold.disbelieved {
-                match drive::read(&*self.log, &id) {
+                match journal::read(&*self.log, &id) {
                     Ok(run) => fold.run = Arc::new(run),
                     Err(error) => fold.trouble = Some(error.to_string()),
                 }

@@ -21,7 +21,7 @@ use provost_host::config::{Demand, Driver, Role};
 use provost_host::{config, files, git, process, sandbox, survey};
 
 use crate::plan_context::PlanContext;
-use crate::uncommitted;
+use crate::uncommitted_files;
 
 #[derive(Clone, Debug)]
 pub struct BoundPlan {
@@ -113,7 +113,7 @@ fn targets(site: &PlanContext, plan: &Plan) -> BTreeSet<String> {
 
 /// Returns the revision that the recorded spec would have now, in its current surroundings.
 pub fn revision_now(site: &PlanContext, run: &Run) -> Revision {
-    let included = uncommitted::still_included(&site.place.workspace, run);
+    let included = uncommitted_files::still_included(&site.place.workspace, run);
     run.law.map(|law| approved_spec::revision(law, &binding(site, &run.plan, included))).unwrap_or_default()
 }
 

@@ -124,7 +124,7 @@ impl Gate {
         };
         let mut words = String::new();
         if let Some(found) = own.filter(|found| !self.is_another_sessions(found)) {
-            let run = drive::read(&*harness::open_log(&self.settings.state)?, &found.id)?;
+            let run = journal::read(&*harness::open_log(&self.settings.state)?, &found.id)?;
             if is_open(&run) {
                 words = prompt::unfinished(&run);
             }
@@ -162,7 +162,7 @@ impl Gate {
         if is_done(&*log, &found.id)? || self.is_another_sessions(&found) {
             return Ok(let_go(""));
         }
-        let run = drive::read(&*log, &found.id)?;
+        let run = journal::read(&*log, &found.id)?;
         if !run.exists() {
             return Ok(let_go(format!(
                 "plan {} was not verified yet, so nothing holds it",
@@ -277,7 +277,7 @@ impl Gate {
     }
 
     fn after_the_look(&self, found: &Found, log: &dyn Log, hook: &Hook) -> Result<HookAnswer, Error> {
-        let run = drive::read(log, &found.id)?;
+        let run = journal::read(log, &found.id)?;
         if run.stage == Stage::Done {
             return Ok(let_go(format!("plan {} is done: every contract held", found.place.name)));
         }

@@ -59,7 +59,7 @@ impl Harness {
                 continue;
             }
             // A plan that cannot be read starts nothing.
-            let Ok(run) = drive::read(self.log(), &id) else { continue };
+            let Ok(run) = journal::read(self.log(), &id) else { continue };
             let carried = run.plan.steps.iter().filter_map(Step::carried_by).map(str::to_owned);
             let carried: Vec<String> = carried.collect();
             if run.started() && !carried.is_empty() {

@@ -5,7 +5,6 @@
 //! agent, so a person commits, stashes or explicitly includes them first. Files outside take part in no
 //! check.
 
-use std::fmt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -15,135 +14,14 @@ use provost_core::model::plan::Step;
 use provost_core::state::run::{Run, Stage};
 use provost_host::exec::environment;
 use provost_host::plans::plan_file;
-use provost_host::tree::{Base, ChangeKind, OwnFiles, Touches, Trees};
+use provost_host::tree::{Base, OwnFiles, Touches, Trees};
 use provost_host::{git, tree};
 
 use crate::harness::Harness;
 use crate::reading::BoundPlan;
-use crate::{Error, drive, plan_registry};
+use crate::{Error, journal, plan_registry};
 
-/// Maximum number of files named in a message; the rest are counted.
-const NAMED: usize = 20;
-
-/// A file that differs from the base commit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UncommittedFile {
-    pub path: String,
-    pub change: ChangeKind,
-    pub whose: Whose,
-    sha256: Option<String>,
-}
-
-/// Origin of the file, as far as its bytes show it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whose {
-    Yours,
-    /// A plan whose tree has exactly these bytes.
-    Plan {
-        name: String,
-        stage: Stage,
-    },
-}
-
-impl Whose {
-    fn done_plan(&self) -> Option<&str> {
-        match self {
-            Whose::Plan { name, stage: Stage::Done } => Some(name),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Whose {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Whose::Yours => f.write_str("yours"),
-            Whose::Plan { name, stage } => {
-                write!(f, "left by plan {name}, {}, not committed yet", stage.word())
-            }
-        }
-    }
-}
-
-impl fmt::Display for UncommittedFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}, {})", self.path, self.change.word(), self.whose)
-    }
-}
-
-/// Files that are not in the base commit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UncommittedFiles {
-    /// Inside `touches`: to be committed, stashed or included before approval.
-    pub inside: Vec<UncommittedFile>,
-    /// Outside of `touches`: they take part in no check.
-    pub outside: Vec<UncommittedFile>,
-}
-
-impl UncommittedFiles {
-    /// Returns one line per file, for the person at the gate.
-    pub fn lines(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        if !self.inside.is_empty() {
-            lines.push(
-                "not committed and inside `touches`, so no agent is credited with them (commit them, stash them, or \
-                 make them part of the base with `--include-uncommitted`):"
-                    .to_owned(),
-            );
-            lines.extend(named(&self.inside).into_iter().map(|file| format!("  {file}")));
-        }
-        if !self.outside.is_empty() {
-            lines.push(
-                "not part of the check, because not committed and outside of `touches` (commit what a check needs):"
-                    .to_owned(),
-            );
-            lines.extend(named(&self.outside).into_iter().map(|file| format!("  {file}")));
-        }
-        lines
-    }
-
-    pub fn included(&self) -> Vec<IncludedFile> {
-        let each =
-            |file: &UncommittedFile| IncludedFile { path: file.path.clone(), sha256: file.sha256.clone() };
-        self.inside.iter().map(each).collect()
-    }
-}
-
-/// Returns why a plan cannot be approved because of these files.
-pub(crate) fn refusal(files: &[UncommittedFile]) -> String {
-    let (count, are) = match files.len() {
-        1 => ("1 file".to_owned(), "is"),
-        many => (format!("{many} files"), "are"),
-    };
-    let named = named(files).join(", ");
-    format!(
-        "{count} inside `touches` {are} not committed, and would be taken for the work of an agent: {named}"
-    )
-}
-
-/// Returns what a person can do about them.
-pub fn ways_out(files: &[UncommittedFile], branch: Option<&str>) -> String {
-    let mut plans: Vec<&str> = files.iter().filter_map(|file| file.whose.done_plan()).collect();
-    plans.sort_unstable();
-    plans.dedup();
-    let short = |branch: &str| branch.strip_prefix("refs/heads/").unwrap_or(branch).to_owned();
-    let onto = branch.map(|branch| format!(" --branch {}", short(branch))).unwrap_or_default();
-    let commits: String = plans
-        .iter()
-        .map(|plan| format!("`provost commit {plan}{onto}` commits the work of plan `{plan}`. "))
-        .collect();
-    format!(
-        "Nothing was changed. {commits}Commit them (`git add`, `git commit`) or stash them (`git stash -u`). To make \
-         them part of what you approve, `provost show --include-uncommitted`, then `provost approve \
-         --include-uncommitted`."
-    )
-}
-
-fn named(files: &[UncommittedFile]) -> Vec<String> {
-    let more = files.len().saturating_sub(NAMED);
-    let first = files.iter().take(NAMED).map(ToString::to_string);
-    first.chain((more > 0).then(|| format!("and {more} more"))).collect()
-}
+pub use crate::uncommitted_files::{UncommittedFile, UncommittedFiles, Whose, ways_out};
 
 /// Returns the differences between the workspace and the base commit of the run. Empty if there is no commit,
 /// or if the workspace was made for the plan.
@@ -183,18 +61,6 @@ pub fn look(harness: &Harness, run: &Run) -> Result<UncommittedFiles, Error> {
     Ok(found)
 }
 
-/// Returns the included files that are still as approved; before the run starts, as they are now.
-pub(crate) fn still_included(workspace: &Path, run: &Run) -> Vec<IncludedFile> {
-    let paths: Vec<String> = run.binding.included.iter().map(|file| file.path.clone()).collect();
-    let now = tree::digests(workspace, &paths);
-    let each = run.binding.included.iter().zip(now);
-    if run.started() {
-        each.filter(|(file, now)| file.sha256 == *now).map(|(file, _)| file.clone()).collect()
-    } else {
-        each.map(|(file, now)| IncludedFile { path: file.path.clone(), sha256: now }).collect()
-    }
-}
-
 /// Trees that plans of this workspace have left.
 struct Known {
     own: Vec<Base>,
@@ -225,7 +91,7 @@ impl Known {
                 continue;
             }
             // A plan that cannot be read has left nothing that is known.
-            let Ok(other) = drive::read(harness.log(), &id) else { continue };
+            let Ok(other) = journal::read(harness.log(), &id) else { continue };
             let mut trees = crate::executor::own_trees(&other);
             trees.extend(other.tree.clone());
             for tree in trees.iter().filter_map(|id| kept(id)) {
@@ -276,7 +142,7 @@ impl Harness {
         let (workspace, slug) = (&self.place().workspace, self.place().slug.as_str());
         let plans = plan_file::list_in(workspace, &plan_registry::folder(workspace)?)?.plans;
         Ok(plans.iter().map(plan_file::id).filter(|id| id != self.id()).any(|id| {
-            let Ok(other) = drive::read(self.log(), &id) else { return false };
+            let Ok(other) = journal::read(self.log(), &id) else { return false };
             let carries_it_out = |step: &Step| step.carried_by() == Some(slug);
             other.stage == Stage::InProgress && other.plan.steps.iter().any(carries_it_out)
         }))

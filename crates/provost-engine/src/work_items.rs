@@ -138,7 +138,7 @@ impl Harness {
         if in_hand.len() >= JOBS {
             return Ok(PassResult::Idle);
         }
-        let (mut run, mut head) = drive::retell(self.log(), self.id(), &mut |_, _, _| {})?;
+        let (mut run, mut head) = journal::replay(self.log(), self.id(), &mut |_, _, _| {})?;
         while let Some(step) = self.plan_goes_on(&run) {
             let events = decide::harness(&run, HarnessCommand::PlanGoesOn { step })?;
             let sealed = self.append_with(&mut run, &events, Some(lease.fence()), &[])?;
@@ -216,11 +216,6 @@ impl Harness {
         share.carried.set(ItemResult::PassedOver);
         self.append_with(&mut run, &[], Some(fence), share.effects)?;
         Ok(Some(run))
-    }
-
-    /// Returns the wake-up of the plan, if several machines share the log.
-    pub(crate) fn wakes(&self) -> Vec<Effect> {
-        if self.is_shared() { vec![Effect::Wake(self.id().clone())] } else { Vec::new() }
     }
 }
 

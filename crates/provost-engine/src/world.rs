@@ -1,7 +1,7 @@
 //! The trait that the loop uses to reach the world: the time, the plan file on disk, and tasks.
 //!
-//! It has two shipped implementations: the real one ([`crate::executor::Hands`]) and one that performs nothing,
-//! for scheduling only (`share.rs`). Tests have simulated ones that lie, stall and crash by a seed.
+//! It has two shipped implementations: the real one ([`crate::executor::Executor`]) and one that performs
+//! nothing, for scheduling only (`work_items.rs`). Tests have simulated ones that lie, stall and crash by a seed.
 
 use provost_core::model::event::{Event, StartTree};
 use provost_core::model::plan::StepNumber;
@@ -10,6 +10,8 @@ use provost_core::rules::command::{AgentCommand, HarnessCommand};
 use provost_core::rules::recover::recipe::Recipes;
 use provost_core::rules::schedule::Action;
 use provost_core::state::run::Run;
+
+use crate::journal::JournalContext;
 
 pub trait World: Sync {
     /// Input of a task, taken from the run before the task starts.
@@ -69,8 +71,18 @@ pub trait World: Sync {
 
 /// Outcome of a task. The variant says who reports it: the agent or provost.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "a deed brings a handful, and they are gone with it")]
+#[expect(clippy::large_enum_variant, reason = "a task has a few, and they are dropped with it")]
 pub enum TaskOutcome {
     Agent(AgentCommand),
     Harness(HarnessCommand),
+}
+
+impl<W: World> JournalContext for W {
+    fn now(&self) -> Timestamp {
+        World::now(self)
+    }
+
+    fn redacted(&self, event: Event) -> Event {
+        World::redacted(self, event)
+    }
 }

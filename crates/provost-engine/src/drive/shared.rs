@@ -10,10 +10,11 @@ use provost_core::model::timestamp::Timestamp;
 use provost_core::rules::command::HarnessCommand;
 use provost_core::rules::schedule::{Action, InHand};
 use provost_core::state::run::{Run, Stage};
-use provost_store::{Append, Effect};
+use provost_store::Effect;
 
-use super::{Drive, Loop, REPLACED, Rest};
+use super::{Drive, Loop, Rest};
 use crate::Error;
+use crate::journal::Commit;
 use crate::world::World;
 
 /// Returns the effects for the actions that start now and for the time of the next scheduling pass.
@@ -46,18 +47,14 @@ impl<W: World> Drive<'_, W> {
     ) -> Result<Option<(Run, Rest)>, Error> {
         let mut state = Loop { in_hand, ..Loop::new(self, run, head) };
         loop {
-            let begun: Vec<Action> = state.next().into_iter().map(|(action, _)| action).collect();
-            let decided = !state.events.is_empty();
-            state.effects = effects(&state.run, &begun, state.wakes());
-            if !decided && state.effects.is_empty() {
+            let begun: Vec<Action> = state.start_due().tasks.into_iter().map(|(action, _)| action).collect();
+            let decided = !state.journal.pending().is_empty();
+            state.journal.effects = effects(&state.run, &begun, state.wakes());
+            if !decided && state.journal.effects.is_empty() {
                 return Ok(Some((state.run, state.rest.unwrap_or(Rest::Nothing))));
             }
-            let known = state.head.hash;
-            match state.append() {
-                Ok(before) if before != known => return Err(state.disbelieve(1, REPLACED.to_owned())),
-                Ok(_) => {}
-                Err(provost_store::Error::Conflict { .. }) => return Ok(None),
-                Err(error) => return Err(error.into()),
+            if state.journal.try_commit(&mut state.run)? == Commit::Conflict {
+                return Ok(None);
             }
             // A decision about one step may allow another step to start.
             if !decided || !begun.is_empty() || state.rest.is_some() {
@@ -76,37 +73,36 @@ impl<W: World> Drive<'_, W> {
         ends: &[Effect],
         next: Option<&dyn Continues>,
     ) -> Result<(Run, Rest), Error> {
-        let mut state = Loop { shared: true, ..Loop::new(self, run, head) };
-        state.looked_at = state.drive.world.now();
-        let mut deed = None;
-        match item.due(&state.run, state.looked_at) {
+        let mut state = Loop::new(self, run, head);
+        state.journal.is_shared = true;
+        state.scheduled_at = state.world.now();
+        let mut task = None;
+        match item.due(&state.run, state.scheduled_at) {
             Some(Action::End) => {
                 state.decide(HarnessCommand::End);
             }
-            Some(action) => deed = Some((action, state.drive.world.order(&state.run, action))),
+            Some(action) => task = Some((action, state.world.order(&state.run, action))),
             None => {}
         }
         let (mut item, mut ends) = (item, ends.to_vec());
         loop {
-            if let Some((action, order)) = deed {
-                let said = state.drive.world.perform(order);
-                state.in_hand.done(action);
-                state.decide_all(&said);
-                state.results.extend(said);
+            if let Some((action, order)) = task {
+                let outcomes = state.world.perform(order);
+                state.record(action, outcomes);
             }
             let went_on = match next {
                 Some(next) if next.goes_on() => state.go_on_from(item, &ends, next)?,
                 _ => {
-                    state.effects = ends;
-                    state.flush()?;
+                    state.journal.effects = ends;
+                    state.commit()?;
                     None
                 }
             };
             let (Some((begun, order)), Some(next)) = (went_on, next) else { break };
             (item, ends) = (begun, next.ends(begun));
-            deed = Some(order);
+            task = Some(order);
         }
-        let interrupted = state.drive.world.interrupted().then_some(Rest::Interrupted);
+        let interrupted = state.world.interrupted().then_some(Rest::Interrupted);
         Ok((state.run, state.rest.or(interrupted).unwrap_or(Rest::Nothing)))
     }
 }
@@ -124,54 +120,29 @@ impl<W: World> Loop<'_, W> {
         next: &dyn Continues,
     ) -> Result<Option<Begun<W>>, Error> {
         loop {
-            let mut orders = self.next();
+            let mut due = self.start_due();
             // Other processes see these final checks as one item until they are durable.
-            if self.may_wait(&orders) && matches!(item, WorkItem::Judge { subject: CheckSubject::Final(_) }) {
-                return Ok(orders.pop().map(|order| (item, order)));
+            if self.may_wait(&due) && matches!(item, WorkItem::Judge { subject: CheckSubject::Final(_) }) {
+                return Ok(due.tasks.pop().map(|order| (item, order)));
             }
-            let begun = orders.first().and_then(|(action, _)| WorkItem::of(&self.run, *action));
+            let begun = due.tasks.first().and_then(|(action, _)| WorkItem::of(&self.run, *action));
             let is_over = matches!(self.run.stage, Stage::Done | Stage::Failed);
-            self.effects = match begun {
+            self.journal.effects = match begun {
                 Some(begun) => next.offers(&self.run, item, begun),
                 None if is_over => next.is_over(item),
                 // The decision may allow another action to start, now or at a later time.
                 None => ends.to_vec(),
             };
-            let known = self.head.hash;
-            match self.append() {
-                Ok(before) if before != known => return Err(self.disbelieve(1, REPLACED.to_owned())),
-                Ok(_) => {}
-                Err(provost_store::Error::Conflict { .. }) => {
-                    self.drop_orders(orders);
-                    self.events.clear();
-                    self.catch_up()?;
-                    self.decide_all(&self.results.clone());
-                    continue;
+            match self.journal.commit(&mut self.run)? {
+                Commit::Written => {
+                    self.outcomes.clear();
+                    let order = due.tasks.pop();
+                    return Ok(begun.filter(|begun| next.has(*begun)).zip(order));
                 }
-                Err(error) => return Err(error.into()),
-            }
-            self.results.clear();
-            let order = orders.pop();
-            return Ok(begun.filter(|begun| next.has(*begun)).zip(order));
-        }
-    }
-
-    /// Returns an error if this process has lost its lease: events of its successor must not be taken for
-    /// forged.
-    pub(super) fn still_ours(&self) -> Result<(), Error> {
-        let Drive { log, plan, fence, world, .. } = &self.drive;
-        loop {
-            let nothing = Append {
-                plan,
-                expected_seq: log.head(plan)?.seq,
-                at: world.now(),
-                fence: fence.as_ref(),
-                events: &[],
-                effects: &[],
-            };
-            match log.append(nothing) {
-                Err(provost_store::Error::Conflict { .. }) => {}
-                answered => return Ok(answered.map(|_| ())?),
+                Commit::Conflict => {
+                    self.abandon(due);
+                    self.decide_outcomes(&self.outcomes.clone());
+                }
             }
         }
     }

@@ -16,8 +16,7 @@ use provost_host::tree::{Apart, Error as TreeError};
 
 use super::step_worktree::{WorkspaceSync, home, told};
 use super::{AttemptOrder, CheckOrder, EAR, Executor};
-use crate::remote_tree;
-use crate::remote_tree::TreeTransport;
+use crate::tree_transport::{self, TreeTransport};
 
 /// Pause before a remote that does not answer is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -102,7 +101,7 @@ impl<'a> Executor<'a> {
         };
         let mut notes: Vec<String> =
             gathered.refused.iter().map(|path| format!("left behind: {path}")).collect();
-        let name = remote_tree::attempt_name(&self.site.id, order.step, order.attempt, courier.epoch);
+        let name = tree_transport::attempt_name(&self.site.id, order.step, order.attempt, courier.epoch);
         if let Err(why) = self.send_stubbornly(courier, &gathered.tree.id, &name)? {
             notes.push(format!("what it left was not carried: {why}"));
             return Ok((None, notes));
@@ -130,7 +129,7 @@ impl<'a> Executor<'a> {
         if order.tree.as_ref() == Some(&tree) {
             return Ok(verdict);
         }
-        let name = remote_tree::passed_name(&self.site.id, &tree);
+        let name = tree_transport::passed_name(&self.site.id, &tree);
         Ok(match self.send_stubbornly(courier, &tree, &name)? {
             Ok(()) => verdict,
             Err(why) => Verdict::not_run(self.ground.level, format!("it held, and could not be kept: {why}")),

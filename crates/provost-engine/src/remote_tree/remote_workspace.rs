@@ -30,9 +30,10 @@ use provost_host::tree::{Error as TreeError, fetch_commit};
 use provost_host::{config, files};
 use provost_store::Log;
 
-use super::{TreeTransport, approved_name, not_at, word};
-use crate::harness::{EngineSettings, Harness};
-use crate::{Error, drive, plan_registry, reading};
+use crate::harness::Harness;
+use crate::settings::EngineSettings;
+use crate::tree_transport::{TreeTransport, approved_name, not_at, word};
+use crate::{Error, journal, plan_registry, reading};
 
 /// Age after which an unused workspace is removed; it can be made again.
 const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -46,7 +47,7 @@ pub fn open(
     plan: &PlanId,
     carrying: TreeTransport,
 ) -> Result<Harness, Error> {
-    let run = drive::read(&*log, plan)?;
+    let run = journal::read(&*log, plan)?;
     let refused = |why: String| Error::NotCarried { plan: plan.clone(), why };
     let commit = run.binding.base.clone().ok_or_else(|| refused(NO_COMMIT.to_owned()))?;
     if let Some(why) = cannot_travel(&run) {

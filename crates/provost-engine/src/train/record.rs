@@ -49,7 +49,7 @@ impl<'a> Record<'a> {
         redactor: Redactor,
     ) -> Result<Self, Error> {
         // This also verifies the chain.
-        drive::read(log, id)?;
+        journal::read(log, id)?;
         let mut record = Self { to: Some((log, id, lease)), redactor: Some(redactor), ..Self::silent() };
         let mut bad = Ok(());
         log.read(&Query::plan(id), &mut |sealed| match sealed.event() {

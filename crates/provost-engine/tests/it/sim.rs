@@ -429,7 +429,7 @@ fn plan_text(dice: &mut Dice, steady: bool) -> String {
 }
 
 fn say(log: &Memory, plan: &PlanId, decision: impl Fn(&Run) -> Vec<Event>) {
-    let run = drive::read(log, plan).unwrap();
+    let run = journal::read(log, plan).unwrap();
     let events = decision(&run);
     let entries: Vec<LogEntry<'_>> = events.iter().map(|event| LogEntry { event, task_name: None }).collect();
     if !entries.is_empty() {
@@ -697,7 +697,7 @@ fn simulate(seed: u64) -> (Stage, usize, u64, usize) {
 
 /// Nobody answers, for years. They are reminded, the harness is started again, and nothing comes of it.
 fn silence(log: &Memory, plan: &PlanId, world: &SimWorld, jobs: usize, seed: u64) {
-    let before = inbox::waiting(&drive::read(log, plan).unwrap());
+    let before = inbox::waiting(&journal::read(log, plan).unwrap());
     assert!(!before.is_empty(), "seed {seed}: at rest, and the inbox is empty");
     world.truth().clock += 10 * 365 * 24 * 3600 * 1000;
     let reason = format!("{}the escalation", inbox::OVERDUE);
@@ -716,7 +716,7 @@ fn silence(log: &Memory, plan: &PlanId, world: &SimWorld, jobs: usize, seed: u64
     })
     .unwrap();
     assert!(since.is_empty(), "seed {seed}: something answered by itself: {since:?}");
-    assert_eq!(inbox::waiting(&drive::read(log, plan).unwrap()), before, "seed {seed}");
+    assert_eq!(inbox::waiting(&journal::read(log, plan).unwrap()), before, "seed {seed}");
 }
 
 /// Whoever is waited for answers, in some mood.

@@ -31,12 +31,7 @@ use crate::tamper_watch::TamperWatch;
 use crate::worker::Worker;
 use crate::{Error, confined, drive, plan_context, projections, remote_tree, work_items};
 
-use super::{Harness, LOOKING};
-
-/// Interval at which a held lease is requested again.
-const LEASE_LOOK: Duration = Duration::from_millis(100);
-/// A child forked just before its parent was killed still holds the lock until it execs; wait this long.
-const LAST_BREATH: Duration = Duration::from_secs(10);
+use crate::harness::Harness;
 
 /// A recorded verdict and the same check run again.
 pub struct Recheck {
@@ -124,7 +119,7 @@ impl Harness {
         let head = self.log.head(self.id())?.seq;
         let mut projector = Projector::new(&self.site, watched.clone(), trailing, head);
         // Project lines again that a crash kept out of the progress file.
-        let (mut run, head) = drive::retell(&*self.log, self.id(), &mut |run, sealed, event| {
+        let (mut run, head) = journal::replay(&*self.log, self.id(), &mut |run, sealed, event| {
             projector.event(run, sealed, event);
             proving.hear(run, sealed, event);
         })?;
@@ -214,46 +209,6 @@ impl Harness {
             (Some(_), None) => Err(Error::CarriedElsewhere { plan: self.id().clone() }),
             _ => Ok(()),
         }
-    }
-
-    /// Takes a lease; waits at most `usual` for its holder.
-    pub(crate) fn lease(&self, name: &str, holder: &Holder, usual: Duration) -> Result<Lease, Error> {
-        lease(&*self.log, name, holder, usual, &self.site.stop)
-    }
-
-    /// Makes the events durable and passes them to `watch`.
-    pub(crate) fn tell(
-        &self,
-        run: &mut Run,
-        events: &[Event],
-        watch: &mut dyn FnMut(&Run, &SealedEvent, &Event),
-    ) -> Result<(), Error> {
-        self.tell_with(run, events, None, watch)
-    }
-
-    /// Makes the events durable under this lease and passes them to `watch`.
-    fn tell_with(
-        &self,
-        run: &mut Run,
-        events: &[Event],
-        fence: Option<&Fence>,
-        watch: &mut dyn FnMut(&Run, &SealedEvent, &Event),
-    ) -> Result<(), Error> {
-        let events = self.redacted(events.to_vec());
-        let sealed = self.append_with(run, &events, fence, &[])?;
-        for (sealed, event) in sealed.iter().zip(&events) {
-            watch(run, sealed, event);
-        }
-        Ok(())
-    }
-
-    /// Returns the files that provost itself reads and writes, wherever they are.
-    pub(crate) fn own_files(&self) -> Vec<PathBuf> {
-        let place = self.place();
-        let marker = plan_file::marker(&place.workspace);
-        let own = [place.path.clone(), place.progress.clone(), marker].into_iter();
-        let own = own.chain(self.config().path.clone());
-        own.chain(self.within.iter().flat_map(|within| within.files.clone())).collect()
     }
 
     /// Attests the isolation of this machine, records it, and prepares the execution environment before any
@@ -392,28 +347,5 @@ impl Harness {
             Some(finding) => Err(Error::Disproved { plan: self.id().clone(), finding }),
             None => Ok(()),
         }
-    }
-}
-
-/// Requests a lease repeatedly for `usual`, or longer if its holder has just died.
-pub(crate) fn lease(
-    log: &dyn Log,
-    name: &str,
-    holder: &Holder,
-    usual: Duration,
-    stop: &AtomicBool,
-) -> Result<Lease, Error> {
-    let begun = Instant::now();
-    loop {
-        let held = match log.lease(name, holder) {
-            Err(StoreError::LeaseHeld { name, holder }) => (name, holder),
-            taken => return Ok(taken?),
-        };
-        let is_gone = held.1.as_ref().is_some_and(Holder::is_gone);
-        let patience = if is_gone { usual.max(LAST_BREATH) } else { usual };
-        if begun.elapsed() >= patience || stop.load(Ordering::Relaxed) {
-            return Err(StoreError::LeaseHeld { name: held.0, holder: held.1 }.into());
-        }
-        std::thread::sleep(LEASE_LOOK);
     }
 }

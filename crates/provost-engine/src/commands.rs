@@ -17,7 +17,7 @@ use crate::human_check::Who;
 use crate::sessions::Sessions;
 use crate::{Error, commit, gate, human_check, plan_context, remote_tree};
 
-use super::Harness;
+use crate::harness::Harness;
 
 impl Harness {
     /// Requests approval. If the plan was decided meanwhile, nothing is requested and the run shows the
@@ -185,24 +185,9 @@ impl Harness {
         Err(Error::NoTerminal { why })
     }
 
-    /// Returns whether a process holds the lease; `true` also if this cannot be read.
-    pub(crate) fn is_under_way(&self) -> bool {
-        let is_held = |name: &str| !matches!(self.log.holder(name), Ok(None));
-        // Another machine may hold the plan with its own workspace.
-        is_held(&self.workspace_lease()) || self.is_shared() && is_held(&format!("plan {}", self.id()))
-    }
-
-    pub(crate) fn workspace_lease(&self) -> String {
-        format!("workspace {}", self.place().workspace.display())
-    }
-
     /// Accepts a command of an agent; it can only report.
     pub fn agent(&self, command: AgentCommand) -> Result<Run, Error> {
         self.say(|run| decide::agent(run, command.clone()))
-    }
-
-    pub(crate) fn harness(&self, command: impl Fn(&Run) -> HarnessCommand) -> Result<Run, Error> {
-        self.say(|run| decide::harness(run, command(run)))
     }
 
     /// Runs a command while this process holds the plan's lease.

@@ -22,7 +22,7 @@ use provost_host::process;
 use crate::executor::Executor;
 use crate::{Error, confined};
 
-use super::Harness;
+use crate::harness::Harness;
 
 /// Time limits for one check and for all of them, regardless of the plan.
 #[derive(Clone, Copy)]

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::plan_registry::Here;
 use crate::{Error, drive, plan_registry};
 
-use super::Harness;
+use crate::harness::Harness;
 
 impl Harness {
     /// Returns what keeps the plan from starting or continuing as an error.
@@ -45,7 +45,7 @@ impl Harness {
             };
             let Some((_, stage)) = open.iter_mut().find(|(name, _)| *name == place.name) else { continue };
             // A plan that cannot be read or has forged events is not done.
-            let found = drive::read(self.log(), &id).ok().filter(|other| other.forged_from.is_none());
+            let found = journal::read(self.log(), &id).ok().filter(|other| other.forged_from.is_none());
             if *stage != Some(Stage::Done) {
                 *stage = found.map(|other| other.stage).or(*stage);
             }

@@ -15,9 +15,10 @@ use crate::audit::Audit;
 use crate::reading::BoundPlan;
 use crate::{Error, audit};
 
-use super::Harness;
+use crate::harness::Harness;
 
 impl Harness {
+    /// Calls `each` for every event that the query selects, until it breaks.
     pub fn each(
         &self,
         query: &Query,
@@ -26,28 +27,14 @@ impl Harness {
         Ok(self.log.read(query, each)?)
     }
 
+    /// Waits for events after `after`.
     pub fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
         Ok(self.log.wait(after, timeout)?)
     }
 
-    /// Returns the plan as it would be if the file were recorded now, and whether that changes anything.
-    pub fn preview(&self) -> Result<(Run, bool), Error> {
-        let mut run = self.run()?;
-        if run.forged_from.is_some() || run.exists() && !self.is_to_include(&run) && self.stands(&run)? {
-            return Ok((run, false));
-        }
-        let reading = self.read()?;
-        if run.exists() && self.unchanged(&run, &reading) {
-            return Ok((run, false));
-        }
-        // A reader is not the author.
-        let (text, binding, author) = (reading.text, reading.binding, None);
-        let record = HarnessCommand::Record { text, binding, author };
-        let events = decide::harness(&run, record)?;
-        for event in &events {
-            run.apply(event);
-        }
-        Ok((run, !events.is_empty()))
+    /// Signs a statement with provost's key and returns the envelope as text.
+    pub fn seal(&self, statement: &ProofStatement) -> Result<String, Error> {
+        self.prover().seal(statement)
     }
 
     /// Returns what the rewrite that led to this revision changed, for the person at the gate.
