@@ -3,6 +3,7 @@
 //! **Invariant:** the offered items are read while the plan's lease is held, so that an item given to another
 //! worker is never taken for lost work.
 
+use provost_engine::{journal, work_items};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -12,7 +13,6 @@ use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::state::run::{Run, Stage};
-use provost_engine::drive;
 use provost_engine::harness::Harness;
 use provost_engine::work_items::PassResult;
 use provost_store::Effect;
@@ -85,7 +85,7 @@ async fn once(crew: &Arc<Crew>, plan: &str) -> Result<Result<PassResult, provost
         };
         let asked = |role: &str| asked(&harness, role);
         let in_hand = || runtime.block_on(in_hand(crew, &plan));
-        harness.turn(&in_hand, &mut |run, items, wake| offers(&plan, run, items, wake, &asked))
+        work_items::turn(&harness, &in_hand, &mut |run, items, wake| offers(&plan, run, items, wake, &asked))
     });
     // A tick that panicked counts as not done.
     Ok(looked.await.unwrap_or(Ok(PassResult::Busy)))

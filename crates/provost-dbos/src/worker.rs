@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use provost_core::fleet::labels::Label;
 use provost_core::model::timestamp::Timestamp;
-use provost_engine::harness::EngineSettings;
 use provost_engine::reaper::Keeper;
+use provost_engine::settings::EngineSettings;
 use provost_engine::{log_locator, remote_tree, work_items};
 use provost_store::{Holder, Postgres};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};

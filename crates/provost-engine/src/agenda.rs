@@ -1,5 +1,6 @@
 //! Lists all plans of a repository, each by its file and its log.
 
+use crate::journal;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,7 @@ use provost_host::plans::plan_file::{self, PlanPlace};
 use provost_host::plans::plan_lease;
 use provost_store::{Holder, Log, Query};
 
-use crate::harness::EngineSettings;
+use crate::settings::EngineSettings;
 use crate::{Error, drive, harness, plan_context, plan_registry};
 
 pub use provost_host::plans::plan_file::{ConflictCopy, PlanListing};
@@ -107,7 +108,7 @@ pub struct RepositoryPlans {
 
 pub fn read(settings: &EngineSettings) -> Result<RepositoryPlans, Error> {
     let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
-    let log = harness::open_log(&state)?;
+    let log = crate::log_locator::for_reading(&state)?;
     let listing = plan_file::list_in(&settings.cwd, &plan_registry::folder(&settings.cwd)?)?;
     let marker = plan_file::marker(&listing.workspace);
     let (active, dangling) = match plan_registry::resolve(None, &settings.cwd) {

@@ -12,6 +12,7 @@ mod create;
 mod refused;
 mod topics;
 
+use crate::{commands, journal, live_session, queries, run_plan};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,9 +26,10 @@ use provost_host::config::SessionGate;
 use provost_host::plans::plan_file;
 use provost_host::{config, process};
 
-use crate::harness::{Access, EngineSettings, Harness};
+use crate::harness::Harness;
+use crate::live_session::{LiveSession, Words};
 use crate::sessions::{ClientSession, Sessions};
-use crate::worker::{Words, Worker};
+use crate::settings::{Access, EngineSettings};
 use crate::world::TaskOutcome;
 use crate::{Error, drive, plan_context, plan_registry};
 
@@ -175,7 +177,7 @@ impl AgentSessions {
         let back = move |_: &Run| {
             Ok(vec![TaskOutcome::Harness(HarnessCommand::AttemptInterrupted { step, attempt })])
         };
-        Ok(harness.note(&back)?)
+        Ok(live_session::note(&harness, &back)?)
     }
 
     /// Claims a step for the session and runs its check, which decides.
@@ -230,7 +232,7 @@ impl AgentSessions {
             let block = TaskOutcome::Agent(AgentCommand::Block { step, reason: reason.clone() });
             Ok(start(run, step)?.into_iter().chain([block]).collect())
         };
-        Ok(harness.note(&words)?)
+        Ok(live_session::note(&harness, &words)?)
     }
 
     /// Runs every check of the plan again, and the postconditions, if all steps are settled.
@@ -257,7 +259,7 @@ impl AgentSessions {
             ..provost_store::Query::plan(harness.id())
         };
         let mut events = Vec::new();
-        harness.each(&query, &mut |sealed| {
+        queries::each(&harness, &query, &mut |sealed| {
             events.push(sealed);
             std::ops::ControlFlow::Continue(())
         })?;
@@ -266,7 +268,7 @@ impl AgentSessions {
     }
 
     fn judged(&self, harness: &Harness, words: &Words<'_>, told: EventListener<'_>) -> Answer<Run> {
-        match harness.drive_for(&Worker::Session { words }, told) {
+        match run_plan::drive_for(harness, &LiveSession { words }, told) {
             Ok((run, _)) => Ok(run),
             // The check before the work may have escalated the step to a person.
             Err(Error::Refused(Refusal::NotOpen { step })) => {
@@ -323,7 +325,7 @@ impl AgentSessions {
     fn pass_on(&self, tag: &str, command: AgentCommand) -> Answer<Run> {
         let path = self.of_attempt(tag)?;
         let harness = self.at(&path, Access::Write).map_err(|_| SessionRefusal::InsideAttempt)?;
-        match harness.agent(command) {
+        match commands::agent(&harness, command) {
             Ok(run) => Ok(run),
             Err(Error::Refused(refusal)) => Err(refusal.into()),
             Err(_) => Err(SessionRefusal::InsideAttempt),
@@ -436,7 +438,7 @@ fn begun(harness: &Harness, step: StepNumber) -> Answer<Option<provost_core::mod
         ..provost_store::Query::plan(harness.id())
     };
     let mut at = None;
-    harness.each(&query, &mut |sealed| {
+    queries::each(harness, &query, &mut |sealed| {
         let is_it = sealed.event().is_ok_and(|event| event.step() == Some(step));
         at = is_it.then_some(sealed.at);
         if is_it { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }

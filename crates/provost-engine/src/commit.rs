@@ -1,11 +1,13 @@
 //! Commits exactly the judged tree of a done plan.
 
+use crate::queries;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use provost_core::model::verdict::Tree;
 use provost_core::model::proof::{ProofStatement, ProofSubject};
 use provost_core::rules::command::Refusal;
-use provost_core::state::run::{Run, Stage, StepState};
+use provost_core::state::run::{Run, Stage, StepRun, StepState};
 use provost_host::exec::environment::{self, ApprovedFiles, CheckSettings as Means, RunPaths};
 use provost_host::git;
 pub use provost_host::tree::ExcludedPath;
@@ -13,7 +15,7 @@ use provost_host::tree::{Base, CommitText, Error as TreeError, ImportLimits, New
 use serde_json::json;
 
 use crate::harness::Harness;
-use crate::{Error, remote_tree, step_changes};
+use crate::{Error, remote_tree};
 
 /// Ref of the notes about commits.
 pub const NOTES: &str = "refs/notes/provost";
@@ -180,7 +182,7 @@ pub fn make(harness: &Harness, wanted: &CommitOptions) -> Result<CommitResult, E
         made.checkouts.push((place, follows));
     }
     if wanted.note {
-        let statement = harness.seal(&statement(harness, &run, &made))?;
+        let statement = queries::seal(harness, &statement(harness, &run, &made))?;
         let (now, before) = trees.note(&made.commit, NOTES, &statement).map_err(failed)?;
         trees.hand_over(&now, NOTES, before.as_deref()).map_err(failed)?;
     }
@@ -214,7 +216,7 @@ fn others(harness: &Harness, run: &Run, kept: &PlanTrees) -> Result<Vec<String>,
     let failed = environment::Error::from;
     let mut own: BTreeSet<PathBuf> = BTreeSet::new();
     for (step, state) in run.steps().filter(|(_, state)| state.state == StepState::Passed) {
-        let Some((before, after)) = step_changes::trees(state, run.confirmed_by_person(step.number)) else {
+        let Some((before, after)) = step_trees(state, run.confirmed_by_person(step.number)) else {
             // It is unknown what this step changed, so no file can be attributed to others.
             return Ok(Vec::new());
         };
@@ -294,4 +296,19 @@ pub fn usual_branch(plan: &Path) -> String {
     let slug: String = stem.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let slug = slug.strip_prefix("plan-").unwrap_or(&slug).trim_matches('-');
     format!("provost/{}", if slug.is_empty() { "plan" } else { slug })
+}
+
+/// Returns the trees before and after.
+pub(crate) fn step_trees(step: &StepRun, by_person: bool) -> Option<(&str, &str)> {
+    let seen = judged(step).map(|tree| (tree.start.as_deref().unwrap_or(&tree.base), tree.id.as_str()));
+    let left = step.start.as_ref().and_then(|start| Some((start.tree.as_str(), step.left.as_deref()?)));
+    // A person confirms what the attempt left; a verdict of such a step belongs to a precondition.
+    match step.state {
+        StepState::Passed if !by_person => seen.or(left),
+        _ => left.or(seen),
+    }
+}
+
+pub(crate) fn judged(step: &StepRun) -> Option<&Tree> {
+    step.verdict.as_ref().and_then(|verdict| verdict.tree.as_deref())
 }

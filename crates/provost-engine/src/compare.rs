@@ -10,7 +10,7 @@ use provost_core::text::summary::{PlanRow, PlansSummary, SummaryReader};
 use provost_host::plans::plan_file;
 use provost_store::{Log, Query};
 
-use crate::harness::EngineSettings;
+use crate::settings::EngineSettings;
 use crate::{Error, harness, plan_context, plan_registry};
 
 /// One of the two plans.
@@ -25,7 +25,7 @@ pub struct ComparedPlan {
 
 /// Reads a plan: a path, a name here, the name of a plan in another worktree, or an id.
 pub fn side(settings: &EngineSettings, argument: &str) -> Result<ComparedPlan, Error> {
-    let log = harness::open_log(&settings.state)?;
+    let log = crate::log_locator::for_reading(&settings.state)?;
     let plan = match plan_file::resolve(Some(argument), &settings.cwd) {
         Ok(place) => plan_file::id(&place),
         Err(error) => elsewhere(&*log, settings, argument)?.ok_or(error)?,

@@ -9,7 +9,7 @@ pub use provost_host::sandbox::SelfTestProbe;
 use provost_host::sandbox::{FeatureLine, State};
 use provost_host::{git, notify, process};
 
-use crate::harness::EngineSettings;
+use crate::settings::EngineSettings;
 use crate::{Error, confined};
 
 pub struct Findings {

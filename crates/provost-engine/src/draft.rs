@@ -3,6 +3,7 @@
 //!
 //! **Invariant:** nothing here approves a plan or overwrites an existing one.
 
+use crate::recording;
 use std::path::{Path, PathBuf};
 
 use provost_core::language::template::{self, Template, TemplateProblem};
@@ -64,129 +65,127 @@ pub struct DraftRounds {
     pub usage: Vec<Usage>,
 }
 
-impl Harness {
-    /// Has the planner draft a new plan. Writes nothing.
-    pub fn draft(&self, goal: &Goal, watch: &mut dyn FnMut(&Round)) -> Result<DraftRounds, Error> {
-        let failed = |what, path: &Path| {
-            let path = path.to_owned();
-            move |source| Error::Io { what, path, source }
-        };
-        process::become_subreaper().map_err(failed("take in orphans in", Path::new("/proc/self")))?;
-        let holder = Holder::here(format!("draft {}", self.id()), plan_context::now());
-        // An agent works here, so commands for people must see a lease.
-        let _lease = self.lease(&self.workspace_lease(), &holder, self.config().run.lease_timeout)?;
-        let launcher = confined::launcher(&self.site().launcher);
-        let estate = RunPaths {
-            workspace: &self.place().workspace,
-            state: self.state(),
-            read_only: &[],
-            secret: self.config().proof.ssh_key.as_deref(),
-            launcher: &launcher,
-        };
-        let (offer, seen) = environment::attest(self.config().verify.isolation, &estate)?;
-        let ground = ExecEnv::to_read(offer, seen.level, &estate);
-        let desk = ground.desk().map_err(failed("make a folder in", self.state()))?;
-        self.rounds(goal, &ground, desk.path(), watch)
-    }
+/// Has the planner draft a new plan. Writes nothing.
+pub fn draft(harness: &Harness, goal: &Goal, watch: &mut dyn FnMut(&Round)) -> Result<DraftRounds, Error> {
+    let failed = |what, path: &Path| {
+        let path = path.to_owned();
+        move |source| Error::Io { what, path, source }
+    };
+    process::become_subreaper().map_err(failed("take in orphans in", Path::new("/proc/self")))?;
+    let holder = Holder::here(format!("draft {}", harness.id()), plan_context::now());
+    // An agent works here, so commands for people must see a lease.
+    let _lease = harness.lease(&harness.workspace_lease(), &holder, harness.config().run.lease_timeout)?;
+    let launcher = confined::launcher(&harness.site().launcher);
+    let estate = RunPaths {
+        workspace: &harness.place().workspace,
+        state: harness.state(),
+        read_only: &[],
+        secret: harness.config().proof.ssh_key.as_deref(),
+        launcher: &launcher,
+    };
+    let (offer, seen) = environment::attest(harness.config().verify.isolation, &estate)?;
+    let ground = ExecEnv::to_read(offer, seen.level, &estate);
+    let desk = ground.desk().map_err(failed("make a folder in", harness.state()))?;
+    rounds(harness, goal, &ground, desk.path(), watch)
+}
 
-    fn rounds(
-        &self,
-        goal: &Goal,
-        ground: &ExecEnv,
-        desk: &Path,
-        watch: &mut dyn FnMut(&Round),
-    ) -> Result<DraftRounds, Error> {
-        let planning = &self.config().plan;
-        let of = goal.rounds.unwrap_or(planning.rounds).max(1);
-        let context: Vec<PromptContext> =
-            goal.context.iter().map(|(name, path)| context(&self.place().workspace, name, path)).collect();
-        // The roles of the planner and the judge are not for work.
-        let judge = self.config().judge.role.as_ref();
-        let workers =
-            self.config().agents.keys().filter(|role| **role != planning.role && Some(*role) != judge);
-        let roles: Vec<String> = workers.cloned().collect();
-        let answer = desk.join(ANSWER);
-        let file = answer.to_string_lossy().into_owned();
-        let request =
-            PlannerRequest { goal: &goal.goal, context: &context, roles: &roles, file: Some(&file) };
-        let metering = RunMetering::default();
-        let mut usage = Vec::new();
-        let mut last: Option<BoundPlan> = None;
-        let mut reasons: Vec<String> = Vec::new();
-        for number in 1..=of {
-            let text = last.as_ref().map(|reading| reading.text.as_str());
-            let returned = (number > 1).then(|| RejectedDraft { text, reasons: reasons.clone() });
-            let question = ConsultRequest {
-                role: &planning.role,
-                prompt: &planner::ask(&request, returned.as_ref()),
-                round: number,
-                step: StepNumber(0),
-                timeout: self.config().run.step_timeout,
-                tag: &format!("{}/draft/{number}", self.id()),
-                sees: &self.place().workspace,
-                answers: Some(desk),
-                limit: Amount::default(),
-            };
-            let said = match consult::ask(self.site(), ground, &metering, &question) {
-                Err(provost_host::Interrupted) => {
-                    return Ok(DraftRounds { drafted: Draft::Interrupted, rounds: number, usage });
-                }
-                Ok(Err(why)) => {
-                    return Ok(DraftRounds { drafted: Draft::Nothing { why }, rounds: number, usage });
-                }
-                Ok(Ok(said)) => said,
-            };
-            usage.push(said.usage.clone());
-            let text = written(&answer, self).or_else(|| planner::found_in(&said.report));
-            let _ = std::fs::remove_file(&answer);
-            reasons = match text {
-                Some(text) => {
-                    let reading = self.check_text(
-                        provost_core::language::plan_writer::with_red_first(&text).into_bytes(),
-                    )?;
-                    let objections = planner::objections(&reading.diagnostics);
-                    let reasons = objections.iter().map(|each| planner::reason(&reading.text, each));
-                    let count = planner::count_objection(&reading.text, &reading.plan);
-                    let reasons = reasons.chain(count).collect();
-                    last = Some(reading);
-                    reasons
-                }
-                None => vec![missing(&said)],
-            };
-            watch(&Round { number, of, reasons: reasons.clone() });
-            let is_hopeless = matches!(said.end, AttemptEnd::NotStarted { .. });
-            if reasons.is_empty() || is_hopeless || number == of {
-                let why = reasons.pop().unwrap_or_default();
-                let drafted = last.map_or(Draft::Nothing { why }, |reading| Draft::Plan(Box::new(reading)));
-                return Ok(DraftRounds { drafted, rounds: number, usage });
+fn rounds(
+    harness: &Harness,
+    goal: &Goal,
+    ground: &ExecEnv,
+    desk: &Path,
+    watch: &mut dyn FnMut(&Round),
+) -> Result<DraftRounds, Error> {
+    let planning = &harness.config().plan;
+    let of = goal.rounds.unwrap_or(planning.rounds).max(1);
+    let context: Vec<PromptContext> =
+        goal.context.iter().map(|(name, path)| context(&harness.place().workspace, name, path)).collect();
+    // The roles of the planner and the judge are not for work.
+    let judge = harness.config().judge.role.as_ref();
+    let workers =
+        harness.config().agents.keys().filter(|role| **role != planning.role && Some(*role) != judge);
+    let roles: Vec<String> = workers.cloned().collect();
+    let answer = desk.join(ANSWER);
+    let file = answer.to_string_lossy().into_owned();
+    let request = PlannerRequest { goal: &goal.goal, context: &context, roles: &roles, file: Some(&file) };
+    let metering = RunMetering::default();
+    let mut usage = Vec::new();
+    let mut last: Option<BoundPlan> = None;
+    let mut reasons: Vec<String> = Vec::new();
+    for number in 1..=of {
+        let text = last.as_ref().map(|reading| reading.text.as_str());
+        let returned = (number > 1).then(|| RejectedDraft { text, reasons: reasons.clone() });
+        let question = ConsultRequest {
+            role: &planning.role,
+            prompt: &planner::ask(&request, returned.as_ref()),
+            round: number,
+            step: StepNumber(0),
+            timeout: harness.config().run.step_timeout,
+            tag: &format!("{}/draft/{number}", harness.id()),
+            sees: &harness.place().workspace,
+            answers: Some(desk),
+            limit: Amount::default(),
+        };
+        let said = match consult::ask(harness.site(), ground, &metering, &question) {
+            Err(provost_host::Interrupted) => {
+                return Ok(DraftRounds { drafted: Draft::Interrupted, rounds: number, usage });
             }
+            Ok(Err(why)) => {
+                return Ok(DraftRounds { drafted: Draft::Nothing { why }, rounds: number, usage });
+            }
+            Ok(Ok(said)) => said,
+        };
+        usage.push(said.usage.clone());
+        let text = written(&answer, harness).or_else(|| planner::found_in(&said.report));
+        let _ = std::fs::remove_file(&answer);
+        reasons = match text {
+            Some(text) => {
+                let reading = recording::check_text(
+                    harness,
+                    provost_core::language::plan_writer::with_red_first(&text).into_bytes(),
+                )?;
+                let objections = planner::objections(&reading.diagnostics);
+                let reasons = objections.iter().map(|each| planner::reason(&reading.text, each));
+                let count = planner::count_objection(&reading.text, &reading.plan);
+                let reasons = reasons.chain(count).collect();
+                last = Some(reading);
+                reasons
+            }
+            None => vec![missing(&said)],
+        };
+        watch(&Round { number, of, reasons: reasons.clone() });
+        let is_hopeless = matches!(said.end, AttemptEnd::NotStarted { .. });
+        if reasons.is_empty() || is_hopeless || number == of {
+            let why = reasons.pop().unwrap_or_default();
+            let drafted = last.map_or(Draft::Nothing { why }, |reading| Draft::Plan(Box::new(reading)));
+            return Ok(DraftRounds { drafted, rounds: number, usage });
         }
-        Ok(DraftRounds { drafted: Draft::Nothing { why: "no round was run".to_owned() }, rounds: 0, usage })
     }
+    Ok(DraftRounds { drafted: Draft::Nothing { why: "no round was run".to_owned() }, rounds: 0, usage })
+}
 
-    /// Records a plan without errors that a model drafted, with the usage of the draft.
-    pub fn record_draft(&self, drafting: &DraftRounds) -> Result<Option<BoundPlan>, Error> {
-        let reading = self.check()?;
-        if reading.errors() {
-            return Ok(None);
-        }
-        let BoundPlan { text, binding, .. } = reading.clone();
-        let usage = drafting.usage.clone();
-        self.harness(|_| HarnessCommand::RecordDraft {
-            text: text.clone(),
-            binding: binding.clone(),
-            usage: usage.clone(),
-            author: Some(self.person()),
-        })?;
-        let run = self.record(&reading)?;
-        self.project(&run);
-        Ok(Some(reading))
+/// Records a plan without errors that a model drafted, with the usage of the draft.
+pub fn record_draft(harness: &Harness, drafting: &DraftRounds) -> Result<Option<BoundPlan>, Error> {
+    let reading = recording::check(harness)?;
+    if reading.errors() {
+        return Ok(None);
     }
+    let BoundPlan { text, binding, .. } = reading.clone();
+    let usage = drafting.usage.clone();
+    harness.own_command(|_| HarnessCommand::RecordDraft {
+        text: text.clone(),
+        binding: binding.clone(),
+        usage: usage.clone(),
+        author: Some(harness.person()),
+    })?;
+    let run = recording::record(harness, &reading)?;
+    recording::project(harness, &run);
+    Ok(Some(reading))
+}
 
-    /// Creates the plan file, if none exists.
-    pub fn found(&self, text: &str) -> Result<(), Error> {
-        Ok(plan_file::create(&self.place().path, text.as_bytes())?)
-    }
+/// Creates the plan file, if none exists.
+pub fn found(harness: &Harness, text: &str) -> Result<(), Error> {
+    Ok(plan_file::create(&harness.place().path, text.as_bytes())?)
 }
 
 fn context(workspace: &Path, name: &str, path: &Path) -> PromptContext {

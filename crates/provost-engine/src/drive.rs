@@ -26,9 +26,9 @@ use provost_core::rules::schedule::{self, Action, InHand};
 use provost_core::state::run::Run;
 use provost_store::{Fence, Log};
 
-use crate::Error;
-use crate::journal::{self, Commit, Journal, Watch};
+use crate::journal::{Commit, Journal, Watch};
 use crate::world::{TaskOutcome, World};
+use crate::{Error, journal};
 
 pub use self::shared::{Continues, Effects};
 
@@ -270,8 +270,9 @@ impl<'a, W: World> Loop<'a, W> {
     /// Returns whether the pending events may wait for more: final verdicts that held are written in batches,
     /// because nothing happens before the last of them is known. Lost ones are checked again.
     fn may_wait(&self, due: &Due<W>) -> bool {
-        let is_final =
-            |(action, _): &(Action, W::Order)| matches!(action, Action::Judge { subject: CheckSubject::Final(_) });
+        let is_final = |(action, _): &(Action, W::Order)| {
+            matches!(action, Action::Judge { subject: CheckSubject::Final(_) })
+        };
         let holds = |event: &Event| match event {
             Event::Judged { subject: CheckSubject::Final(_), verdict, .. } => verdict.held(),
             _ => false,

@@ -41,7 +41,6 @@ use crate::plan_context;
 use crate::plan_context::PlanContext;
 use crate::subplan::{ParentContext, SubplanRequest, SubplanRunner};
 use crate::tamper_watch::TamperWatch;
-use crate::worker::Worker;
 use crate::world::{TaskOutcome, World};
 
 /// Interval at which signals are polled while a step waits.
@@ -161,7 +160,7 @@ impl<'a> Executor<'a> {
     }
 
     /// Gives no work to agents: a session of this client does it.
-    fn for_a_session(self, client: &str) -> Self {
+    pub(crate) fn for_a_session(self, client: &str) -> Self {
         let session =
             Looking { client: client.to_owned(), looked: Mutex::default(), is_over: AtomicBool::new(false) };
         Self { session: Some(session), ..self }
@@ -173,13 +172,14 @@ impl<'a> Executor<'a> {
         Self { watch: Some(watch), ..self }
     }
 
-    pub(crate) fn for_worker(self, worker: &Worker<'_>) -> Self {
-        match worker {
-            Worker::Agents { jobs } => Self { side_by_side: *jobs > 1, ..self },
-            Worker::Look { client } => self.for_a_session(client),
-            Worker::Session { .. } => Self { dispatches: false, ..self },
-            Worker::Share(_) => self,
-        }
+    /// Runs several steps at a time, each in its own worktree.
+    pub(crate) fn side_by_side(self, side_by_side: bool) -> Self {
+        Self { side_by_side, ..self }
+    }
+
+    /// Dispatches no work: an external session does it and reports.
+    pub(crate) fn without_dispatch(self) -> Self {
+        Self { dispatches: false, ..self }
     }
 
     fn haunted(&self) -> MutexGuard<'_, BTreeMap<StepNumber, Vec<Survivor>>> {

@@ -3,6 +3,7 @@
 //!
 //! **Invariant:** the original plan, its workspace and its log are not changed.
 
+use crate::journal;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -25,10 +25,10 @@ use provost_store::{Effect, Fence, Holder, Lease, Log};
 use crate::human_check::Who;
 use crate::plan_context::PlanContext;
 use crate::prove::Prover;
-use crate::settings::{self, Access, EngineSettings};
+use crate::settings::{Access, EngineSettings};
 use crate::subplan::ParentContext;
 use crate::tree_transport::TreeTransport;
-use crate::{Error, human_check, journal, lease, log_locator, plan_context, plan_registry};
+use crate::{Error, human_check, journal, lease, log_locator, plan_context, plan_registry, settings};
 
 pub struct Harness {
     log: Arc<dyn Log>,

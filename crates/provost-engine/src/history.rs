@@ -14,8 +14,8 @@ use provost_core::text::summary::{PlansSummary, SummaryReader};
 use provost_host::plans::plan_file::{self, PlanPlace};
 use provost_store::{Cursor, Log, Query};
 
-use crate::harness::{Access, EngineSettings};
 use crate::otel::TraceRequest;
+use crate::settings::{Access, EngineSettings};
 use crate::{Error, otel, plan_context, plan_registry};
 
 /// Selection of plans.

@@ -21,9 +21,9 @@ use provost_host::process;
 use provost_host::process::{Caller, Lineage};
 use provost_store::{Error as StoreError, Log, Query};
 
-use crate::harness::EngineSettings;
 use crate::plan_registry::Here;
 use crate::sessions::{ClientProcess, Sessions};
+use crate::settings::EngineSettings;
 use crate::{Error, harness, plan_context};
 
 /// Caller of a command.
@@ -131,7 +131,7 @@ pub fn trust(settings: &EngineSettings, path: &Path) -> Result<bool, Error> {
     let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
     let here = Here::of(&settings.cwd);
     let lease = format!("workspace {}", here.workspace().display());
-    let log = harness::open_log(&state)?;
+    let log = crate::log_locator::for_reading(&state)?;
     if let Some(why) = intruder(&*log, &lease, &Sessions::new(&state), &Who::Here)? {
         return Err(Error::NotAPerson { why });
     }

@@ -4,6 +4,7 @@
 //! Items are computed, not stored, so the inbox shows what waits now. The process that notices an overdue
 //! item records it in the log; nothing else follows from that.
 
+use crate::{journal, queries, subplan_runner};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -19,18 +20,16 @@ use provost_core::state::run::{Run, Stage};
 use provost_host::plans::plan_file::PlanChoice;
 use provost_store::{Log, Query};
 
-use crate::harness::{Access, EngineSettings, Harness};
+use crate::harness::Harness;
 use crate::notifier::Notices;
 use crate::plan_registry::{Here, PlanLocation};
 use crate::sessions::Sessions;
+use crate::settings::{Access, EngineSettings};
 use crate::step_changes::FileComparison;
 use crate::{Error, drive, harness, human_check, outside, plan_context, plan_registry, step_changes};
 
 /// Maximum number of events read for one item.
 const HISTORY: u64 = 200;
-/// Interval at which interruptions and the clock are checked while waiting for a person.
-const EAR: Duration = Duration::from_millis(300);
-
 /// Items that wait in several plans.
 #[derive(Default)]
 pub struct InboxListing {
@@ -45,7 +44,7 @@ pub struct InboxListing {
 /// Lists everything that waits in the current repository, or in the whole state folder if `everywhere`.
 pub fn list(settings: &EngineSettings, everywhere: bool) -> Result<InboxListing, Error> {
     let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
-    let log = harness::open_log(&state)?;
+    let log = crate::log_locator::for_reading(&state)?;
     let here = Here::of(&settings.cwd);
     let mut listing = InboxListing::default();
     for plan in log.plans()? {
@@ -188,133 +187,57 @@ fn history(
     Ok(events)
 }
 
-/// Reason why waiting for a person ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Woken {
-    /// Something can be done again.
-    GoOn,
-    /// A person sent the plan back to draft.
-    Draft,
-    Interrupted,
+/// Returns what waits in this plan.
+pub fn plan_items(harness: &Harness, run: &Run) -> Result<Vec<InboxItem>, Error> {
+    let argument = match harness.place().why {
+        PlanChoice::Unnamed | PlanChoice::Marker(_) => None,
+        PlanChoice::Name => Some(harness.place().name.clone()),
+        PlanChoice::Path => Some(shown(&harness.place().path)),
+    };
+    let heading = PlanLabel { plan: harness.id().clone(), name: harness.place().slug.clone(), argument };
+    let mut items = items(harness.log(), &heading, run)?;
+    items.iter_mut().for_each(|item| show_work(harness, item));
+    Ok(items)
 }
 
-impl Harness {
-    /// Returns what waits in this plan.
-    pub fn items(&self, run: &Run) -> Result<Vec<InboxItem>, Error> {
-        let argument = match self.place().why {
-            PlanChoice::Unnamed | PlanChoice::Marker(_) => None,
-            PlanChoice::Name => Some(self.place().name.clone()),
-            PlanChoice::Path => Some(shown(&self.place().path)),
-        };
-        let heading = PlanLabel { plan: self.id().clone(), name: self.place().slug.clone(), argument };
-        let mut items = items(self.log(), &heading, run)?;
-        items.iter_mut().for_each(|item| show_work(self, item));
-        Ok(items)
-    }
-
-    /// Records items that have waited too long, once per reminder. Returns them with the number of the
-    /// reminder.
-    pub fn remind(&self, items: &[InboxItem]) -> Result<Vec<(InboxItem, u64)>, Error> {
-        let Some(patience) = self.config().gate.remind_after else { return Ok(Vec::new()) };
-        let now = plan_context::now();
-        let due = items.iter().filter_map(|item| Some((item.clone(), item.reminder(now, patience)?)));
-        let due: Vec<(InboxItem, u64)> = due.collect();
-        for (item, reminder) in &due {
-            let reason = item.overdue(*reminder);
-            if !self.is_reminded(item, &reason)? {
-                self.harness(|_| HarnessCommand::Remind { reason: reason.clone() })?;
-            }
-        }
-        Ok(due)
-    }
-
-    fn is_reminded(&self, item: &InboxItem, reason: &str) -> Result<bool, Error> {
-        let names = vec!["RECOVERY_ESCALATION".to_owned()];
-        let query = Query { names, after_seq: Some(item.id.seq), ..Query::plan(self.id()) };
-        let mut found = false;
-        self.each(&query, &mut |sealed| {
-            found =
-                matches!(sealed.event(), Ok(Event::Escalated { step: None, reason: said }) if said == reason);
-            if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        Ok(found)
-    }
-
-    /// Returns whether the caller may send notifications; not from inside an attempt.
-    pub fn may_tell(&self) -> bool {
-        matches!(
-            human_check::intruder(
-                self.log(),
-                &self.workspace_lease(),
-                &Sessions::new(self.state()),
-                self.who()
-            ),
-            Ok(None)
-        )
-    }
-
-    /// Waits until a person has answered, and sends reminders meanwhile.
-    pub fn wait_for_a_person(&self, notices: &Notices<'_>) -> Result<Woken, Error> {
-        let mut seen = self.log().cursor()?;
-        let first = self.run()?;
-        let mut due = self.next_reminder(&first)?;
-        let (revision, mut run) = (first.revision.clone(), first);
-        loop {
-            if self.site().stop.load(Ordering::Relaxed) {
-                return Ok(Woken::Interrupted);
-            }
-            if let Some(woken) = self.woken(&run, &revision)? {
-                return Ok(woken);
-            }
-            let now = self.wait(seen, EAR)?;
-            if now != seen {
-                (seen, run) = (now, self.run()?);
-                if self.plan_goes_on(&run).is_some() {
-                    return Ok(Woken::GoOn);
-                }
-            }
-            if due.is_some_and(|due| due <= plan_context::now()) {
-                notices.look(&run);
-                due = self.next_reminder(&run)?;
-            }
+/// Records items that have waited too long, once per reminder. Returns them with the number of the
+/// reminder.
+pub fn remind(harness: &Harness, items: &[InboxItem]) -> Result<Vec<(InboxItem, u64)>, Error> {
+    let Some(patience) = harness.config().gate.remind_after else { return Ok(Vec::new()) };
+    let now = plan_context::now();
+    let due = items.iter().filter_map(|item| Some((item.clone(), item.reminder(now, patience)?)));
+    let due: Vec<(InboxItem, u64)> = due.collect();
+    for (item, reminder) in &due {
+        let reason = item.overdue(*reminder);
+        if !is_reminded(harness, item, &reason)? {
+            harness.own_command(|_| HarnessCommand::Remind { reason: reason.clone() })?;
         }
     }
+    Ok(due)
+}
 
-    fn woken(&self, run: &Run, revision: &Revision) -> Result<Option<Woken>, Error> {
-        // The caller continues and then reports what is wrong with the log.
-        if run.forged_from.is_some() {
-            return Ok(Some(Woken::GoOn));
-        }
-        let now = plan_context::now();
-        Ok(match run.stage {
-            Stage::Done | Stage::Failed => Some(Woken::GoOn),
-            Stage::Approved | Stage::InProgress => {
-                let idle = schedule::next(run, &InHand::default(), 1, now).is_empty();
-                let waits = schedule::wakes(run, now).is_some();
-                (!idle || waits).then_some(Woken::GoOn)
-            }
-            // Another revision is at the gate; it may be asked about or covered by a policy.
-            Stage::Verified => (run.revision != *revision).then_some(Woken::GoOn),
-            Stage::Draft => self.was_sent_back()?.then_some(Woken::Draft),
-        })
-    }
+fn is_reminded(harness: &Harness, item: &InboxItem, reason: &str) -> Result<bool, Error> {
+    let names = vec!["RECOVERY_ESCALATION".to_owned()];
+    let query = Query { names, after_seq: Some(item.id.seq), ..Query::plan(harness.id()) };
+    let mut found = false;
+    queries::each(harness, &query, &mut |sealed| {
+        found = matches!(sealed.event(), Ok(Event::Escalated { step: None, reason: said }) if said == reason);
+        if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(found)
+}
 
-    /// Returns whether a person sent the plan back; a new text also passes through draft.
-    fn was_sent_back(&self) -> Result<bool, Error> {
-        let mut by_a_person = false;
-        let last = Query { newest_first: true, limit: Some(1), ..Query::plan(self.id()) };
-        self.each(&last, &mut |sealed| {
-            by_a_person = matches!(sealed.event(), Ok(Event::Rejected { .. } | Event::Answered { .. }));
-            ControlFlow::Break(())
-        })?;
-        Ok(by_a_person)
-    }
-
-    fn next_reminder(&self, run: &Run) -> Result<Option<Timestamp>, Error> {
-        let Some(patience) = self.config().gate.remind_after else { return Ok(None) };
-        let now = plan_context::now();
-        Ok(self.items(run)?.iter().filter_map(|item| item.next_reminder(now, patience)).min())
-    }
+/// Returns whether the caller may send notifications; not from inside an attempt.
+pub fn may_tell(harness: &Harness) -> bool {
+    matches!(
+        human_check::intruder(
+            harness.log(),
+            &harness.workspace_lease(),
+            &Sessions::new(harness.state()),
+            harness.who()
+        ),
+        Ok(None)
+    )
 }
 
 fn shown(path: &Path) -> String {

@@ -6,6 +6,7 @@
 //!
 //! **Invariant:** only [`Notices::finish`] makes a run wait, and only for a short time.
 
+use crate::{commands, queries};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,61 +36,59 @@ pub struct Notices<'h> {
     pub silent: Option<String>,
 }
 
-impl Harness {
-    /// Starts the notification channels. Only for commands of a person.
-    pub fn notices(&self) -> Result<Notices<'_>, Error> {
-        let mut wanted = self.config().notify.clone();
-        let mut silent = None;
-        if wanted.needs_trust() && !self.trusts_notify(&wanted)? {
-            wanted = Notify { desktop: wanted.desktop, ..Notify::default() };
-            let words = "the command and the webhooks under [notify] are not used: agents can have written them; \
-                         read them, then run `provost approve --notify`";
-            silent = Some(words.to_owned());
-        }
-        let site = self.site();
-        let memory = Arc::new(SentNotifications::open(self.state(), &self.id().0));
-        let ways = notify::ways(&wanted, &site.environment, &site.place.workspace);
-        let start = |way| Courier::start(way, site.environment.clone(), memory.clone());
-        Ok(Notices { harness: self, couriers: ways.into_iter().map(start).collect(), silent })
+/// Starts the notification channels. Only for commands of a person.
+pub fn notices(harness: &Harness) -> Result<Notices<'_>, Error> {
+    let mut wanted = harness.config().notify.clone();
+    let mut silent = None;
+    if wanted.needs_trust() && !trusts_notify(harness, &wanted)? {
+        wanted = Notify { desktop: wanted.desktop, ..Notify::default() };
+        let words = "the command and the webhooks under [notify] are not used: agents can have written them; \
+                     read them, then run `provost approve --notify`";
+        silent = Some(words.to_owned());
     }
+    let site = harness.site();
+    let memory = Arc::new(SentNotifications::open(harness.state(), &harness.id().0));
+    let ways = notify::ways(&wanted, &site.environment, &site.place.workspace);
+    let start = |way| Courier::start(way, site.environment.clone(), memory.clone());
+    Ok(Notices { harness: harness, couriers: ways.into_iter().map(start).collect(), silent })
+}
 
-    /// Records that a person trusts the `[notify]` section.
-    pub fn trust_notify(&self) -> Result<(), Error> {
-        self.only_people()?;
-        self.only_at_a_terminal()?;
-        gate::trust(self.state(), &self.prover().secret()?.key(), &self.config().notify.digest())
-    }
+/// Records that a person trusts the `[notify]` section.
+pub fn trust_notify(harness: &Harness) -> Result<(), Error> {
+    crate::authorization::only_people(harness)?;
+    crate::authorization::only_at_a_terminal(harness)?;
+    gate::trust(harness.state(), &harness.prover().secret()?.key(), &harness.config().notify.digest())
+}
 
-    fn trusts_notify(&self, notify: &Notify) -> Result<bool, Error> {
-        let digest = notify.digest();
-        let key = self.prover().secret_if_any()?.map(|secret| secret.key());
-        if let Some(key) = key
-            && gate::trusts(self.state(), &key.public(), &digest)?
-        {
-            return Ok(true);
-        }
-        // A running drive watches the list of trusted texts for tampering.
-        if self.is_under_way() || self.agents_could_write_it()? {
-            return Ok(false);
-        }
-        // Record the trust now: agents may later work at levels at which they can write the file.
-        gate::trust(self.state(), &self.prover().secret()?.key(), &digest)?;
-        Ok(true)
+fn trusts_notify(harness: &Harness, notify: &Notify) -> Result<bool, Error> {
+    let digest = notify.digest();
+    let key = harness.prover().secret_if_any()?.map(|secret| secret.key());
+    if let Some(key) = key
+        && gate::trusts(harness.state(), &key.public(), &digest)?
+    {
+        return Ok(true);
     }
+    // A running drive watches the list of trusted texts for tampering.
+    if harness.is_under_way() || agents_could_write_it(harness)? {
+        return Ok(false);
+    }
+    // Record the trust now: agents may later work at levels at which they can write the file.
+    gate::trust(harness.state(), &harness.prover().secret()?.key(), &digest)?;
+    Ok(true)
+}
 
-    /// Returns whether some run let agents work without protecting the configuration from them.
-    fn agents_could_write_it(&self) -> Result<bool, Error> {
-        let names = vec!["ISOLATION_ATTESTED".to_owned()];
-        let mut could = false;
-        self.each(&Query { names, ..Query::default() }, &mut |sealed| {
-            could = !matches!(
-                sealed.event(),
-                Ok(Event::IsolationAttested { level: Isolation::Clean, agent_outside: false, .. })
-            );
-            if could { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        Ok(could)
-    }
+/// Returns whether some run let agents work without protecting the configuration from them.
+fn agents_could_write_it(harness: &Harness) -> Result<bool, Error> {
+    let names = vec!["ISOLATION_ATTESTED".to_owned()];
+    let mut could = false;
+    queries::each(harness, &Query { names, ..Query::default() }, &mut |sealed| {
+        could = !matches!(
+            sealed.event(),
+            Ok(Event::IsolationAttested { level: Isolation::Clean, agent_outside: false, .. })
+        );
+        if could { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(could)
 }
 
 impl Notices<'_> {
@@ -98,7 +97,7 @@ impl Notices<'_> {
         if self.couriers.is_empty() || !inbox::may_open(run, event) {
             return;
         }
-        for item in self.harness.items(run).unwrap_or_default() {
+        for item in crate::inbox::plan_items(self.harness, run).unwrap_or_default() {
             self.tell(&item, None);
         }
     }
@@ -110,11 +109,11 @@ impl Notices<'_> {
         if self.couriers.is_empty() && !reminds {
             return;
         }
-        let Ok(items) = self.harness.items(run) else { return };
+        let Ok(items) = crate::inbox::plan_items(self.harness, run) else { return };
         for item in &items {
             self.tell(item, None);
         }
-        for (item, reminder) in self.harness.remind(&items).unwrap_or_default() {
+        for (item, reminder) in crate::inbox::remind(self.harness, &items).unwrap_or_default() {
             self.tell(&item, Some(reminder));
         }
     }

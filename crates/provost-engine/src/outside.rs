@@ -12,31 +12,29 @@ use provost_host::plans::trust;
 
 use crate::harness::Harness;
 
-impl Harness {
-    /// Returns the changes outside of `touches` that still exist, with advice.
-    pub fn left_outside(&self, run: &Run) -> Vec<String> {
-        let mut lines = left(&self.place().workspace, run);
-        let waiting = trust::list(self.state());
-        let waiting = waiting.iter().filter(|file| file.path.starts_with(&self.place().workspace));
-        lines.extend(waiting.map(ToString::to_string));
-        lines
-    }
+/// Returns the changes outside of `touches` that still exist, with advice.
+pub fn left_outside(harness: &Harness, run: &Run) -> Vec<String> {
+    let mut lines = left(&harness.place().workspace, run);
+    let waiting = trust::list(harness.state());
+    let waiting = waiting.iter().filter(|file| file.path.starts_with(&harness.place().workspace));
+    lines.extend(waiting.map(ToString::to_string));
+    lines
+}
 
-    /// Returns the caches of checks that an agent changed since the last approval, for the next approver.
-    pub fn changed_caches(&self, run: &Run) -> Vec<String> {
-        if run.approved_by.is_some() {
-            return Vec::new();
-        }
-        let touched = |cache: &String| Some((cache.clone(), run.touched_by(cache)?));
-        let touched = self.config().verify.caches.iter().filter_map(touched);
-        let words = |(cache, (step, attempt)): (String, (StepNumber, u32))| {
-            format!(
-                "changed since the last approval: the cache {cache}, during step {step}, attempt {attempt}: by the \
-                 agent. Checks use it as it is: make it anew before you approve"
-            )
-        };
-        touched.map(words).collect()
+/// Returns the caches of checks that an agent changed since the last approval, for the next approver.
+pub fn changed_caches(harness: &Harness, run: &Run) -> Vec<String> {
+    if run.approved_by.is_some() {
+        return Vec::new();
     }
+    let touched = |cache: &String| Some((cache.clone(), run.touched_by(cache)?));
+    let touched = harness.config().verify.caches.iter().filter_map(touched);
+    let words = |(cache, (step, attempt)): (String, (StepNumber, u32))| {
+        format!(
+            "changed since the last approval: the cache {cache}, during step {step}, attempt {attempt}: by the \
+             agent. Checks use it as it is: make it anew before you approve"
+        )
+    };
+    touched.map(words).collect()
 }
 
 /// Returns the changes outside of `touches` that still exist in this workspace, without the files that wait

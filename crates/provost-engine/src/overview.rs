@@ -9,6 +9,7 @@ mod attempts;
 mod law;
 mod lives;
 
+use crate::{commands, journal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -24,10 +25,11 @@ use provost_core::rules::inbox::{DecisionKind, InboxItem, waiting as what_waits}
 use provost_core::state::run::Run;
 use provost_store::{Cursor, Log, Query};
 
-use crate::harness::{Access, EngineSettings, Harness};
+use crate::harness::Harness;
 use crate::human_check::Who;
 use crate::plan_registry::{Here, PlanLocation};
 use crate::sessions::Sessions;
+use crate::settings::{Access, EngineSettings};
 use crate::{Error, drive, inbox, live, plan_context, plan_registry};
 
 pub use attempts::{AttemptRecord, TimedVerdict};
@@ -90,7 +92,7 @@ struct Fold {
 impl Overview {
     pub fn open(settings: EngineSettings) -> Result<Self, Error> {
         let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
-        let log = crate::log_locator::open(&state, crate::harness::Access::Write)?;
+        let log = crate::log_locator::open(&state, crate::settings::Access::Write)?;
         let settings = EngineSettings { state, plan: None, ..settings };
         Ok(Self { settings, log, begun: plan_context::now(), known: Mutex::default() })
     }
@@ -236,7 +238,7 @@ impl Overview {
             };
             let (plan, place) =
                 known.iter().find(of_run).map_or((plan, place), |(plan, place)| (plan, place));
-            self.harness_at(plan, place, Access::Write, who.clone())?.only_people()?;
+            crate::authorization::only_people(&self.harness_at(plan, place, Access::Write, who.clone())?)?;
         }
         match who.inside(&Sessions::new(self.state())) {
             Some(why) => Err(Error::NotAPerson { why }),

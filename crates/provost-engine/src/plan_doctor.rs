@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** a repair removes only what exists elsewhere byte for byte; otherwise it moves or adds.
 
+use crate::queries;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,8 @@ use provost_host::plans::plan_file::{self, ConflictCopy};
 use provost_host::plans::plan_lease;
 
 use crate::agenda::{PlanEntry, RepositoryPlans};
-use crate::harness::{Access, EngineSettings, Harness};
+use crate::harness::Harness;
+use crate::settings::{Access, EngineSettings};
 use crate::worktrees::{Fate, ListedWorktree};
 use crate::{Error, agenda, plan_context, worktrees};
 
@@ -174,7 +176,7 @@ fn of_plan(settings: &EngineSettings, plan: &PlanEntry) -> Vec<Finding> {
 /// Reports a log that does not verify; this stops everything else.
 fn unsound(settings: &EngineSettings, plan: &PlanEntry) -> Option<Finding> {
     let settings = EngineSettings { plan: Some(plan.path.display().to_string()), ..settings.clone() };
-    let audit = Harness::open(settings, Access::Read).and_then(|harness| harness.audit());
+    let audit = Harness::open(settings, Access::Read).and_then(|harness| queries::audit(&harness));
     let what = match audit {
         Ok(audit) if audit.finds_nothing() => return None,
         Ok(_) => format!("the log of {} does not verify", plan.name),

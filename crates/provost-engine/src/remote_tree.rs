@@ -20,7 +20,7 @@ pub use crate::tree_transport::{
 };
 pub use remote_workspace::open;
 
-fn trees_of(harness: &Harness) -> Result<Trees, Error> {
+pub(crate) fn trees_of(harness: &Harness) -> Result<Trees, Error> {
     Ok(environment::trees_of(&harness.place().workspace, harness.state())?)
 }
 

@@ -24,33 +24,35 @@ pub(crate) struct SharedFolderLock {
     pub took_over: Option<String>,
 }
 
-impl Harness {
-    /// Claims the plan if its folder is shared; waits at most `patience` for its holder.
-    pub(crate) fn share(&self, what: &str, patience: Duration) -> Result<Option<SharedFolderLock>, Error> {
-        let plans = &self.config().plans;
-        // A plan that was named by its path may be anywhere.
-        let folder = self.place().workspace.join(&plans.folder).canonicalize().ok();
-        if !plans.is_shared() || folder.as_ref() != Some(&self.place().dir) {
-            return Ok(None);
-        }
-        let path = plan_lease::file(self.place());
-        let mut candidate = Candidate::new(&path, what, plans.lease);
-        let begun = Instant::now();
-        let stop = self.site().stop.clone();
-        let (held, before) = loop {
-            match candidate.claim(plan_context::now().0) {
-                Err(LeaseError::Held(_)) if begun.elapsed() < patience && !stop.load(Ordering::Relaxed) => {
-                    std::thread::sleep(LOOK);
-                }
-                claimed => break claimed?,
-            }
-        };
-        let took_over = before.map(|before| format!("epoch {} from {before}", held.claim().epoch));
-        let over = Arc::new((Mutex::new(false), Condvar::new()));
-        let (shared, pause) = (over.clone(), held.pause());
-        let keeper = std::thread::spawn(move || keep(held, pause, &shared, &stop));
-        Ok(Some(SharedFolderLock { over, keeper: Some(keeper), took_over }))
+/// Claims the plan if its folder is shared; waits at most `patience` for its holder.
+pub(crate) fn share(
+    harness: &Harness,
+    what: &str,
+    patience: Duration,
+) -> Result<Option<SharedFolderLock>, Error> {
+    let plans = &harness.config().plans;
+    // A plan that was named by its path may be anywhere.
+    let folder = harness.place().workspace.join(&plans.folder).canonicalize().ok();
+    if !plans.is_shared() || folder.as_ref() != Some(&harness.place().dir) {
+        return Ok(None);
     }
+    let path = plan_lease::file(harness.place());
+    let mut candidate = Candidate::new(&path, what, plans.lease);
+    let begun = Instant::now();
+    let stop = harness.site().stop.clone();
+    let (held, before) = loop {
+        match candidate.claim(plan_context::now().0) {
+            Err(LeaseError::Held(_)) if begun.elapsed() < patience && !stop.load(Ordering::Relaxed) => {
+                std::thread::sleep(LOOK);
+            }
+            claimed => break claimed?,
+        }
+    };
+    let took_over = before.map(|before| format!("epoch {} from {before}", held.claim().epoch));
+    let over = Arc::new((Mutex::new(false), Condvar::new()));
+    let (shared, pause) = (over.clone(), held.pause());
+    let keeper = std::thread::spawn(move || keep(held, pause, &shared, &stop));
+    Ok(Some(SharedFolderLock { over, keeper: Some(keeper), took_over }))
 }
 
 impl SharedFolderLock {

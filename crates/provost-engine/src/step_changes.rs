@@ -103,7 +103,7 @@ pub fn of_step(harness: &Harness, number: StepNumber) -> Result<Vec<FileComparis
 pub fn look(harness: &Harness, number: StepNumber) -> Result<StepChanges, Error> {
     let run = harness.run()?;
     let step = run.step(number).ok_or(Refusal::NoSuchStep { step: number })?;
-    let Some((before, after)) = trees(step, run.confirmed_by_person(number)) else {
+    let Some((before, after)) = commit::step_trees(step, run.confirmed_by_person(number)) else {
         return Err(match step.attempts {
             0 => Refusal::NotTried { step: number }.into(),
             _ => Refusal::NoTree.into(),
@@ -118,7 +118,7 @@ pub fn look(harness: &Harness, number: StepNumber) -> Result<StepChanges, Error>
         |id: &str| remote_tree::kept(harness, &run, &trees, id)?.ok_or_else(|| Error::from(Refusal::NoTree));
     let (before, after) = (kept(before)?, kept(after)?);
     let paths = trees.differing_paths(&before, &after).map_err(environment::Error::from)?;
-    let seen = judged(step);
+    let seen = commit::judged(step);
     let others = match (seen, &step.start) {
         (Some(tree), _) if !tree.others.is_empty() => tree.others.clone(),
         (_, Some(start)) => start.others.clone(),
@@ -129,21 +129,6 @@ pub fn look(harness: &Harness, number: StepNumber) -> Result<StepChanges, Error>
         others,
         refused: seen.map(|tree| tree.refused.clone()).unwrap_or_default(),
     })
-}
-
-/// Returns the trees before and after.
-pub(crate) fn trees(step: &StepRun, by_person: bool) -> Option<(&str, &str)> {
-    let seen = judged(step).map(|tree| (tree.start.as_deref().unwrap_or(&tree.base), tree.id.as_str()));
-    let left = step.start.as_ref().and_then(|start| Some((start.tree.as_str(), step.left.as_deref()?)));
-    // A person confirms what the attempt left; a verdict of such a step belongs to a precondition.
-    match step.state {
-        StepState::Passed if !by_person => seen.or(left),
-        _ => left.or(seen),
-    }
-}
-
-fn judged(step: &StepRun) -> Option<&Tree> {
-    step.verdict.as_ref().and_then(|verdict| verdict.tree.as_deref())
 }
 
 fn clean(harness: &Harness, changed: FileComparison) -> FileComparison {

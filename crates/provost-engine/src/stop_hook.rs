@@ -7,6 +7,7 @@
 //! **Invariant:** nothing here decides that a plan is done. A session that is released, for whatever reason,
 //! leaves the log as it is, or a step that waits for a person.
 
+use crate::{journal, run_plan};
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write as _;
@@ -26,9 +27,11 @@ use provost_host::plans::plan_file::{self, PlanPlace};
 use provost_host::{config, git, process};
 use provost_store::{Error as StoreError, Log, Query};
 
-use crate::harness::{Access, EngineSettings, Harness, LOOKING};
+use crate::harness::Harness;
+use crate::run_strategy::LOOKING;
 use crate::session_turns::Turns;
 use crate::sessions::{ClientIdentity, ClientSession, Sessions};
+use crate::settings::{Access, EngineSettings};
 use crate::{Error, agenda, drive, harness, plan_registry};
 
 /// Hidden subcommand that runs the checks.
@@ -65,7 +68,7 @@ pub fn look(harness: &Harness, client: &str) -> Result<(), Error> {
     if !is_open(&run) {
         return Ok(());
     }
-    match harness.look(client) {
+    match run_plan::look(harness, client) {
         // Another process already runs them; the hook waits for that one too.
         Err(Error::Store(StoreError::LeaseHeld { .. })) => Ok(()),
         looked => looked.map(drop),
@@ -124,7 +127,7 @@ impl Gate {
         };
         let mut words = String::new();
         if let Some(found) = own.filter(|found| !self.is_another_sessions(found)) {
-            let run = journal::read(&*harness::open_log(&self.settings.state)?, &found.id)?;
+            let run = journal::read(&*crate::log_locator::for_reading(&self.settings.state)?, &found.id)?;
             if is_open(&run) {
                 words = prompt::unfinished(&run);
             }
@@ -158,7 +161,7 @@ impl Gate {
             return Ok(let_go(""));
         }
         let Some(found) = self.plan()? else { return self.without_a_plan() };
-        let log = harness::open_log(&self.settings.state)?;
+        let log = crate::log_locator::for_reading(&self.settings.state)?;
         if is_done(&*log, &found.id)? || self.is_another_sessions(&found) {
             return Ok(let_go(""));
         }
@@ -322,7 +325,7 @@ impl Gate {
         settings.plan = Some(found.place.path.to_string_lossy().into_owned());
         let harness = Harness::open(settings, Access::Write)?;
         let reason = format!("{} asked to stop {times} times without progress", self.client.word());
-        harness.let_session_go(&reason)?;
+        run_plan::let_session_go(&harness, &reason)?;
         self.turns.forgive(self.name(), &found.id)?;
         self.turns.forgive(&format!("{} in all", self.name()), &found.id)?;
         Ok(let_go(format!(

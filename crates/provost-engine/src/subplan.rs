@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::{EndedAttempt, Event};
 use provost_core::model::plan::StepNumber;
+use provost_core::state::run::Run;
 use provost_core::model::usage::{Amount, Usage};
 
 use crate::world::TaskOutcome;
@@ -31,6 +32,14 @@ pub struct SubplanRequest {
 pub trait SubplanRunner: Sync {
     /// Returns why the sub-plan cannot start or continue before a person acts, in words for that person.
     fn held_up(&self, plan: &str) -> Option<String>;
+
+    /// Returns a step that waits for its sub-plan although the sub-plan can continue.
+    fn resumable_step(&self, run: &Run) -> Option<StepNumber> {
+        let waiting = run.steps().map(|(step, _)| step.number).filter(|step| run.waits_for_its_plan(*step));
+        waiting
+            .into_iter()
+            .find(|step| run.carried_by(*step).is_some_and(|plan| self.held_up(plan).is_none()))
+    }
 
     /// Runs the sub-plan until it stops. Reports nothing if a person interrupted it: it is taken up again.
     fn carry_out(&self, errand: &SubplanRequest) -> Vec<TaskOutcome>;

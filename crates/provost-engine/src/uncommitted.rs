@@ -116,62 +116,60 @@ impl Known {
     }
 }
 
-impl Harness {
-    /// Returns the differences between the workspace and the base commit, for the person at the gate.
-    pub fn uncommitted(&self, run: &Run) -> Result<UncommittedFiles, Error> {
-        look(self, run)
-    }
+/// Returns the differences between the workspace and the base commit, for the person at the gate.
+pub fn uncommitted(harness: &Harness, run: &Run) -> Result<UncommittedFiles, Error> {
+    look(harness, run)
+}
 
-    /// Refuses uncommitted files inside `touches` before a plan starts; they must be committed, stashed or
-    /// included first. After the start every attempt has a start tree, and changes of others are not credited
-    /// to it.
-    pub(crate) fn refuse_uncommitted(&self, run: &Run) -> Result<(), Error> {
-        if run.started() || !matches!(run.stage, Stage::Draft | Stage::Verified) {
-            return Ok(());
-        }
-        let files = look(self, run)?.inside;
-        if files.is_empty() || self.is_part_of_a_plan_under_way()? {
-            return Ok(());
-        }
-        let branch = git::branch(&self.place().workspace);
-        Err(Error::Uncommitted { files, branch })
+/// Refuses uncommitted files inside `touches` before a plan starts; they must be committed, stashed or
+/// included first. After the start every attempt has a start tree, and changes of others are not credited
+/// to it.
+pub(crate) fn refuse_uncommitted(harness: &Harness, run: &Run) -> Result<(), Error> {
+    if run.started() || !matches!(run.stage, Stage::Draft | Stage::Verified) {
+        return Ok(());
     }
+    let files = look(harness, run)?.inside;
+    if files.is_empty() || is_part_of_a_plan_under_way(harness)? {
+        return Ok(());
+    }
+    let branch = git::branch(&harness.place().workspace);
+    Err(Error::Uncommitted { files, branch })
+}
 
-    /// Returns whether this is a sub-plan of a running plan; it then starts with that plan's work so far.
-    fn is_part_of_a_plan_under_way(&self) -> Result<bool, Error> {
-        let (workspace, slug) = (&self.place().workspace, self.place().slug.as_str());
-        let plans = plan_file::list_in(workspace, &plan_registry::folder(workspace)?)?.plans;
-        Ok(plans.iter().map(plan_file::id).filter(|id| id != self.id()).any(|id| {
-            let Ok(other) = journal::read(self.log(), &id) else { return false };
-            let carries_it_out = |step: &Step| step.carried_by() == Some(slug);
-            other.stage == Stage::InProgress && other.plan.steps.iter().any(carries_it_out)
-        }))
-    }
+/// Returns whether this is a sub-plan of a running plan; it then starts with that plan's work so far.
+fn is_part_of_a_plan_under_way(harness: &Harness) -> Result<bool, Error> {
+    let (workspace, slug) = (&harness.place().workspace, harness.place().slug.as_str());
+    let plans = plan_file::list_in(workspace, &plan_registry::folder(workspace)?)?.plans;
+    Ok(plans.iter().map(plan_file::id).filter(|id| id != harness.id()).any(|id| {
+        let Ok(other) = journal::read(harness.log(), &id) else { return false };
+        let carries_it_out = |step: &Step| step.carried_by() == Some(slug);
+        other.stage == Stage::InProgress && other.plan.steps.iter().any(carries_it_out)
+    }))
+}
 
-    /// Makes uncommitted files inside `touches` part of the base of what is recorded from now on.
-    pub fn include_uncommitted(&self) {
-        self.includes.store(true, Ordering::Relaxed);
-    }
+/// Makes uncommitted files inside `touches` part of the base of what is recorded from now on.
+pub fn include_uncommitted(harness: &Harness) {
+    harness.includes.store(true, Ordering::Relaxed);
+}
 
-    /// Adds all other uncommitted files inside `touches` that are not this plan's own work.
-    pub(crate) fn with_uncommitted(
-        &self,
-        run: Run,
-        reading: &BoundPlan,
-        included: Vec<IncludedFile>,
-    ) -> Result<Vec<IncludedFile>, Error> {
-        let mut now = run;
-        now.binding = Binding { included: included.clone(), ..reading.binding.clone() };
-        now.plan = reading.plan.clone();
-        let mut all = included;
-        all.extend(look(self, &now)?.included());
-        all.sort_by(|one, other| one.path.cmp(&other.path));
-        all.dedup_by(|one, other| one.path == other.path);
-        Ok(all)
-    }
+/// Adds all other uncommitted files inside `touches` that are not this plan's own work.
+pub(crate) fn with_uncommitted(
+    harness: &Harness,
+    run: Run,
+    reading: &BoundPlan,
+    included: Vec<IncludedFile>,
+) -> Result<Vec<IncludedFile>, Error> {
+    let mut now = run;
+    now.binding = Binding { included: included.clone(), ..reading.binding.clone() };
+    now.plan = reading.plan.clone();
+    let mut all = included;
+    all.extend(look(harness, &now)?.included());
+    all.sort_by(|one, other| one.path.cmp(&other.path));
+    all.dedup_by(|one, other| one.path == other.path);
+    Ok(all)
+}
 
-    /// Returns whether the plan is not approved yet and uncommitted files are to be included.
-    pub(crate) fn is_to_include(&self, run: &Run) -> bool {
-        self.includes.load(Ordering::Relaxed) && matches!(run.stage, Stage::Draft | Stage::Verified)
-    }
+/// Returns whether the plan is not approved yet and uncommitted files are to be included.
+pub(crate) fn is_to_include(harness: &Harness, run: &Run) -> bool {
+    harness.includes.load(Ordering::Relaxed) && matches!(run.stage, Stage::Draft | Stage::Verified)
 }

@@ -8,6 +8,7 @@
 //! **Invariant:** an offer and its events are written in one transaction; so are the end of an item and the
 //! next wake-up of the plan.
 
+use crate::{journal, remote_tree, run_environment, run_plan, starting};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,12 +32,15 @@ use provost_host::sandbox::Attestation;
 use provost_store::{Effect, Error as StoreError, Fence, Holder};
 
 use crate::drive::{Continues, Drive, Rest};
+use crate::executor::Executor;
 use crate::harness::Harness;
+use crate::run_strategy::{AttestedLevel, RunResult, RunStrategy};
 use crate::subplan::SubplanRunner;
-use crate::worker::Worker;
 use crate::world::{TaskOutcome, World};
 use crate::{Error, drive, plan_context};
 
+/// The process that offered an item may still hold the plan for a moment.
+const MOMENT: Duration = Duration::from_secs(2);
 /// Validity of a self-test.
 const GOOD_FOR: Duration = Duration::from_secs(300);
 /// Items of a plan that run at a time; one, because the plan has one workspace.
@@ -87,144 +91,157 @@ pub(crate) struct Share<'a> {
     carried: Cell<ItemResult>,
 }
 
-impl Share<'_> {
-    /// Performs what is due of the item on the current state.
-    pub(crate) fn done_by<W: World>(
-        &self,
-        drive: Drive<'_, W>,
-        run: Run,
-        head: Head,
-    ) -> Result<(Run, Rest), Error> {
-        drive.items(run, head, self.item, self.effects, self.next)
+impl RunStrategy for Share<'_> {
+    fn patience(&self, configured: Duration) -> Duration {
+        configured.max(MOMENT)
     }
 
-    /// Returns the events that give an attempt back; it must not run at another level than it was started
-    /// for.
-    pub(crate) fn given_back(&self, run: &Run) -> Result<Vec<Event>, Error> {
-        match self.item {
-            WorkItem::Attempt { step, attempt } | WorkItem::TakeUp { step, attempt } => {
-                Ok(decide::harness(run, HarnessCommand::AttemptInterrupted { step, attempt })?)
-            }
-            WorkItem::Attest | WorkItem::Judge { .. } | WorkItem::JudgeLost { .. } | WorkItem::End => {
-                Ok(Vec::new())
-            }
-        }
-    }
-}
-
-impl Harness {
-    /// Schedules the plan and offers the next items. `in_hand` returns the items that were offered and are
-    /// not done. It is called while the lease is held, so that no process can offer or take one meanwhile;
-    /// older knowledge could count an item as lost that another process has just taken.
-    pub fn turn(&self, in_hand: &OpenItems<'_>, offer: &mut OfferEffects<'_>) -> Result<PassResult, Error> {
-        let run = self.genuine()?;
-        if !matches!(run.stage, Stage::Approved | Stage::InProgress) {
-            return Ok(PassResult::Idle);
-        }
-        match self.ready_to_drive(&run) {
-            // The plan is scheduled again later; the other plan may be done by then.
-            Err(Error::Refused(Refusal::DependsOn { .. })) => return Ok(PassResult::Busy),
-            ready => ready?,
-        }
-        let name = format!("plan {}", self.id());
-        let lease = match self.log().lease(&name, &Holder::here(name.clone(), plan_context::now())) {
-            Err(StoreError::LeaseHeld { .. }) => {
-                let is_given = in_hand().is_some_and(|items| items.len() >= JOBS);
-                return Ok(if is_given { PassResult::Idle } else { PassResult::Busy });
-            }
-            taken => taken?,
-        };
-        let Some(in_hand) = in_hand() else { return Ok(PassResult::Busy) };
-        if in_hand.len() >= JOBS {
-            return Ok(PassResult::Idle);
-        }
-        let (mut run, mut head) = journal::replay(self.log(), self.id(), &mut |_, _, _| {})?;
-        while let Some(step) = self.plan_goes_on(&run) {
-            let events = decide::harness(&run, HarnessCommand::PlanGoesOn { step })?;
-            let sealed = self.append_with(&mut run, &events, Some(lease.fence()), &[])?;
-            head = sealed.last().map_or(head, |last| Head { seq: last.seq, hash: last.hash });
-        }
-        let mut offered = false;
-        let mut effects = |run: &Run, begun: &[Action], wake: Option<Timestamp>| {
-            let mut items: Vec<WorkItem> =
-                begun.iter().filter_map(|action| WorkItem::of(run, *action)).collect();
-            if run.isolation.is_none() && items.is_empty() {
-                items.push(WorkItem::Attest);
-            }
-            offered |= !items.is_empty();
-            offer(run, &items, wake)
-        };
-        if run.isolation.is_none() {
-            let effects = effects(&run, &[], None);
-            self.append_with(&mut run, &[], Some(lease.fence()), &effects)?;
-            return Ok(PassResult::Offered);
-        }
-        let mut known = InHand::default();
-        in_hand.iter().filter_map(|item| item.action()).for_each(|action| known.take(action));
-        let drive = Drive {
-            log: self.log(),
-            plan: self.id(),
-            fence: Some(lease.fence().clone()),
-            world: &Overseer { harness: self },
-            jobs: JOBS,
-            watch: &mut |_: &Run, _: &SealedEvent, _: &Event| {},
-        };
-        Ok(match drive.announce(run, head, known, &mut effects)? {
-            None => PassResult::Moved,
-            Some((_, Rest::LawChanged(_))) => PassResult::LawChanged,
-            Some(_) if offered => PassResult::Offered,
-            Some(_) => PassResult::Idle,
-        })
-    }
-
-    /// Performs one item and makes its outcome durable together with `effects`. Calls `claim` first, and asks
-    /// `next` whether to continue with what follows.
-    pub fn carry_out_item(
-        &self,
-        item: WorkItem,
-        claim: &dyn Fn(&Fence) -> bool,
-        effects: &[Effect],
-        next: Option<&dyn Continues>,
-    ) -> Result<ItemResult, Error> {
-        let share = Share { item, claim, effects, next, carried: Cell::new(ItemResult::Done) };
-        let (run, rest) = self.drive_for(&Worker::Share(&share), &mut |_, _, _| {})?;
-        if let (Some(carrying), WorkItem::End, Stage::Done) = (&self.carrying, item, run.stage) {
-            carrying.forget(self, &run);
-        }
-        match rest {
-            Rest::LawChanged(_) => Ok(ItemResult::LawChanged),
-            _ => Ok(share.carried.into_inner()),
-        }
+    fn starts_agents(&self) -> bool {
+        true
     }
 
     /// Returns the run if nothing has to be done: another process took the item, or it is no longer due.
-    pub(crate) fn take_share(&self, share: &Share<'_>, fence: &Fence) -> Result<Option<Run>, Error> {
-        let mut run = self.genuine()?;
-        self.can_see_the_work(&run)?;
+    fn begin(&self, harness: &Harness, fence: &Fence) -> Result<Option<Run>, Error> {
+        let mut run = harness.genuine()?;
+        run_environment::can_see_the_work(harness, &run)?;
         // Fetch before claiming, so that an item whose trees are unavailable is offered again.
-        let needs_trees = !matches!(share.item, WorkItem::Attest | WorkItem::End);
-        if let Some(carrying) = self.carrying.as_ref().filter(|_| needs_trees) {
-            carrying.bring(self, &run)?;
+        let needs_trees = !matches!(self.item, WorkItem::Attest | WorkItem::End);
+        if let Some(carrying) = harness.carrying.as_ref().filter(|_| needs_trees) {
+            carrying.bring(&remote_tree::trees_of(harness)?, harness.id(), &run)?;
         }
-        if !(share.claim)(fence) {
-            share.carried.set(ItemResult::Taken);
+        if !(self.claim)(fence) {
+            self.carried.set(ItemResult::Taken);
             return Ok(Some(run));
         }
-        if share.item == WorkItem::Attest || share.item.due(&run, plan_context::now()).is_some() {
+        if self.item == WorkItem::Attest || self.item.due(&run, plan_context::now()).is_some() {
             return Ok(None);
         }
-        share.carried.set(ItemResult::PassedOver);
-        self.append_with(&mut run, &[], Some(fence), share.effects)?;
+        self.carried.set(ItemResult::PassedOver);
+        harness.append_with(&mut run, &[], Some(fence), self.effects)?;
         Ok(Some(run))
+    }
+
+    fn attest(&self, demand: Demand, paths: &RunPaths<'_>, plan: &Path) -> Result<AttestedLevel, Error> {
+        attest(demand, paths, plan)
+    }
+
+    /// Several processes work on one run: the level is recorded again only if it differs. An attempt is then
+    /// given back, because it must not run at another level than it was started for.
+    fn before_attestation(&self, run: &Run, is_known: bool) -> Result<Option<Vec<Event>>, Error> {
+        if is_known {
+            return Ok(None);
+        }
+        match self.item {
+            WorkItem::Attempt { step, attempt } | WorkItem::TakeUp { step, attempt } => {
+                Ok(Some(decide::harness(run, HarnessCommand::AttemptInterrupted { step, attempt })?))
+            }
+            WorkItem::Attest | WorkItem::Judge { .. } | WorkItem::JudgeLost { .. } | WorkItem::End => {
+                Ok(Some(Vec::new()))
+            }
+        }
+    }
+
+    /// Performs what is due of the item on the current state.
+    fn drive(&self, drive: Drive<'_, Executor<'_>>, run: Run, head: Head) -> RunResult {
+        drive.items(run, head, self.item, self.effects, self.next)
+    }
+
+    fn keeps_check_folders(&self) -> bool {
+        true
     }
 }
 
-type Attested = (Option<sandbox::SandboxFeatures>, Attestation);
+/// Schedules the plan and offers the next items. `in_hand` returns the items that were offered and are
+/// not done. It is called while the lease is held, so that no process can offer or take one meanwhile;
+/// older knowledge could count an item as lost that another process has just taken.
+pub fn turn(
+    harness: &Harness,
+    in_hand: &OpenItems<'_>,
+    offer: &mut OfferEffects<'_>,
+) -> Result<PassResult, Error> {
+    let run = harness.genuine()?;
+    if !matches!(run.stage, Stage::Approved | Stage::InProgress) {
+        return Ok(PassResult::Idle);
+    }
+    match starting::ready_to_drive(harness, &run) {
+        // The plan is scheduled again later; the other plan may be done by then.
+        Err(Error::Refused(Refusal::DependsOn { .. })) => return Ok(PassResult::Busy),
+        ready => ready?,
+    }
+    let name = format!("plan {}", harness.id());
+    let lease = match harness.log().lease(&name, &Holder::here(name.clone(), plan_context::now())) {
+        Err(StoreError::LeaseHeld { .. }) => {
+            let is_given = in_hand().is_some_and(|items| items.len() >= JOBS);
+            return Ok(if is_given { PassResult::Idle } else { PassResult::Busy });
+        }
+        taken => taken?,
+    };
+    let Some(in_hand) = in_hand() else { return Ok(PassResult::Busy) };
+    if in_hand.len() >= JOBS {
+        return Ok(PassResult::Idle);
+    }
+    let (mut run, mut head) = journal::replay(harness.log(), harness.id(), &mut |_, _, _| {})?;
+    while let Some(step) = harness.resumable_step(&run) {
+        let events = decide::harness(&run, HarnessCommand::PlanGoesOn { step })?;
+        let sealed = harness.append_with(&mut run, &events, Some(lease.fence()), &[])?;
+        head = sealed.last().map_or(head, |last| Head { seq: last.seq, hash: last.hash });
+    }
+    let mut offered = false;
+    let mut effects = |run: &Run, begun: &[Action], wake: Option<Timestamp>| {
+        let mut items: Vec<WorkItem> = begun.iter().filter_map(|action| WorkItem::of(run, *action)).collect();
+        if run.isolation.is_none() && items.is_empty() {
+            items.push(WorkItem::Attest);
+        }
+        offered |= !items.is_empty();
+        offer(run, &items, wake)
+    };
+    if run.isolation.is_none() {
+        let effects = effects(&run, &[], None);
+        harness.append_with(&mut run, &[], Some(lease.fence()), &effects)?;
+        return Ok(PassResult::Offered);
+    }
+    let mut known = InHand::default();
+    in_hand.iter().filter_map(|item| item.action()).for_each(|action| known.take(action));
+    let drive = Drive {
+        log: harness.log(),
+        plan: harness.id(),
+        fence: Some(lease.fence().clone()),
+        world: &Overseer { harness: harness },
+        jobs: JOBS,
+        watch: &mut |_: &Run, _: &SealedEvent, _: &Event| {},
+    };
+    Ok(match drive.announce(run, head, known, &mut effects)? {
+        None => PassResult::Moved,
+        Some((_, Rest::LawChanged(_))) => PassResult::LawChanged,
+        Some(_) if offered => PassResult::Offered,
+        Some(_) => PassResult::Idle,
+    })
+}
+
+/// Performs one item and makes its outcome durable together with `effects`. Calls `claim` first, and asks
+/// `next` whether to continue with what follows.
+pub fn carry_out_item(
+    harness: &Harness,
+    item: WorkItem,
+    claim: &dyn Fn(&Fence) -> bool,
+    effects: &[Effect],
+    next: Option<&dyn Continues>,
+) -> Result<ItemResult, Error> {
+    let share = Share { item, claim, effects, next, carried: Cell::new(ItemResult::Done) };
+    let (run, rest) = run_plan::drive_for(harness, &share, &mut |_, _, _| {})?;
+    if let (Some(carrying), WorkItem::End, Stage::Done) = (&harness.carrying, item, run.stage) {
+        carrying.forget(&remote_tree::trees_of(harness)?, harness.id(), &run);
+    }
+    match rest {
+        Rest::LawChanged(_) => Ok(ItemResult::LawChanged),
+        _ => Ok(share.carried.into_inner()),
+    }
+}
 
 /// Returns the attested isolation, from a new self-test or a recent one. A process that performs many items
 /// of a plan tests itself as often as one that runs the plan as a whole.
-pub(crate) fn attest(demand: Demand, estate: &RunPaths<'_>, plan: &Path) -> Result<Attested, Error> {
-    static SEEN: Mutex<BTreeMap<PathBuf, (Instant, Demand, Attested)>> = Mutex::new(BTreeMap::new());
+fn attest(demand: Demand, estate: &RunPaths<'_>, plan: &Path) -> Result<AttestedLevel, Error> {
+    static SEEN: Mutex<BTreeMap<PathBuf, (Instant, Demand, AttestedLevel)>> = Mutex::new(BTreeMap::new());
     let seen = || SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((at, wanted, attested)) = seen().get(plan)
         && at.elapsed() < GOOD_FOR

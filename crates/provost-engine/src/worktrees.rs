@@ -13,8 +13,9 @@ use provost_host::tree::Trees;
 use provost_host::worktree::{Records, WorktreeRequest};
 use provost_host::{config, git, process, worktree};
 
-use crate::harness::{Access, EngineSettings, Harness};
+use crate::harness::Harness;
 use crate::plan_registry::Here;
+use crate::settings::{Access, EngineSettings};
 use crate::{Error, commit, harness, plan_context};
 
 pub use provost_host::worktree::{Fate, ListedWorktree, NewWorktree, Note};
@@ -37,7 +38,7 @@ pub fn spawn(
 ) -> Result<NewWorktree, Error> {
     let (stop, environment) = (settings.stop.clone(), settings.environment.clone());
     let harness = Harness::open(settings, Access::Write)?;
-    harness.only_people()?;
+    crate::authorization::only_people(&harness)?;
     let place = harness.place();
     let run = harness.run()?;
     // An approval covers its base; on another base the plan would need a new approval.
@@ -166,7 +167,7 @@ impl Keeper {
     fn new(settings: &EngineSettings) -> Result<Self, Error> {
         let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
         let top = top(Here::of(&settings.cwd).workspace());
-        Ok(Self { trees: trees(&state, &top)?, log: harness::open_log(&state)?, top })
+        Ok(Self { trees: trees(&state, &top)?, log: crate::log_locator::for_reading(&state)?, top })
     }
 
     fn fate(&self, found: &ListedWorktree) -> Fate {

@@ -23,8 +23,8 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware;
 use axum::routing::get;
 use provost_engine::agent_session::AgentSessions;
-use provost_engine::harness::EngineSettings;
 use provost_engine::overview::{Overview, ServerAddressFile};
+use provost_engine::settings::EngineSettings;
 use provost_engine::tokens::{TokenScope, Tokens};
 use tokio::signal::unix::{SignalKind, signal};
 

@@ -3,6 +3,7 @@
 //! **Invariant:** a rewrite is compared with the text that was approved last, not with what the agent
 //! proposed since.
 
+use crate::{base_look, commands, queries, recording, uncommitted};
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::ops::ControlFlow;
@@ -21,10 +22,11 @@ use provost_host::config::SessionGate;
 use provost_store::Query;
 
 use super::{AgentSessions, Answer, SessionRefusal};
-use crate::harness::{Access, Harness};
+use crate::harness::Harness;
 use crate::plan_registry::Here;
 use crate::reading::BoundPlan;
 use crate::sessions::ClientSession;
+use crate::settings::Access;
 use crate::{Error, plan_registry};
 
 /// Maximum number that is appended to plans of the same name.
@@ -63,11 +65,11 @@ impl AgentSessions {
         self.sessions.bind(session, &place.path)?;
         if !harness.run()?.started() {
             // The session starts with the workspace as it is.
-            harness.include_uncommitted();
+            uncommitted::include_uncommitted(&harness);
         }
-        let (run, reading) = harness.bring_up()?;
+        let (run, reading) = recording::bring_up(&harness)?;
         let warnings = reading.map(|reading| lines(&reading, Severity::Warning)).unwrap_or_default();
-        let on_base = harness.look_at_base_briefly(&run);
+        let on_base = base_look::look_at_base_briefly(&harness, &run);
         let (run, gate) = self.at_the_gate(&harness, run)?;
         Ok(CreateResult { run, name: place.name, path: place.path, gate, warnings, on_base })
     }
@@ -100,7 +102,7 @@ impl AgentSessions {
         let path =
             put(&workspace.join(plan_registry::folder(&workspace)?), &plan_writer::slug(objective), text)?;
         let checked = self.at(&path, Access::Write).and_then(|harness| {
-            let reading = harness.check()?;
+            let reading = recording::check(&harness)?;
             without_errors(&reading).map(|()| harness)
         });
         if checked.is_err() {
@@ -113,7 +115,7 @@ impl AgentSessions {
         if let Some(by) = run.approved_by.clone() {
             return Ok((run, SessionDecision::Open(by)));
         }
-        let (run, hearing) = harness.ask_policies(&run)?;
+        let (run, hearing) = commands::ask_policies(harness, &run)?;
         if let Some(by) = hearing.approver {
             return Ok((run, SessionDecision::Open(by)));
         }
@@ -123,13 +125,16 @@ impl AgentSessions {
             (_, Past { withheld: true, .. }) => "a person has asked or refused before".to_owned(),
             (SessionGate::Auto, past) => match session::covers(past.approved.as_ref(), &run.plan) {
                 Ok(()) => {
-                    let by = rule(harness.trusted_checks(&run.plan)?);
-                    return Ok((harness.approve_by_rule(&run, by.clone())?, SessionDecision::Open(by)));
+                    let by = rule(commands::trusted_checks(harness, &run.plan)?);
+                    return Ok((
+                        commands::approve_by_rule(harness, &run, by.clone())?,
+                        SessionDecision::Open(by),
+                    ));
                 }
                 Err(why) => why,
             },
         };
-        Ok((harness.request_approval()?, SessionDecision::Waits(why)))
+        Ok((commands::request_approval(harness)?, SessionDecision::Waits(why)))
     }
 }
 
@@ -141,8 +146,8 @@ fn rule(trusted: Vec<String>) -> Approver {
 }
 
 fn rewritten(harness: Harness, text: &str) -> Answer<Harness> {
-    without_errors(&harness.check_text(text.as_bytes().to_vec())?)?;
-    harness.rewrite(&harness.read()?, text)?;
+    without_errors(&recording::check_text(&harness, text.as_bytes().to_vec())?)?;
+    recording::rewrite(&harness, &recording::read(&harness)?, text)?;
     Ok(harness)
 }
 
@@ -202,7 +207,7 @@ struct Past {
 fn past(harness: &Harness) -> Answer<Past> {
     let mut past = Past::default();
     let (mut recorded, mut approved) = (String::new(), None);
-    harness.each(&Query::plan(harness.id()), &mut |sealed| {
+    queries::each(harness, &Query::plan(harness.id()), &mut |sealed| {
         match sealed.event() {
             Ok(Event::PlanCreated { text, .. } | Event::PlanRewritten { text, .. }) => recorded = text,
             Ok(Event::Approved { missing: 0, .. }) => {

@@ -16,7 +16,8 @@ use provost_host::tree::{Apart, Error as TreeError};
 
 use super::step_worktree::{WorkspaceSync, home, told};
 use super::{AttemptOrder, CheckOrder, EAR, Executor};
-use crate::tree_transport::{self, TreeTransport};
+use crate::tree_transport;
+use crate::tree_transport::TreeTransport;
 
 /// Pause before a remote that does not answer is tried again.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -21,7 +21,8 @@ pub fn migrate(
 ) -> Result<TransferResult, Error> {
     let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
     let (MoveDirection::To(url) | MoveDirection::From(url)) = way;
-    let elsewhere = || log_locator::address(&state).map(|found| found.filter(|found| !log_locator::same(found, url)));
+    let elsewhere =
+        || log_locator::address(&state).map(|found| found.filter(|found| !log_locator::same(found, url)));
     log_locator::know_first(&settings.environment);
     let remote = log_locator::at(url)?;
     if let Some(here) = elsewhere()? {
@@ -44,7 +45,11 @@ pub fn migrate(
             let moved = transfer(&database, &embedded, told)?;
             match fs::remove_file(log_locator::file(&state)) {
                 Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(Error::Io { what: "take away the address in", path: log_locator::file(&state), source });
+                    return Err(Error::Io {
+                        what: "take away the address in",
+                        path: log_locator::file(&state),
+                        source,
+                    });
                 }
                 _ => moved,
             }

@@ -1,6 +1,7 @@
 //! Collects the plans for the train: those that are done and proved, each as a commit of exactly the tree it
 //! was judged by, in merge order.
 
+use crate::{commands, queries};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -16,8 +17,9 @@ use provost_host::tree::{CommitText, NewCommit, With};
 
 use super::{Wish, Yard, open_log};
 use crate::commit::PlanTrees;
-use crate::harness::{Access, EngineSettings, Harness};
+use crate::harness::Harness;
 use crate::plan_registry::{Here, PlanLocation};
+use crate::settings::{Access, EngineSettings};
 use crate::{Error, commit, plan_registry};
 
 /// A plan of the repository.
@@ -116,7 +118,7 @@ impl TrainCandidates {
         let named = &yard.request.plans;
         for plan in &self.plans {
             if yard.request.wish == Wish::Land {
-                plan.harness.only_people()?;
+                crate::authorization::only_people(&plan.harness)?;
             }
         }
         let mut wanted = Vec::new();
@@ -294,7 +296,7 @@ fn is_meant(plan: &TrainPlan, argument: &str, cwd: &Path) -> bool {
 
 /// Returns why the plan cannot be trusted to be done, if so.
 fn doubt(plan: &TrainPlan) -> Option<String> {
-    let audit = match plan.harness.audit() {
+    let audit = match queries::audit(&plan.harness) {
         Ok(audit) => audit,
         Err(error) => return Some(error.to_string()),
     };

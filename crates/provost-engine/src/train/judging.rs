@@ -1,6 +1,7 @@
 //! Merges and judges unions of plans: by the contracts of every plan in them, and of every landed plan whose
 //! files they touch.
 
+use crate::{commands, recording, run_environment};
 use std::collections::{BTreeMap, BTreeSet};
 
 use provost_core::fleet::train::{self, Look, MergeResult, TrainResult};
@@ -55,7 +56,7 @@ impl<'a> Stand<'a> {
                 (offer, seen.level)
             }
         };
-        let ground = harness.on_the_base(&plan.run, offer, level, &estate)?;
+        let ground = run_environment::on_the_base(harness, &plan.run, offer, level, &estate)?;
         let base_tree = yard.trees.tree_of(&base).map_err(environment::Error::from)?;
         Ok(Self { hands: Executor::new(harness.site(), ground), trees, approved, base_tree })
     }
@@ -334,8 +335,8 @@ pub fn look_at_landed(
         );
         if yard.request.wish != Wish::DryRun {
             let command = HarnessCommand::Undone { subject, verdict: *verdict, reason: reason.clone() };
-            let run = plan.harness.harness_alone(command)?;
-            plan.harness.project(&run);
+            let run = commands::harness_alone(&plan.harness, command)?;
+            recording::project(&plan.harness, &run);
         }
         let with = suspects.first().cloned();
         undone.push(TrainExclusion { plan: plan.id().to_string(), name: plan.name.clone(), reason, with });

@@ -3,6 +3,7 @@
 //! **Invariant:** a verdict is reused only within the train that produced it: the same plans with the same
 //! revisions, on the same commit.
 
+use crate::journal;
 use std::ops::ControlFlow;
 
 use provost_core::model::chain::PlanId;

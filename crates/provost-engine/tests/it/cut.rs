@@ -1,6 +1,7 @@
 //! The same simulation with the loop cut in two: what is next is announced by one, and done by another who
 //! knows nothing but its name and the log.
 
+use provost_engine::journal;
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
@@ -14,7 +15,6 @@ use provost_core::rules::command::HarnessCommand;
 use provost_core::rules::recover::recipe::Recipes;
 use provost_core::rules::schedule::{Action, InHand};
 use provost_core::state::run::Run;
-use provost_engine::drive;
 use provost_engine::drive::{Continues, Drive, Rest};
 use provost_engine::world::{TaskOutcome, World};
 use provost_store::{Append, Cursor, Effect, Error, Holder, Lease, Log, Memory, Query};

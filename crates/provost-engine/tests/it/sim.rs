@@ -46,6 +46,7 @@ mod crowd;
 #[path = "cut.rs"]
 mod cut;
 
+use provost_engine::journal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -65,7 +66,6 @@ use provost_core::rules::recover::recipe::Recipes;
 use provost_core::rules::schedule::Action;
 use provost_core::rules::{budget, decide, inbox};
 use provost_core::state::run::{Run, Stage, StepState};
-use provost_engine::drive;
 use provost_engine::drive::{Drive, Rest};
 use provost_engine::world::{TaskOutcome, World};
 use provost_store::{Append, Cursor, Error, Holder, Lease, Log, LogEntry, Memory, Query};

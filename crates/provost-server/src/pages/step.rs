@@ -6,9 +6,9 @@ use axum::response::Response;
 use maud::{Markup, html};
 use provost_core::model::plan::StepNumber;
 use provost_core::rules::command::Refusal;
-use provost_engine::harness::Access;
 use provost_engine::human_check::Who;
 use provost_engine::overview::PlanSnapshot;
+use provost_engine::settings::Access;
 use provost_engine::step_changes::FileComparison;
 use provost_engine::{Error, step_changes};
 

@@ -1,7 +1,7 @@
 use provost_core::text::hook_protocol::HookClient;
-use provost_engine::harness::EngineSettings;
 use provost_engine::plan_doctor::{Finding as Off, Level};
 use provost_engine::plan_registry::Here;
+use provost_engine::settings::EngineSettings;
 use provost_engine::{doctor, plan_doctor, stop_hook};
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-use provost_engine::harness::Access;
+use provost_engine::settings::Access;
 use provost_engine::stop_hook;
 
 use crate::open_plan::Global;

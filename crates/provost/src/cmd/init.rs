@@ -94,7 +94,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     Ok(if broken { Outcome::Refused } else { Outcome::Done })
 }
 
-fn ground(settings: &provost_engine::harness::EngineSettings, args: &Args) -> Result<Ground, Failure> {
+fn ground(settings: &provost_engine::settings::EngineSettings, args: &Args) -> Result<Ground, Failure> {
     let home = settings.environment.iter().find(|(name, _)| name == "HOME").map(|(_, home)| home);
     let home = home.ok_or_else(|| Failure::usage("HOME is not set", "Set it to your home folder."))?;
     let own = || settings.launcher.first().map(|program| program.to_string_lossy().into_owned());

@@ -1,4 +1,4 @@
-use provost_engine::harness::Access;
+use provost_engine::settings::Access;
 use provost_engine::{Error, PlanFileError, plan_registry};
 use serde_json::json;
 

@@ -70,13 +70,13 @@ pub fn obey(global: &Global, args: Args) -> Answer {
 }
 
 #[cfg(not(feature = "cluster"))]
-fn work(_global: &Global, _settings: provost_engine::harness::EngineSettings, args: Args) -> Answer {
+fn work(_global: &Global, _settings: provost_engine::settings::EngineSettings, args: Args) -> Answer {
     let Args { .. } = args;
     Err(crate::failure::no_cluster())
 }
 
 #[cfg(feature = "cluster")]
-fn work(global: &Global, settings: provost_engine::harness::EngineSettings, args: Args) -> Answer {
+fn work(global: &Global, settings: provost_engine::settings::EngineSettings, args: Args) -> Answer {
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 
@@ -106,7 +106,7 @@ fn work(global: &Global, settings: provost_engine::harness::EngineSettings, args
         poll: args.poll,
         // The first signal lets agents go on; it is only heard here.
         drain: settings.stop.clone(),
-        settings: provost_engine::harness::EngineSettings {
+        settings: provost_engine::settings::EngineSettings {
             stop: Arc::new(AtomicBool::new(false)),
             ..settings
         },
