@@ -18,7 +18,7 @@ use provost_host::plans::plan_lease;
 use provost_store::{Holder, Log, Query};
 
 use crate::settings::EngineSettings;
-use crate::{Error, drive, harness, plan_context, plan_registry};
+use crate::{Error, plan_context, plan_registry};
 
 pub use provost_host::plans::plan_file::{ConflictCopy, PlanListing};
 

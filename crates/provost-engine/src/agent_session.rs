@@ -31,7 +31,7 @@ use crate::live_session::{LiveSession, Words};
 use crate::sessions::{ClientSession, Sessions};
 use crate::settings::{Access, EngineSettings};
 use crate::world::TaskOutcome;
-use crate::{Error, drive, plan_context, plan_registry};
+use crate::{Error, plan_context, plan_registry};
 
 pub use create::{CreateResult, SessionDecision};
 pub use refused::SessionRefusal;

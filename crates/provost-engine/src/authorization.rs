@@ -27,7 +27,7 @@ pub fn only_people(harness: &Harness) -> Result<(), Error> {
 /// If agents have run without a sandbox, requires a terminal that none of them can have.
 pub(crate) fn only_at_a_terminal(harness: &Harness) -> Result<(), Error> {
     let why = |plan: &PlanId| match harness.who() {
-        Who::Here => human_check::no_terminal(harness.log(), plan, harness.begun()),
+        Who::Here => human_check::no_terminal(harness.log(), plan, harness.begun),
         Who::Caller(caller) => human_check::no_old_program(harness.log(), plan, caller),
     };
     // An agent of a parent plan is as close to this plan as its own agents.

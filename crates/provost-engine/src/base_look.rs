@@ -4,7 +4,6 @@
 //! **Invariant:** every check here runs in bubblewrap and without network, because no person has approved
 //! these commands yet.
 
-use crate::run_plan;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -139,7 +138,7 @@ fn tried_on_base(harness: &Harness, run: &Run, patience: Patience) -> Result<Opt
     );
     let begun = Instant::now();
     let left = || patience.all.saturating_sub(begun.elapsed()).min(patience.each);
-    let goes_on = || !left().is_zero() && !harness.is_stopped();
+    let goes_on = || !left().is_zero() && !harness.site().is_stopped();
     let mut look = BaseLook { revision: run.revision.0.clone(), ..BaseLook::default() };
     for step in run.plan.steps.iter().filter(|step| may_be_tried(step) && goes_on()) {
         look.steps.extend(hands.step_on_base(run, step.number, left()).map(|seen| (step.number, seen)));
@@ -149,7 +148,7 @@ fn tried_on_base(harness: &Harness, run: &Run, patience: Patience) -> Result<Opt
         look.postconditions.extend(seen.map(|seen| (post.number, seen)));
     }
     judge::leave();
-    if harness.is_stopped() {
+    if harness.site().is_stopped() {
         return Ok(None);
     }
     // Checks that a session's time limit cut short are run again for a person.

@@ -2,8 +2,7 @@
 //!
 //! **Invariant:** a command for people is refused if it comes from inside an attempt.
 
-use crate::{queries, recording, subplan_runner, uncommitted};
-use provost_core::model::chain::PlanId;
+use crate::{queries, recording, uncommitted};
 use provost_core::model::event::{Approver, Revision};
 use provost_core::model::plan::Plan;
 use provost_core::rules::command::{AgentCommand, HarnessCommand, HumanCommand};
@@ -14,9 +13,7 @@ use provost_host::config;
 use provost_store::Holder;
 
 use crate::gate::PolicyResult;
-use crate::human_check::Who;
-use crate::sessions::Sessions;
-use crate::{Error, commit, gate, human_check, plan_context, remote_tree};
+use crate::{Error, commit, gate, plan_context, remote_tree};
 
 use crate::authorization::only_at_a_terminal;
 pub use crate::authorization::only_people;
@@ -167,6 +164,6 @@ pub fn agent(harness: &Harness, command: AgentCommand) -> Result<Run, Error> {
 pub(crate) fn harness_alone(harness: &Harness, command: HarnessCommand) -> Result<Run, Error> {
     let holder = Holder::here(format!("plan {}", harness.id()), plan_context::now());
     let patience = harness.config().run.lease_timeout;
-    let _plan = harness.lease(&format!("plan {}", harness.id()), &holder, patience)?;
+    let _plan = crate::harness::lease(harness, &format!("plan {}", harness.id()), &holder, patience)?;
     harness.own_command(|_| command.clone())
 }

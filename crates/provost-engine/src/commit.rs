@@ -4,8 +4,8 @@ use crate::queries;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use provost_core::model::verdict::Tree;
 use provost_core::model::proof::{ProofStatement, ProofSubject};
+use provost_core::model::verdict::Tree;
 use provost_core::rules::command::Refusal;
 use provost_core::state::run::{Run, Stage, StepRun, StepState};
 use provost_host::exec::environment::{self, ApprovedFiles, CheckSettings as Means, RunPaths};
@@ -78,7 +78,7 @@ pub(crate) fn kept(harness: &Harness, run: &Run) -> Result<PlanTrees, Error> {
 
 /// Returns provost's trees of a plan, and the approved base of this commit.
 pub(crate) fn trees(harness: &Harness, run: &Run, commit: &str) -> Result<(Trees, Base), Error> {
-    let read_only = harness.own_files();
+    let read_only = crate::harness::own_files(harness);
     let estate = RunPaths {
         workspace: &harness.place().workspace,
         state: harness.state(),

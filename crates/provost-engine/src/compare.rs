@@ -11,7 +11,7 @@ use provost_host::plans::plan_file;
 use provost_store::{Log, Query};
 
 use crate::settings::EngineSettings;
-use crate::{Error, harness, plan_context, plan_registry};
+use crate::{Error, plan_context, plan_registry};
 
 /// One of the two plans.
 pub struct ComparedPlan {

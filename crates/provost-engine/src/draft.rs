@@ -74,7 +74,7 @@ pub fn draft(harness: &Harness, goal: &Goal, watch: &mut dyn FnMut(&Round)) -> R
     process::become_subreaper().map_err(failed("take in orphans in", Path::new("/proc/self")))?;
     let holder = Holder::here(format!("draft {}", harness.id()), plan_context::now());
     // An agent works here, so commands for people must see a lease.
-    let _lease = harness.lease(&harness.workspace_lease(), &holder, harness.config().run.lease_timeout)?;
+    let _lease = crate::harness::lease(harness, &harness.workspace_lease(), &holder, harness.config().run.lease_timeout)?;
     let launcher = confined::launcher(&harness.site().launcher);
     let estate = RunPaths {
         workspace: &harness.place().workspace,

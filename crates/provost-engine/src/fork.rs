@@ -17,7 +17,7 @@ use provost_host::tree::{CommitText, Error as TreeError, Trees, With};
 use provost_host::{git, worktree};
 
 use crate::harness::Harness;
-use crate::{Error, commit, drive};
+use crate::{Error, commit};
 
 /// Options of a fork.
 #[derive(Clone, Debug)]

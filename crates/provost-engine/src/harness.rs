@@ -5,7 +5,7 @@
 //! plan, [`queries`](crate::queries) only reads.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -33,11 +33,11 @@ use crate::{Error, human_check, journal, lease, log_locator, plan_context, plan_
 pub struct Harness {
     log: Arc<dyn Log>,
     /// Several machines share the log.
-    shared: bool,
+    pub(crate) is_shared: bool,
     site: PlanContext,
     state: PathBuf,
     /// Start time of this process, or a little later.
-    begun: Timestamp,
+    pub(crate) begun: Timestamp,
     who: Who,
     /// Name of the caller, if it is not this account's.
     name: Option<String>,
@@ -132,7 +132,7 @@ impl Harness {
         let site = PlanContext::new(place, config, redactor, launcher, environment, stop);
         Self {
             log,
-            shared,
+            is_shared: shared,
             site,
             state,
             begun,
@@ -194,27 +194,12 @@ impl Harness {
         &self.state
     }
 
-    /// Start time of this process, or a little later.
-    pub(crate) fn begun(&self) -> Timestamp {
-        self.begun
-    }
-
     pub(crate) fn who(&self) -> &Who {
         &self.who
     }
 
     pub(crate) fn site(&self) -> &PlanContext {
         &self.site
-    }
-
-    /// Returns whether a person has asked provost to stop.
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.site.stop.load(Ordering::Relaxed)
-    }
-
-    /// Returns whether several machines share the log.
-    pub(crate) fn is_shared(&self) -> bool {
-        self.shared
     }
 
     pub fn redactor(&self) -> &Redactor {
@@ -231,19 +216,15 @@ impl Harness {
         let run = self.run()?;
         match run.forged_from {
             None => Ok(run),
-            Some(from_seq) => Err(self.forged(from_seq)),
+            Some(from_seq) => Err(forged(self.id(), from_seq)),
         }
-    }
-
-    pub(crate) fn forged(&self, from_seq: u64) -> Error {
-        Error::Forged { plan: self.id().clone(), from_seq, what: "an earlier run found it".to_owned() }
     }
 
     /// Decides on the newest state and appends; repeats if another process wrote first.
     pub(crate) fn say(&self, decision: impl Fn(&Run) -> Result<Vec<Event>, Refusal>) -> Result<Run, Error> {
         loop {
             let mut run = self.run()?;
-            let events = self.redacted(decision(&run)?);
+            let events = self.site.redacted(decision(&run)?);
             if events.is_empty() {
                 return Ok(run);
             }
@@ -255,11 +236,6 @@ impl Harness {
         }
     }
 
-    /// Returns the events without secrets.
-    pub(crate) fn redacted(&self, events: Vec<Event>) -> Vec<Event> {
-        events.into_iter().map(|event| self.site.redactor.event(event)).collect()
-    }
-
     /// Applies the events and makes them durable.
     pub(crate) fn append(
         &self,
@@ -267,7 +243,7 @@ impl Harness {
         events: &[Event],
     ) -> Result<Vec<SealedEvent>, provost_store::Error> {
         // If several machines share the log, the plan is scheduled again.
-        let wakes = self.shared.then(|| Effect::Wake(self.id().clone()));
+        let wakes = self.is_shared.then(|| Effect::Wake(self.id().clone()));
         self.append_with(run, events, None, wakes.as_slice())
     }
 
@@ -280,7 +256,7 @@ impl Harness {
         effects: &[Effect],
     ) -> Result<Vec<SealedEvent>, provost_store::Error> {
         // Every event that no run makes passes here; redacting twice changes nothing.
-        let events = &self.redacted(events.to_vec());
+        let events = &self.site.redacted(events.to_vec());
         for event in events {
             run.apply(event);
         }
@@ -300,7 +276,7 @@ impl Harness {
     pub(crate) fn is_under_way(&self) -> bool {
         let is_held = |name: &str| !matches!(self.log.holder(name), Ok(None));
         // Another machine may hold the plan with its own workspace.
-        is_held(&self.workspace_lease()) || self.is_shared() && is_held(&format!("plan {}", self.id()))
+        is_held(&self.workspace_lease()) || self.is_shared && is_held(&format!("plan {}", self.id()))
     }
 
     pub(crate) fn workspace_lease(&self) -> String {
@@ -312,30 +288,15 @@ impl Harness {
         self.say(|run| decide::harness(run, command(run)))
     }
 
-    /// Takes a lease; waits at most `usual` for its holder.
-    pub(crate) fn lease(&self, name: &str, holder: &Holder, usual: Duration) -> Result<Lease, Error> {
-        lease::take(&*self.log, name, holder, usual, &self.site.stop)
-    }
-
-    /// Makes the events durable and passes them to `watch`.
-    pub(crate) fn tell(
-        &self,
-        run: &mut Run,
-        events: &[Event],
-        watch: &mut dyn FnMut(&Run, &SealedEvent, &Event),
-    ) -> Result<(), Error> {
-        self.tell_with(run, events, None, watch)
-    }
-
     /// Makes the events durable under this lease and passes them to `watch`.
-    pub(crate) fn tell_with(
+    pub(crate) fn tell(
         &self,
         run: &mut Run,
         events: &[Event],
         fence: Option<&Fence>,
         watch: &mut dyn FnMut(&Run, &SealedEvent, &Event),
     ) -> Result<(), Error> {
-        let events = self.redacted(events.to_vec());
+        let events = self.site.redacted(events.to_vec());
         let sealed = self.append_with(run, &events, fence, &[])?;
         for (sealed, event) in sealed.iter().zip(&events) {
             watch(run, sealed, event);
@@ -343,12 +304,23 @@ impl Harness {
         Ok(())
     }
 
-    /// Returns the files that provost itself reads and writes, wherever they are.
-    pub(crate) fn own_files(&self) -> Vec<PathBuf> {
-        let place = self.place();
-        let marker = plan_file::marker(&place.workspace);
-        let own = [place.path.clone(), place.progress.clone(), marker].into_iter();
-        let own = own.chain(self.config().path.clone());
-        own.chain(self.within.iter().flat_map(|within| within.files.clone())).collect()
-    }
+}
+
+/// Takes a lease of the plan's log; waits at most `usual` for its holder.
+pub(crate) fn lease(harness: &Harness, name: &str, holder: &Holder, usual: Duration) -> Result<Lease, Error> {
+    lease::take(harness.log(), name, holder, usual, &harness.site().stop)
+}
+
+/// Returns the files that provost itself reads and writes, wherever they are.
+pub(crate) fn own_files(harness: &Harness) -> Vec<PathBuf> {
+    let place = harness.place();
+    let marker = plan_file::marker(&place.workspace);
+    let own = [place.path.clone(), place.progress.clone(), marker].into_iter();
+    let own = own.chain(harness.config().path.clone());
+    own.chain(harness.within.iter().flat_map(|within| within.files.clone())).collect()
+}
+
+/// Returns the error for a log in which an earlier run has found forged events.
+pub(crate) fn forged(plan: &PlanId, from_seq: u64) -> Error {
+    Error::Forged { plan: plan.clone(), from_seq, what: "an earlier run found it".to_owned() }
 }

@@ -24,7 +24,7 @@ use provost_store::{Error as StoreError, Log, Query};
 use crate::plan_registry::Here;
 use crate::sessions::{ClientProcess, Sessions};
 use crate::settings::EngineSettings;
-use crate::{Error, harness, plan_context};
+use crate::{Error, plan_context};
 
 /// Caller of a command.
 #[derive(Clone, Debug, Default)]

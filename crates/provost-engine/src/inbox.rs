@@ -4,29 +4,25 @@
 //! Items are computed, not stored, so the inbox shows what waits now. The process that notices an overdue
 //! item records it in the log; nothing else follows from that.
 
-use crate::{journal, queries, subplan_runner};
+use crate::{journal, queries};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use provost_core::model::chain::PlanId;
-use provost_core::model::event::{Choice, Event, Revision};
+use provost_core::model::event::{Choice, Event};
 use provost_core::model::timestamp::Timestamp;
 use provost_core::rules::command::{HarnessCommand, Refusal};
 use provost_core::rules::inbox::{self, DecisionKind, InboxItem, PlanLabel, WaitingItem};
-use provost_core::rules::schedule::{self, InHand};
-use provost_core::state::run::{Run, Stage};
+use provost_core::state::run::Run;
 use provost_host::plans::plan_file::PlanChoice;
 use provost_store::{Log, Query};
 
 use crate::harness::Harness;
-use crate::notifier::Notices;
 use crate::plan_registry::{Here, PlanLocation};
 use crate::sessions::Sessions;
 use crate::settings::{Access, EngineSettings};
 use crate::step_changes::FileComparison;
-use crate::{Error, drive, harness, human_check, outside, plan_context, plan_registry, step_changes};
+use crate::{Error, human_check, outside, plan_context, plan_registry, step_changes};
 
 /// Maximum number of events read for one item.
 const HISTORY: u64 = 200;

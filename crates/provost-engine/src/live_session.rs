@@ -64,7 +64,7 @@ impl RunStrategy for LiveSession<'_> {
         }
         for said in (self.words)(&run)? {
             let events = decided(&run, said)?;
-            harness.tell(&mut run, &events, told)?;
+            harness.tell(&mut run, &events, None, told)?;
         }
         enter(run, told)
     }
@@ -74,7 +74,7 @@ impl RunStrategy for LiveSession<'_> {
 pub(crate) fn note(harness: &Harness, words: &Words<'_>) -> Result<Run, Error> {
     let holder = Holder::here(format!("plan {}", harness.id()), plan_context::now());
     let patience = PATIENCE.max(harness.config().run.lease_timeout);
-    let _lease = harness.lease(&format!("plan {}", harness.id()), &holder, patience)?;
+    let _lease = crate::harness::lease(harness, &format!("plan {}", harness.id()), &holder, patience)?;
     let mut run = harness.genuine()?;
     for said in words(&run)? {
         let events = decided(&run, said)?;

@@ -6,7 +6,7 @@
 //!
 //! **Invariant:** only [`Notices::finish`] makes a run wait, and only for a short time.
 
-use crate::{commands, queries};
+use crate::queries;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;

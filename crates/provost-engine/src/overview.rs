@@ -9,7 +9,7 @@ mod attempts;
 mod law;
 mod lives;
 
-use crate::{commands, journal};
+use crate::journal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -30,7 +30,7 @@ use crate::human_check::Who;
 use crate::plan_registry::{Here, PlanLocation};
 use crate::sessions::Sessions;
 use crate::settings::{Access, EngineSettings};
-use crate::{Error, drive, inbox, live, plan_context, plan_registry};
+use crate::{Error, inbox, live, plan_context, plan_registry};
 
 pub use attempts::{AttemptRecord, TimedVerdict};
 pub use law::SpecChanges;

@@ -2,13 +2,14 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use provost_core::language::parse;
 use provost_core::model::approved_spec::{self, Law};
 use provost_core::model::chain::PlanId;
+use provost_core::model::event::Event;
 use provost_core::model::hash::Hash;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::redact::Redactor;
@@ -50,6 +51,16 @@ impl PlanContext {
         let agents_environment = environment.iter().filter(|(name, _)| !is_kept(name)).cloned().collect();
         let lawful = Mutex::new(None);
         Self { place, id, config, redactor, launcher, environment, agents_environment, stop, lawful }
+    }
+
+    /// Returns whether a person has asked provost to stop.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Returns the events without secrets.
+    pub fn redacted(&self, events: Vec<Event>) -> Vec<Event> {
+        events.into_iter().map(|event| self.redactor.event(event)).collect()
     }
 
     /// Remembers that the plan file has this spec; it is not read again until its stamp changes.

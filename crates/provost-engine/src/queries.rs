@@ -7,8 +7,6 @@ use provost_core::model::approved_spec::{self, Law};
 use provost_core::model::chain::SealedEvent;
 use provost_core::model::event::Event;
 use provost_core::model::proof::ProofStatement;
-use provost_core::rules::command::HarnessCommand;
-use provost_core::rules::decide;
 use provost_core::state::run::Run;
 use provost_store::{Cursor, Query};
 

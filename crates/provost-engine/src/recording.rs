@@ -1,6 +1,6 @@
 //! Reads the plan file, verifies it and records it in the log.
 
-use crate::{commands, uncommitted};
+use crate::uncommitted;
 use std::sync::atomic::Ordering;
 
 use provost_core::model::approved_spec;

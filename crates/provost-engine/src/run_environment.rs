@@ -37,7 +37,7 @@ pub(crate) fn prepare(
     fence: &Fence,
     told: &mut ProgressListener<'_>,
 ) -> Result<ExecEnv, Error> {
-    let read_only = harness.own_files();
+    let read_only = crate::harness::own_files(harness);
     let secret = secret(harness);
     let launcher = confined::launcher(&harness.site().launcher);
     let paths = RunPaths {
@@ -79,7 +79,7 @@ fn record(
         (run.isolation, run.require_red, run.agent_outside) == (Some(seen.level), require_red, false);
     let Some(before) = strategy.before_attestation(run, is_known)? else { return Ok(()) };
     if !before.is_empty() {
-        harness.tell_with(run, &before, Some(fence), told)?;
+        harness.tell(run, &before, Some(fence), told)?;
     }
     let probe =
         |probe: sandbox::SelfTestProbe| Probe { name: probe.name, held: probe.held, detail: probe.detail };
@@ -93,7 +93,7 @@ fn record(
         took_over,
     };
     let events = decide::harness(run, command)?;
-    harness.tell_with(run, &events, Some(fence), told)
+    harness.tell(run, &events, Some(fence), told)
 }
 
 /// Prepares the execution environment on the approved base.

@@ -59,8 +59,8 @@ pub fn look(harness: &Harness, client: &str) -> Result<(Run, Rest), Error> {
 pub fn let_session_go(harness: &Harness, reason: &str) -> Result<Run, Error> {
     let holder = Holder::here(format!("plan {}", harness.id()), plan_context::now());
     let patience = harness.config().run.lease_timeout;
-    let _workspace = harness.lease(&harness.workspace_lease(), &holder, patience)?;
-    let _plan = harness.lease(&format!("plan {}", harness.id()), &holder, patience)?;
+    let _workspace = crate::harness::lease(harness, &harness.workspace_lease(), &holder, patience)?;
+    let _plan = crate::harness::lease(harness, &format!("plan {}", harness.id()), &holder, patience)?;
     let run = harness.own_command(|_| HarnessCommand::LetGo { reason: reason.to_owned() })?;
     let _ = projections::marks(harness.site(), &run);
     Ok(run)
@@ -128,7 +128,7 @@ fn drive_shown(
     };
     for what in tampered {
         let events = decide::harness(&run, HarnessCommand::Tampered { step: None, what })?;
-        harness.tell(&mut run, &events, &mut |run, sealed, event| observers.hear(run, sealed, event))?;
+        harness.tell(&mut run, &events, None, &mut |run, sealed, event| observers.hear(run, sealed, event))?;
     }
     let left = executor.leave(&run);
     observers.finish(&run)?;
@@ -149,10 +149,10 @@ impl Leases {
     fn take(harness: &Harness, strategy: &dyn RunStrategy) -> Result<Self, Error> {
         let holder = Holder::here(strategy.holder(harness.id()), plan_context::now());
         let patience = strategy.patience(harness.config().run.lease_timeout);
-        let workspace = || harness.lease(&harness.workspace_lease(), &holder, patience);
+        let workspace = || crate::harness::lease(harness, &harness.workspace_lease(), &holder, patience);
         Ok(Self {
             _workspace: harness.within.is_none().then(workspace).transpose()?,
-            plan: harness.lease(&format!("plan {}", harness.id()), &holder, patience)?,
+            plan: crate::harness::lease(harness, &format!("plan {}", harness.id()), &holder, patience)?,
             folder: shared_folder_lock::share(harness, &holder.what, patience)?,
         })
     }
@@ -186,7 +186,7 @@ impl Observers<'_, '_> {
         })?;
         self.head = head;
         match run.forged_from {
-            Some(from_seq) => Err(harness.forged(from_seq)),
+            Some(from_seq) => Err(crate::harness::forged(harness.id(), from_seq)),
             None => Ok(run),
         }
     }
@@ -217,7 +217,7 @@ fn resume_steps(
 ) -> Result<(), Error> {
     while let Some(step) = strategy.resumes_steps().then(|| harness.resumable_step(run)).flatten() {
         let events = decide::harness(run, HarnessCommand::PlanGoesOn { step })?;
-        harness.tell(run, &events, told)?;
+        harness.tell(run, &events, None, told)?;
     }
     Ok(())
 }
@@ -286,7 +286,7 @@ pub fn recheck(harness: &Harness, number: StepNumber) -> Result<Recheck, Error> 
     let _ = process::become_subreaper();
     let launcher = confined::launcher(&harness.site().launcher);
     let workspace = &harness.place().workspace;
-    let read_only = harness.own_files();
+    let read_only = crate::harness::own_files(harness);
     let estate = RunPaths {
         workspace,
         state: harness.state(),

@@ -13,7 +13,7 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
 use crate::plan_registry::Here;
-use crate::{Error, drive, plan_registry};
+use crate::{Error, plan_registry};
 
 use crate::harness::Harness;
 

@@ -10,9 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use provost_core::model::plan::StepNumber;
-use provost_core::model::verdict::Tree;
 use provost_core::rules::command::Refusal;
-use provost_core::state::run::{StepRun, StepState};
 use provost_host::exec::environment;
 use provost_host::tree::Base;
 use similar::TextDiff;

@@ -32,7 +32,7 @@ use crate::run_strategy::LOOKING;
 use crate::session_turns::Turns;
 use crate::sessions::{ClientIdentity, ClientSession, Sessions};
 use crate::settings::{Access, EngineSettings};
-use crate::{Error, agenda, drive, harness, plan_registry};
+use crate::{Error, agenda, plan_registry};
 
 /// Hidden subcommand that runs the checks.
 pub const COMMAND: &str = "hook-look";

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::{EndedAttempt, Event};
 use provost_core::model::plan::StepNumber;
-use provost_core::state::run::Run;
 use provost_core::model::usage::{Amount, Usage};
+use provost_core::state::run::Run;
 
 use crate::world::TaskOutcome;
 

@@ -7,14 +7,14 @@
 //! **Invariant:** a sub-plan needs its own approval; the approval of its parent starts nothing of it.
 //! **Invariant:** no plan is a sub-plan of itself, directly or indirectly.
 
-use crate::{commands, inbox, journal, queries, recording, run_plan, starting};
+use crate::{commands, inbox, queries, recording, run_plan, starting};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::{AttemptEnd, EndedAttempt, Event};
-use provost_core::model::plan::{Step, StepNumber};
+use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::model::usage::Usage;
 use provost_core::rules::command::{AgentCommand, HarnessCommand};
@@ -29,7 +29,7 @@ use crate::run_strategy::Agents;
 use crate::settings::{Access, EngineSettings};
 use crate::subplan::{ParentContext, SubplanLimits, SubplanRequest, SubplanRunner};
 use crate::world::TaskOutcome;
-use crate::{Error, drive, plan_context, plan_registry, subplan};
+use crate::{Error, plan_context, subplan};
 
 /// State of a sub-plan.
 enum Standing {
@@ -179,7 +179,7 @@ fn carried(harness: &Harness) -> Result<(Run, Standing), Error> {
         }
     })?;
     let name = &harness.place().name;
-    let stopped = leash.is_some_and(SubplanLimits::is_at_its_end) && !harness.is_stopped();
+    let stopped = leash.is_some_and(SubplanLimits::is_at_its_end) && !harness.site().is_stopped();
     let standing = match rest {
         Rest::Interrupted if stopped && leash.is_some_and(SubplanLimits::is_out_of_time) => {
             Standing::Failed("its time is up".to_owned())

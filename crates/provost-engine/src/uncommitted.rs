@@ -37,7 +37,7 @@ pub fn look(harness: &Harness, run: &Run) -> Result<UncommittedFiles, Error> {
         None => all.to_vec(),
     };
     let Ok(touches) = Touches::new(&globs) else { return Ok(UncommittedFiles::default()) };
-    let own = OwnFiles::of(workspace, &harness.own_files());
+    let own = OwnFiles::of(workspace, &crate::harness::own_files(harness));
     let mut found = UncommittedFiles::default();
     let known = Known::of(harness, run, !differing.is_empty())?;
     for file in differing {

@@ -27,8 +27,6 @@ use provost_core::rules::schedule::{Action, InHand};
 use provost_core::state::run::{Run, Stage};
 use provost_host::config::Demand;
 use provost_host::exec::environment::{self, RunPaths};
-use provost_host::sandbox;
-use provost_host::sandbox::Attestation;
 use provost_store::{Effect, Error as StoreError, Fence, Holder};
 
 use crate::drive::{Continues, Drive, Rest};
@@ -37,7 +35,7 @@ use crate::harness::Harness;
 use crate::run_strategy::{AttestedLevel, RunResult, RunStrategy};
 use crate::subplan::SubplanRunner;
 use crate::world::{TaskOutcome, World};
-use crate::{Error, drive, plan_context};
+use crate::{Error, plan_context};
 
 /// The process that offered an item may still hold the plan for a moment.
 const MOMENT: Duration = Duration::from_secs(2);

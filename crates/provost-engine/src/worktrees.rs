@@ -16,7 +16,7 @@ use provost_host::{config, git, process, worktree};
 use crate::harness::Harness;
 use crate::plan_registry::Here;
 use crate::settings::{Access, EngineSettings};
-use crate::{Error, commit, harness, plan_context};
+use crate::{Error, commit, plan_context};
 
 pub use provost_host::worktree::{Fate, ListedWorktree, NewWorktree, Note};
 

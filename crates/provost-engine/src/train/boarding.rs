@@ -1,7 +1,7 @@
 //! Collects the plans for the train: those that are done and proved, each as a commit of exactly the tree it
 //! was judged by, in merge order.
 
-use crate::{commands, queries};
+use crate::queries;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

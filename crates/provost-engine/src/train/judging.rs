@@ -38,7 +38,7 @@ impl<'a> Stand<'a> {
         let PlanTrees { trees, approved, judged, base } = commit::kept(&plan.harness, &plan.run)?;
         let approved = trees.with_ignored(&approved, &judged).map_err(environment::Error::from)?;
         let harness = &plan.harness;
-        let read_only = harness.own_files();
+        let read_only = crate::harness::own_files(harness);
         let launcher = confined::launcher(&harness.site().launcher);
         let estate = RunPaths {
             workspace: &harness.place().workspace,
