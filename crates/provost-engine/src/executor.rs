@@ -11,8 +11,6 @@ mod check;
 mod start;
 mod merged;
 
-pub(crate) use self::start::own_trees;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

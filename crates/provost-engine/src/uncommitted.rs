@@ -83,7 +83,7 @@ impl Known {
             };
             trees.kept(id, caches).ok().flatten()
         };
-        known.own = crate::executor::own_trees(run).iter().filter_map(|id| kept(id)).collect();
+        known.own = own_trees(run).iter().filter_map(|id| kept(id)).collect();
         let listed = plan_file::list_in(workspace, &plan_registry::folder(workspace)?)?.plans;
         for place in listed {
             let id = plan_file::id(&place);
@@ -92,7 +92,7 @@ impl Known {
             }
             // A plan that cannot be read has left nothing that is known.
             let Ok(other) = journal::read(harness.log(), &id) else { continue };
-            let mut trees = crate::executor::own_trees(&other);
+            let mut trees = own_trees(&other);
             trees.extend(other.tree.clone());
             for tree in trees.iter().filter_map(|id| kept(id)) {
                 known.others.push((place.slug.clone(), other.stage, tree));
@@ -172,4 +172,17 @@ pub(crate) fn with_uncommitted(
 /// Returns whether the plan is not approved yet and uncommitted files are to be included.
 pub(crate) fn is_to_include(harness: &Harness, run: &Run) -> bool {
     harness.includes.load(Ordering::Relaxed) && matches!(run.stage, Stage::Draft | Stage::Verified)
+}
+
+/// Returns the trees that attempts of this plan left; a file equal to one of theirs is the plan's own work.
+pub(crate) fn own_trees(run: &Run) -> Vec<String> {
+    let trees = run.steps().flat_map(|(_, step)| {
+        let judged = step.verdict.as_ref().and_then(|verdict| verdict.tree_id());
+        [judged.map(str::to_owned), step.left.clone()]
+    });
+    let last = run.last.as_ref().and_then(|last| last.left.clone());
+    let mut trees: Vec<String> = trees.flatten().chain(last).collect();
+    trees.sort();
+    trees.dedup();
+    trees
 }

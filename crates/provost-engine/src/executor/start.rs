@@ -8,6 +8,7 @@ use provost_host::tree;
 
 use super::step_worktree::{globs, told};
 use super::{AttemptOrder, Executor};
+use crate::uncommitted::own_trees;
 
 /// Input to find the tree that an attempt starts with.
 pub struct StartTreeInput {
@@ -60,17 +61,4 @@ impl Executor<'_> {
     pub(super) fn left_by(&self, order: &AttemptOrder, start: Option<&StartTree>) -> Option<String> {
         self.ground.keep_work(&start?.tree, order.own_touches.as_deref()).ok().flatten()
     }
-}
-
-/// Returns the trees that attempts of this plan left; a file equal to one of theirs is the plan's own work.
-pub fn own_trees(run: &Run) -> Vec<String> {
-    let trees = run.steps().flat_map(|(_, step)| {
-        let judged = step.verdict.as_ref().and_then(|verdict| verdict.tree_id());
-        [judged.map(str::to_owned), step.left.clone()]
-    });
-    let last = run.last.as_ref().and_then(|last| last.left.clone());
-    let mut trees: Vec<String> = trees.flatten().chain(last).collect();
-    trees.sort();
-    trees.dedup();
-    trees
 }
