@@ -4,7 +4,8 @@
 //! **Invariant:** an item is taken once, under a held lease, before anything starts; an item that was taken
 //! and not finished is never started again, but judged.
 
-use provost_engine::{journal, work_items};
+use provost_engine::journal;
+use provost_engine::run::work_items;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use provost_core::fleet::labels::{self, Label};
 use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::CheckSubject;
-use provost_engine::work_items::ItemResult;
+use provost_engine::run::work_items::ItemResult;
 use provost_store::{Effect, Error as StoreError};
 use sqlx::Row as _;
 

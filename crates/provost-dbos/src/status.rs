@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use provost_engine::log_locator;
+use provost_engine::journal::log_locator;
 use provost_engine::settings::EngineSettings;
 use provost_store::postgres::DatabaseAddress;
 use serde::de::DeserializeOwned;

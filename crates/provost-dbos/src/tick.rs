@@ -3,7 +3,8 @@
 //! **Invariant:** the offered items are read while the plan's lease is held, so that an item given to another
 //! worker is never taken for lost work.
 
-use provost_engine::{journal, work_items};
+use provost_engine::journal;
+use provost_engine::run::work_items;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -13,8 +14,8 @@ use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::state::run::{Run, Stage};
-use provost_engine::harness::Harness;
-use provost_engine::work_items::PassResult;
+use provost_engine::plan::harness::Harness;
+use provost_engine::run::work_items::PassResult;
 use provost_store::Effect;
 
 use crate::Error;

@@ -4,6 +4,8 @@
 //! **Invariant:** an event that another process wrote is accepted only if a permitted command can have
 //! produced it. Otherwise the run stops, and the log records from which event on it cannot be trusted.
 
+pub mod log_locator;
+pub(crate) mod lease;
 mod fold;
 
 use provost_core::model::chain::{Head, PlanId, SealedEvent};

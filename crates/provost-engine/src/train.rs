@@ -22,10 +22,12 @@ use provost_host::tree::{Error as TreeError, Trees, Union};
 use provost_host::{config, git, process};
 use provost_store::{Holder, Lease};
 
-use crate::human_check::Who;
-use crate::sessions::Sessions;
+use crate::Error;
+use crate::journal::lease;
+use crate::plan::human_check::Who;
+use crate::plan::sessions::Sessions;
+use crate::plan::{human_check, plan_context};
 use crate::settings::EngineSettings;
-use crate::{Error, human_check, lease, plan_context};
 
 mod boarding;
 mod judging;
@@ -125,7 +127,7 @@ pub fn integrate(
     let report = match request.wish {
         Wish::DryRun => go(&yard, &mut Record::silent()),
         Wish::Land | Wish::Check => {
-            let log = crate::log_locator::open(&yard.state, crate::settings::Access::Write)?;
+            let log = crate::journal::log_locator::open(&yard.state, crate::settings::Access::Write)?;
             let workspace = format!("workspace {}", yard.workspace.display());
             if let Some(why) =
                 human_check::intruder(&*log, &workspace, &Sessions::new(&yard.state), &Who::Here)?
@@ -285,5 +287,5 @@ fn settle(
 
 /// Opens the state folder's log for reading.
 pub(crate) fn open_log(yard: &Yard<'_>) -> Result<Box<dyn provost_store::Log>, Error> {
-    crate::log_locator::for_reading(&yard.state)
+    crate::journal::log_locator::for_reading(&yard.state)
 }

@@ -22,10 +22,10 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
 use axum::routing::get;
-use provost_engine::agent_session::AgentSessions;
-use provost_engine::overview::{Overview, ServerAddressFile};
+use provost_engine::manage::tokens::{TokenScope, Tokens};
+use provost_engine::observe::overview::{Overview, ServerAddressFile};
+use provost_engine::session::agent_session::AgentSessions;
 use provost_engine::settings::EngineSettings;
-use provost_engine::tokens::{TokenScope, Tokens};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::sse::LiveEvents;

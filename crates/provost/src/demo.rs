@@ -3,13 +3,14 @@
 //! Only the agent is scripted. The same code as always verifies, approves, runs, judges and audits the plan,
 //! and the folder stays so that a person can look at it.
 
-use provost_engine::{commands, queries, recording, run_plan};
+use provost_engine::plan::{commands, queries, recording};
+use provost_engine::run::run_plan;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use provost_core::state::run::Stage;
-use provost_engine::harness::Harness;
+use provost_engine::plan::harness::Harness;
 use provost_engine::settings::{Access, EngineSettings};
 
 use crate::failure::Failure;

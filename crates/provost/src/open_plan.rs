@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use provost_core::state::run::Run;
-use provost_engine::harness::Harness;
+use provost_engine::journal::log_locator;
+use provost_engine::plan::harness::Harness;
+use provost_engine::plan::remote_tree;
 use provost_engine::settings::{Access, EngineSettings};
-use provost_engine::{log_locator, remote_tree};
 
 use crate::failure::Failure;
 use crate::hardening;

@@ -2,7 +2,8 @@
 //!
 //! stdout is data, stderr is messages. Everything is readable without colour.
 
-use provost_engine::{base_look, commands, outside, queries, recording};
+use provost_engine::plan::{commands, outside, queries, recording};
+use provost_engine::run::base_look;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,10 +19,10 @@ use provost_core::rules::gate::{self, GateAnswer};
 use provost_core::rules::quorum::ApprovalCount;
 use provost_core::state::run::Run;
 use provost_core::text::render::{self, EventLine, Symbol};
-use provost_engine::audit::Audit;
-use provost_engine::harness::{Below, Harness};
-use provost_engine::reading::BoundPlan;
-use provost_engine::{human_check, uncommitted};
+use provost_engine::plan::audit::Audit;
+use provost_engine::plan::harness::{Below, Harness};
+use provost_engine::plan::reading::BoundPlan;
+use provost_engine::plan::{human_check, uncommitted};
 
 use crate::diagnose;
 use crate::failure::Failure;
@@ -149,7 +150,7 @@ pub fn gate(harness: &Harness, run: &Run, reading: Option<&BoundPlan>, by: Strin
     for line in outside::changed_caches(harness, run) {
         talk(&line);
     }
-    let found = provost_engine::uncommitted::uncommitted(harness, run).unwrap_or_default();
+    let found = provost_engine::plan::uncommitted::uncommitted(harness, run).unwrap_or_default();
     found.lines().iter().for_each(|line| talk(line));
     let short = run.revision.short();
     let ways = if found.inside.is_empty() {
@@ -201,7 +202,7 @@ fn approved(run: Run) -> Gate {
 
 /// Approves the plan with the uncommitted files that were shown, if they are still the same.
 fn include(harness: &Harness, shown: &uncommitted::UncommittedFiles, by: String) -> Result<Gate, Failure> {
-    provost_engine::uncommitted::include_uncommitted(harness);
+    provost_engine::plan::uncommitted::include_uncommitted(harness);
     let (run, _) = recording::bring_up_to_approve(harness)?;
     if !shown.included().iter().all(|file| run.binding.included.contains(file)) {
         talk("the uncommitted files have changed while you read: the plan waits; look at them again");

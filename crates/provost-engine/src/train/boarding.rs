@@ -1,7 +1,7 @@
 //! Collects the plans for the train: those that are done and proved, each as a commit of exactly the tree it
 //! was judged by, in merge order.
 
-use crate::queries;
+use crate::plan::queries;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -16,11 +16,12 @@ use provost_host::git;
 use provost_host::tree::{CommitText, NewCommit, With};
 
 use super::{Wish, Yard, open_log};
-use crate::commit::PlanTrees;
-use crate::harness::Harness;
-use crate::plan_registry::{Here, PlanLocation};
+use crate::Error;
+use crate::plan::commit::PlanTrees;
+use crate::plan::harness::Harness;
+use crate::plan::plan_registry::{Here, PlanLocation};
+use crate::plan::{commit, plan_registry};
 use crate::settings::{Access, EngineSettings};
-use crate::{Error, commit, plan_registry};
 
 /// A plan of the repository.
 pub struct TrainPlan {
@@ -118,7 +119,7 @@ impl TrainCandidates {
         let named = &yard.request.plans;
         for plan in &self.plans {
             if yard.request.wish == Wish::Land {
-                crate::authorization::only_people(&plan.harness)?;
+                crate::plan::authorization::only_people(&plan.harness)?;
             }
         }
         let mut wanted = Vec::new();

@@ -1,7 +1,8 @@
 //! Merges and judges unions of plans: by the contracts of every plan in them, and of every landed plan whose
 //! files they touch.
 
-use crate::{commands, recording, run_environment};
+use crate::plan::{commands, recording};
+use crate::run::run_environment;
 use std::collections::{BTreeMap, BTreeSet};
 
 use provost_core::fleet::train::{self, Look, MergeResult, TrainResult};
@@ -18,9 +19,11 @@ use provost_host::tree::{Base, Touches, TreeDifference, Trees, Union};
 use super::boarding::{TrainCandidates, TrainPlan};
 use super::record::Record;
 use super::{Wish, Yard};
-use crate::commit::PlanTrees;
-use crate::executor::Executor;
-use crate::{Error, commit, confined};
+use crate::Error;
+use crate::exec::confined;
+use crate::exec::executor::Executor;
+use crate::plan::commit;
+use crate::plan::commit::PlanTrees;
 
 /// Maximum number of commits named that may have undone a plan.
 const SUSPECTS: usize = 3;
@@ -38,7 +41,7 @@ impl<'a> Stand<'a> {
         let PlanTrees { trees, approved, judged, base } = commit::kept(&plan.harness, &plan.run)?;
         let approved = trees.with_ignored(&approved, &judged).map_err(environment::Error::from)?;
         let harness = &plan.harness;
-        let read_only = crate::harness::own_files(harness);
+        let read_only = crate::plan::harness::own_files(harness);
         let launcher = confined::launcher(&harness.site().launcher);
         let estate = RunPaths {
             workspace: &harness.place().workspace,

@@ -6,7 +6,7 @@
 //!
 //! **Invariant:** every part is idempotent: after a crash the next process starts with the first part again.
 
-use crate::commands;
+use crate::plan::commands;
 use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -24,8 +24,8 @@ use super::boarding::{self, TrainCandidates, TrainPlan};
 use super::record::Record;
 use super::{Wish, Yard};
 use crate::Error;
-use crate::commit::{NOTES, usual_branch};
-use crate::prove::Prover;
+use crate::plan::commit::{NOTES, usual_branch};
+use crate::plan::prove::Prover;
 
 /// Attempts to write a note while other commands write notes too.
 const TRIES: u32 = 5;

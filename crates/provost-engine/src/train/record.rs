@@ -12,7 +12,8 @@ use provost_core::model::verdict::Verdict;
 use provost_core::redact::Redactor;
 use provost_store::{Append, Lease, Log, LogEntry, Query};
 
-use crate::{Error, plan_context};
+use crate::Error;
+use crate::plan::plan_context;
 
 pub struct Record<'a> {
     /// `None` if nothing is to be written.

@@ -15,8 +15,8 @@ use provost_core::rules::command::HarnessCommand;
 use provost_core::rules::recover::recipe::Recipes;
 use provost_core::rules::schedule::{Action, InHand};
 use provost_core::state::run::Run;
-use provost_engine::drive::{Continues, Drive, Rest};
-use provost_engine::world::{TaskOutcome, World};
+use provost_engine::run_loop::world::{TaskOutcome, World};
+use provost_engine::run_loop::{Continues, Drive, Rest};
 use provost_store::{Append, Cursor, Effect, Error, Holder, Lease, Log, Memory, Query};
 
 use super::{Dice, Mortal, SimWorld, approved, harness};

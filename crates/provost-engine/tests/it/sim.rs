@@ -66,8 +66,8 @@ use provost_core::rules::recover::recipe::Recipes;
 use provost_core::rules::schedule::Action;
 use provost_core::rules::{budget, decide, inbox};
 use provost_core::state::run::{Run, Stage, StepState};
-use provost_engine::drive::{Drive, Rest};
-use provost_engine::world::{TaskOutcome, World};
+use provost_engine::run_loop::world::{TaskOutcome, World};
+use provost_engine::run_loop::{Drive, Rest};
 use provost_store::{Append, Cursor, Error, Holder, Lease, Log, LogEntry, Memory, Query};
 
 /// A small generator whose whole state is the seed (SplitMix64).

@@ -13,9 +13,9 @@ use provost_core::model::usage::Amount;
 use provost_core::rules::command::{HumanCommand, Refusal};
 use provost_core::rules::inbox;
 use provost_core::state::run::{Run, Stage};
-use provost_engine::harness::Harness;
+use provost_engine::plan::harness::Harness;
+use provost_engine::plan::{commands, recording, uncommitted};
 use provost_engine::settings::Access;
-use provost_engine::{commands, recording, uncommitted};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -195,8 +195,11 @@ pub fn answered(
     commands::only_people(&harness)?;
     // Still the same question, now that nobody is between.
     let run = harness.run()?;
-    if inbox::named(&provost_engine::inbox::plan_items(&harness, &run)?, &format!("e{}", found.id.seq))
-        .is_empty()
+    if inbox::named(
+        &provost_engine::observe::inbox::plan_items(&harness, &run)?,
+        &format!("e{}", found.id.seq),
+    )
+    .is_empty()
     {
         return Err(Refusal::NoSuchItem { id: item.to_owned() }.into());
     }

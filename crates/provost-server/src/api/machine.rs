@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::State;
-use provost_engine::doctor;
+use provost_engine::manage::doctor;
 use serde::Serialize;
 use utoipa::ToSchema;
 

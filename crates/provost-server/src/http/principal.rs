@@ -13,8 +13,8 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use provost_core::model::hash::Hash;
-use provost_engine::human_check::Who;
-use provost_engine::tokens::{Token, TokenKind};
+use provost_engine::manage::tokens::{Token, TokenKind};
+use provost_engine::plan::human_check::Who;
 use serde::de::DeserializeOwned;
 
 use super::accept::Ends;

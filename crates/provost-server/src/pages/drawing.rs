@@ -12,7 +12,7 @@ use provost_core::model::hash::Hash;
 use provost_core::model::pass::Pass;
 use provost_core::model::plan::Needs;
 use provost_core::state::run::Run;
-use provost_engine::overview::AttemptRecord;
+use provost_engine::observe::overview::AttemptRecord;
 
 use super::layout::instant;
 use super::partial::part;

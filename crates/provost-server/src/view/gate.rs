@@ -1,6 +1,7 @@
 //! What a person is shown at the gate: exactly what an approval would cover, and what speaks against it.
 
-use provost_engine::{base_look, outside, recording};
+use provost_engine::plan::{outside, recording};
+use provost_engine::run::base_look;
 use std::time::Duration;
 
 use provost_core::model::hash::Hash;
@@ -8,12 +9,12 @@ use provost_core::model::plan::{Spanned, Step};
 use provost_core::rules::budget;
 use provost_core::state::run::{Run, Stage};
 use provost_core::text::render;
-use provost_engine::base_look::OnBase;
-use provost_engine::human_check::Who;
-use provost_engine::overview::{Overview, PlanSnapshot};
+use provost_engine::observe::overview::{Overview, PlanSnapshot};
+use provost_engine::plan::human_check::Who;
+use provost_engine::plan::uncommitted;
+use provost_engine::plan::uncommitted::UncommittedFile;
+use provost_engine::run::base_look::OnBase;
 use provost_engine::settings::Access;
-use provost_engine::uncommitted;
-use provost_engine::uncommitted::UncommittedFile;
 use serde::Serialize;
 use utoipa::ToSchema;
 

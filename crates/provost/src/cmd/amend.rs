@@ -1,10 +1,11 @@
-use provost_engine::{commands, recording, versions};
+use provost_engine::observe::versions;
+use provost_engine::plan::{commands, recording};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use provost_core::model::plan::{Span, StepNumber};
-use provost_engine::harness::Harness;
-use provost_engine::reading::BoundPlan;
+use provost_engine::plan::harness::Harness;
+use provost_engine::plan::reading::BoundPlan;
 use provost_engine::settings::Access;
 
 use crate::failure::Failure;

@@ -2,9 +2,11 @@ use provost_core::model::event::Revision;
 use provost_core::rules::quorum::{self, ApprovalCount};
 use provost_core::state::run::{Run, Stage};
 use provost_core::text::render;
-use provost_engine::harness::Harness;
+use provost_engine::observe::notifier;
+use provost_engine::plan::harness::Harness;
+use provost_engine::plan::{commands, outside, recording, remote_tree, uncommitted};
+use provost_engine::run::base_look;
 use provost_engine::settings::Access;
-use provost_engine::{base_look, commands, notifier, outside, recording, remote_tree, uncommitted};
 
 use crate::failure::Failure;
 use crate::open_plan::Global;

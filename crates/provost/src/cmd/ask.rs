@@ -1,6 +1,7 @@
 use provost_core::rules::command::HumanCommand;
+use provost_engine::observe::notifier;
+use provost_engine::plan::{commands, recording};
 use provost_engine::settings::Access;
-use provost_engine::{commands, notifier, recording};
 
 use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};

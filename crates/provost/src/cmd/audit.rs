@@ -1,7 +1,7 @@
-use provost_engine::queries;
+use provost_engine::plan::queries;
 use std::path::{Path, PathBuf};
 
-use provost_engine::prove;
+use provost_engine::plan::prove;
 use provost_engine::settings::Access;
 use serde_json::json;
 

@@ -1,9 +1,10 @@
 use provost_core::model::plan::StepNumber;
 use provost_core::state::run::Run;
-use provost_engine::harness::Harness;
+use provost_engine::Error;
+use provost_engine::plan::harness::Harness;
+use provost_engine::plan::step_changes;
+use provost_engine::plan::step_changes::StepChanges;
 use provost_engine::settings::Access;
-use provost_engine::step_changes::StepChanges;
-use provost_engine::{Error, step_changes};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

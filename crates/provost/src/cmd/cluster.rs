@@ -1,4 +1,4 @@
-use provost_engine::commands;
+use provost_engine::plan::commands;
 use std::time::Duration;
 
 use crate::open_plan::Global;
@@ -82,9 +82,9 @@ pub fn obey(_global: &Global, args: Args) -> Answer {
 #[cfg(feature = "cluster")]
 pub fn obey(global: &Global, args: Args) -> Answer {
     use provost_dbos::status::ClusterView;
-    use provost_engine::human_check::Who;
-    use provost_engine::overview::Overview;
-    use provost_engine::remote_tree;
+    use provost_engine::observe::overview::Overview;
+    use provost_engine::plan::human_check::Who;
+    use provost_engine::plan::remote_tree;
     use provost_engine::settings::Access;
 
     use crate::outcome::Outcome;

@@ -1,8 +1,8 @@
-use provost_engine::commands;
+use provost_engine::plan::commands;
 use std::collections::BTreeMap;
 
-use provost_engine::commit;
-use provost_engine::commit::{CommitOptions, ExcludedPath};
+use provost_engine::plan::commit;
+use provost_engine::plan::commit::{CommitOptions, ExcludedPath};
 use provost_engine::settings::Access;
 use serde_json::json;
 

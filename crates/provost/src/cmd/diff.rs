@@ -1,6 +1,7 @@
-use provost_engine::harness::Harness;
+use provost_engine::observe::versions;
+use provost_engine::plan::harness::Harness;
+use provost_engine::plan::{queries, recording};
 use provost_engine::settings::Access;
-use provost_engine::{queries, recording, versions};
 use serde_json::{Value, json};
 
 use crate::open_plan::Global;

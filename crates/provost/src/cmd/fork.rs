@@ -1,9 +1,9 @@
-use provost_engine::commands;
+use provost_engine::plan::commands;
 use std::path::PathBuf;
 
 use provost_core::model::plan::StepNumber;
-use provost_engine::fork;
-use provost_engine::fork::ForkOptions;
+use provost_engine::manage::fork;
+use provost_engine::manage::fork::ForkOptions;
 use provost_engine::settings::Access;
 use serde_json::json;
 

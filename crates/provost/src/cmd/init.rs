@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::PossibleValuesParser;
 use provost_core::redact::Redactor;
 use provost_core::text::hook_protocol::HookClient;
-use provost_engine::plan_registry::Here;
+use provost_engine::plan::plan_registry::Here;
 use serde_json::json;
 
 use crate::clients::install_manifest::{Entry, Ledger};

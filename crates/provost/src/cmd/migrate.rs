@@ -1,4 +1,4 @@
-use provost_engine::migrate::MoveDirection;
+use provost_engine::manage::migrate::MoveDirection;
 use serde_json::json;
 
 use crate::open_plan::Global;
@@ -32,7 +32,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     };
     let settings = global.settings(None)?;
     let mut next = 100_000;
-    let moved = provost_engine::migrate::migrate(&settings, &way, &mut |events| {
+    let moved = provost_engine::manage::migrate::migrate(&settings, &way, &mut |events| {
         if events >= next {
             terminal::talk(&format!("{events} events"));
             next += 100_000;

@@ -1,13 +1,13 @@
-use provost_engine::{commands, recording};
+use provost_engine::plan::{commands, recording};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use provost_core::language::template::{self, Template};
 use provost_core::model::usage::Usage;
-use provost_engine::draft;
-use provost_engine::draft::{Draft, DraftRounds, Goal, Round};
-use provost_engine::harness::Harness;
-use provost_engine::reading::BoundPlan;
+use provost_engine::manage::draft;
+use provost_engine::manage::draft::{Draft, DraftRounds, Goal, Round};
+use provost_engine::plan::harness::Harness;
+use provost_engine::plan::reading::BoundPlan;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

@@ -1,5 +1,5 @@
 use provost_core::model::plan::StepNumber;
-use provost_engine::run_plan;
+use provost_engine::run::run_plan;
 use provost_engine::settings::Access;
 use serde_json::json;
 

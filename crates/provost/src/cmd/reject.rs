@@ -1,6 +1,6 @@
 use provost_core::rules::command::HumanCommand;
+use provost_engine::plan::{commands, recording};
 use provost_engine::settings::Access;
-use provost_engine::{commands, recording};
 
 use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};

@@ -1,15 +1,17 @@
-use provost_engine::{commands, notifier, outside, queries, recording, run_plan, starting, uncommitted};
+use provost_engine::observe::notifier;
+use provost_engine::plan::{commands, outside, queries, recording, uncommitted};
+use provost_engine::run::{run_plan, starting};
 use std::path::{Path, PathBuf};
 
 use provost_core::rules::inbox::{self, DecisionKind};
 use provost_core::rules::quorum::ApprovalCount;
 use provost_core::state::run::{Run, Stage};
 use provost_engine::Put;
-use provost_engine::drive::Rest;
-use provost_engine::harness::Harness;
-use provost_engine::notifier::Notices;
+use provost_engine::observe::notifier::Notices;
+use provost_engine::observe::wait_for_person::Woken;
+use provost_engine::plan::harness::Harness;
+use provost_engine::run_loop::Rest;
 use provost_engine::settings::Access;
-use provost_engine::wait_for_person::Woken;
 
 use crate::failure::Failure;
 use crate::open_plan::Global;
@@ -143,7 +145,7 @@ fn run(global: &Global, harness: &Harness, notices: &Notices<'_>, args: &Args) -
             continue;
         }
         terminal::talk("staying until somebody has answered; Ctrl-C ends that, and the same command goes on");
-        match provost_engine::wait_for_person::wait_for_a_person(harness, notices)? {
+        match provost_engine::observe::wait_for_person::wait_for_a_person(harness, notices)? {
             Woken::GoOn => {}
             Woken::Draft => {
                 terminal::talk("the plan went back to draft");
@@ -219,7 +221,7 @@ fn gate(
     harness: &Harness,
     notices: &Notices<'_>,
     run: Run,
-    reading: Option<&provost_engine::reading::BoundPlan>,
+    reading: Option<&provost_engine::plan::reading::BoundPlan>,
     may_ask: bool,
 ) -> Result<Passage, Failure> {
     if run.stage != Stage::Verified {
@@ -300,7 +302,7 @@ fn drive(
 
 /// The run is at rest by itself: say where, and what waits.
 fn rested(harness: &Harness, run: &Run) -> Answer {
-    let items = provost_engine::inbox::plan_items(harness, run)?;
+    let items = provost_engine::observe::inbox::plan_items(harness, run)?;
     let outcome = match run.stage {
         Stage::Done => Outcome::Done,
         Stage::Failed => {

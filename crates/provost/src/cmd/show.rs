@@ -4,9 +4,10 @@ use provost_core::rules::quorum::ApprovalCount;
 use provost_core::state::run::{PostState, Run, Stage};
 use provost_core::text::render;
 use provost_core::text::render::base::BaseLook;
+use provost_engine::plan::uncommitted::{UncommittedFile, UncommittedFiles};
+use provost_engine::plan::{outside, recording, uncommitted};
+use provost_engine::run::base_look;
 use provost_engine::settings::Access;
-use provost_engine::uncommitted::{UncommittedFile, UncommittedFiles};
-use provost_engine::{base_look, outside, recording, uncommitted};
 use serde_json::{Value, json};
 
 use crate::open_plan::Global;

@@ -1,4 +1,4 @@
-use provost_engine::worktrees;
+use provost_engine::manage::worktrees;
 use serde_json::json;
 
 use crate::failure::Failure;

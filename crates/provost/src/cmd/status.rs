@@ -7,7 +7,7 @@ use provost_core::rules::inbox::{self, InboxItem};
 use provost_core::rules::quorum::ApprovalCount;
 use provost_core::state::run::{PostState, Run, StepState};
 use provost_core::text::render;
-use provost_engine::recording;
+use provost_engine::plan::recording;
 use provost_engine::settings::Access;
 use serde_json::{Value, json};
 
@@ -33,7 +33,8 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     if !changed {
         recording::catch_up_marks(&harness, &run);
     }
-    let items = if changed { Vec::new() } else { provost_engine::inbox::plan_items(&harness, &run)? };
+    let items =
+        if changed { Vec::new() } else { provost_engine::observe::inbox::plan_items(&harness, &run)? };
     let patience = harness.config().gate.remind_after;
     let overdue =
         |item: &InboxItem| patience.is_some_and(|after| item.reminder(terminal::now(), after).is_some());

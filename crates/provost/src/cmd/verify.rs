@@ -1,8 +1,8 @@
 use provost_core::language::diagnostic;
 use provost_core::model::event::Revision;
-use provost_engine::reading::BoundPlan;
+use provost_engine::plan::reading::BoundPlan;
+use provost_engine::plan::{commands, recording};
 use provost_engine::settings::Access;
-use provost_engine::{commands, recording};
 
 use crate::failure::Failure;
 use crate::open_plan::Global;

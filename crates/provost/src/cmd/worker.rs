@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use provost_core::fleet::labels::Label;
-use provost_engine::human_check::Who;
-use provost_engine::overview::Overview;
+use provost_engine::observe::overview::Overview;
+use provost_engine::plan::human_check::Who;
 
 use crate::open_plan::Global;
 use crate::outcome::Answer;
@@ -83,7 +83,7 @@ fn work(global: &Global, settings: provost_engine::settings::EngineSettings, arg
     use provost_dbos::worker::{self, WorkerOptions};
     use serde_json::json;
 
-    use provost_engine::remote_tree;
+    use provost_engine::plan::remote_tree;
 
     use crate::outcome::Outcome;
     use crate::terminal;

@@ -11,11 +11,12 @@ use provost_core::rules::command::{HumanCommand, Refusal};
 use provost_core::rules::inbox::{self, ItemId};
 use provost_core::rules::quorum::ApprovalCount;
 use provost_core::state::run::{Run, Stage};
-use provost_engine::harness::Harness;
-use provost_engine::human_check::Who;
-use provost_engine::overview::Overview;
+use provost_engine::Error;
+use provost_engine::observe::overview::Overview;
+use provost_engine::plan::harness::Harness;
+use provost_engine::plan::human_check::Who;
+use provost_engine::plan::{commands, recording};
 use provost_engine::settings::Access;
-use provost_engine::{Error, commands, recording};
 
 use crate::failure::Failure;
 
@@ -96,7 +97,7 @@ fn answer(
     by: String,
 ) -> Result<HumanCommand, Failure> {
     // Read the item again: it must still be the same question.
-    let items = provost_engine::inbox::plan_items(harness, &harness.run()?)?;
+    let items = provost_engine::observe::inbox::plan_items(harness, &harness.run()?)?;
     let found = inbox::named(&items, &format!("e{}", item.seq));
     let Some(found) = found.first() else {
         return Err(Error::from(Refusal::NoSuchItem { id: item.to_string() }).into());

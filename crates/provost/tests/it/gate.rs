@@ -1,7 +1,7 @@
 //! Nothing runs before somebody approved exactly what was shown.
 
-use provost_engine::commands;
-use provost_engine::harness::Harness;
+use provost_engine::plan::commands;
+use provost_engine::plan::harness::Harness;
 use provost_engine::settings::{Access, EngineSettings};
 
 use crate::env::{Env, HONEST, plan};

@@ -2,11 +2,12 @@
 
 use provost_core::state::run::Stage;
 use provost_core::text::render;
-use provost_engine::base_look::OnBase;
-use provost_engine::human_check::Who;
-use provost_engine::overview::{Overview, PlanSnapshot};
+use provost_engine::observe::overview::{Overview, PlanSnapshot};
+use provost_engine::plan::human_check::Who;
+use provost_engine::plan::{recording, uncommitted};
+use provost_engine::run::base_look;
+use provost_engine::run::base_look::OnBase;
 use provost_engine::settings::Access;
-use provost_engine::{base_look, recording, uncommitted};
 
 use crate::diagnose;
 use crate::failure::Failure;

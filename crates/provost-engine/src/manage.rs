@@ -1,0 +1,10 @@
+//! Commands around plans: forks, drafts, worktrees, tokens, diagnosis, migration of the log.
+
+pub mod fork;
+pub mod draft;
+pub mod doctor;
+pub mod plan_doctor;
+pub mod worktrees;
+pub mod tokens;
+pub mod migrate;
+pub mod reaper;
