@@ -2,21 +2,23 @@
 //!
 //! The crate is also the entry point for commands of people and agents. It asks core for every decision, host
 //! for every effect on the machine, and writes what happened to the store.
+//!
+//! The modules are layers; each uses only those above it in this file's list.
 
-mod error;
 mod uncommitted_files;
+mod error;
 pub mod settings;
 pub mod journal;
 pub mod run_loop;
+pub mod plan;
+pub mod exec;
+pub mod observe;
+pub mod run;
+pub mod session;
+pub mod manage;
 pub mod train;
 pub mod sandbox_forwarder;
 pub mod scripted;
-pub mod plan;
-pub mod exec;
-pub mod run;
-pub mod observe;
-pub mod session;
-pub mod manage;
 
 pub use error::Error;
 pub use provost_host::config::{Error as ConfigError, SessionGate};

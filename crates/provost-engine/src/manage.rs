@@ -4,7 +4,6 @@ pub mod fork;
 pub mod draft;
 pub mod doctor;
 pub mod plan_doctor;
-pub mod worktrees;
 pub mod tokens;
 pub mod migrate;
 pub mod reaper;

@@ -1,5 +1,6 @@
 //! Shows plans: lists, the inbox, notifications, history, metrics.
 
+pub mod worktrees;
 pub mod inbox;
 pub mod notifier;
 pub mod wait_for_person;

@@ -13,10 +13,10 @@ use provost_host::plans::plan_file::{self, ConflictCopy};
 use provost_host::plans::plan_lease;
 
 use crate::Error;
-use crate::manage::worktrees;
-use crate::manage::worktrees::{Fate, ListedWorktree};
 use crate::observe::agenda;
 use crate::observe::agenda::{PlanEntry, RepositoryPlans};
+use crate::observe::worktrees;
+use crate::observe::worktrees::{Fate, ListedWorktree};
 use crate::plan::harness::Harness;
 use crate::plan::plan_context;
 use crate::settings::{Access, EngineSettings};

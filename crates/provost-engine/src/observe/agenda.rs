@@ -117,7 +117,7 @@ pub fn read(settings: &EngineSettings) -> Result<RepositoryPlans, Error> {
         Err(error) if marker.symlink_metadata().is_ok() => (None, Some(error.to_string())),
         Err(_) => (None, None),
     };
-    let worktrees = crate::manage::worktrees::list(settings);
+    let worktrees = crate::observe::worktrees::list(settings);
     let mut listed: Vec<PlanEntry> = Vec::new();
     for place in &listing.plans {
         let mut plan = one(&*log, place);
@@ -138,7 +138,7 @@ impl RepositoryPlans {
     /// Counts the lines that the work of each plan changes, for the merge order.
     pub fn measure(&mut self, settings: &EngineSettings) {
         let files: Vec<&Path> = self.listed.iter().map(|plan| plan.path.as_path()).collect();
-        let sizes = crate::manage::worktrees::sizes(settings, &files);
+        let sizes = crate::observe::worktrees::sizes(settings, &files);
         for (plan, size) in self.listed.iter_mut().zip(sizes) {
             plan.size = size;
         }

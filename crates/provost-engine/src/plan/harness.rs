@@ -1,8 +1,8 @@
 //! The handle of one plan: its place, its configuration and its log.
 //!
-//! Everything above takes this handle: [`commands`](crate::plan::commands) accepts the commands of people and agents,
-//! [`recording`](crate::plan::recording) reads and records the plan file, [`run_plan`](crate::run::run_plan) runs the
-//! plan, [`queries`](crate::plan::queries) only reads.
+//! Everything above takes this handle: [`commands`](super::commands) accepts the commands of people and
+//! agents, [`recording`](super::recording) reads and records the plan file, [`queries`](super::queries) only
+//! reads, [`run_plan`](crate::run::run_plan) runs the plan.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;

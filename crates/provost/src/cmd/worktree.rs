@@ -1,5 +1,5 @@
-use provost_engine::manage::worktrees;
-use provost_engine::manage::worktrees::{Fate, ListedWorktree};
+use provost_engine::observe::worktrees;
+use provost_engine::observe::worktrees::{Fate, ListedWorktree};
 use serde_json::{Value, json};
 
 use crate::open_plan::Global;
