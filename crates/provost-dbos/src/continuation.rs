@@ -13,8 +13,8 @@ use provost_core::fleet::labels::{self, Label};
 use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
 use provost_core::state::run::Run;
-use provost_engine::drive::Continues;
-use provost_engine::harness::Harness;
+use provost_engine::plan::harness::Harness;
+use provost_engine::run_loop::Continues;
 use provost_store::{Effect, Fence};
 use tokio::runtime::Handle;
 

@@ -2,7 +2,7 @@
 
 use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
-use provost_engine::plan_context;
+use provost_engine::plan::plan_context;
 use provost_store::postgres::{Dispatch, Param, SqlStatement};
 use provost_store::{Effect, Fence};
 

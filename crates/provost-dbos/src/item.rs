@@ -4,6 +4,8 @@
 //! **Invariant:** an item is taken once, under a held lease, before anything starts; an item that was taken
 //! and not finished is never started again, but judged.
 
+use provost_engine::journal;
+use provost_engine::run::work_items;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,8 +14,7 @@ use provost_core::fleet::labels::{self, Label};
 use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::CheckSubject;
-use provost_engine::drive;
-use provost_engine::work_items::ItemResult;
+use provost_engine::run::work_items::ItemResult;
 use provost_store::{Effect, Error as StoreError};
 use sqlx::Row as _;
 
@@ -67,7 +68,7 @@ pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str,
         let finished = [dispatch::finish(&plan, item), Effect::Wake(plan.clone())];
         let harness = crew.harness(&plan, stop.clone(), runtime)?;
         let stint = Stint::new(crew, runtime, &harness, &plan, stop, shared);
-        harness.carry_out_item(item, &|fence| stint.take(fence), &finished, Some(&stint))
+        work_items::carry_out_item(&harness, item, &|fence| stint.take(fence), &finished, Some(&stint))
     });
     let done = done.await;
     // It may have continued with another item since.
@@ -135,7 +136,7 @@ async fn another_is_to_judge(crew: &Arc<Crew>, piece: &Piece) -> Result<bool, Er
     }
     let (plan, own) = (PlanId(piece.plan.clone()), machine.clone());
     let made_here = crew.apart(move |crew, _| {
-        let work = drive::read(&*crew.log, &plan)?.work;
+        let work = journal::read(&*crew.log, &plan)?.work;
         Ok::<_, provost_engine::Error>(work.is_some_and(|work| work.machine == own))
     });
     Ok(made_here.await.transpose()?.unwrap_or(false))

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use provost_engine::harness::EngineSettings;
-use provost_engine::log_locator;
+use provost_engine::journal::log_locator;
+use provost_engine::settings::EngineSettings;
 use provost_store::postgres::DatabaseAddress;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

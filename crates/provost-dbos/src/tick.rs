@@ -3,6 +3,8 @@
 //! **Invariant:** the offered items are read while the plan's lease is held, so that an item given to another
 //! worker is never taken for lost work.
 
+use provost_engine::journal;
+use provost_engine::run::work_items;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -12,9 +14,8 @@ use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::state::run::{Run, Stage};
-use provost_engine::drive;
-use provost_engine::harness::Harness;
-use provost_engine::work_items::PassResult;
+use provost_engine::plan::harness::Harness;
+use provost_engine::run::work_items::PassResult;
 use provost_store::Effect;
 
 use crate::Error;
@@ -85,7 +86,7 @@ async fn once(crew: &Arc<Crew>, plan: &str) -> Result<Result<PassResult, provost
         };
         let asked = |role: &str| asked(&harness, role);
         let in_hand = || runtime.block_on(in_hand(crew, &plan));
-        harness.turn(&in_hand, &mut |run, items, wake| offers(&plan, run, items, wake, &asked))
+        work_items::turn(&harness, &in_hand, &mut |run, items, wake| offers(&plan, run, items, wake, &asked))
     });
     // A tick that panicked counts as not done.
     Ok(looked.await.unwrap_or(Ok(PassResult::Busy)))
@@ -102,7 +103,7 @@ async fn in_hand(crew: &Crew, plan: &PlanId) -> Option<Vec<WorkItem>> {
 
 /// Returns whether the plan is over or not approved; its file is not needed then.
 fn is_at_rest(crew: &Crew, plan: &PlanId) -> Result<bool, provost_engine::Error> {
-    let run = drive::read(&*crew.log, plan)?;
+    let run = journal::read(&*crew.log, plan)?;
     Ok(!matches!(run.stage, Stage::Approved | Stage::InProgress))
 }
 

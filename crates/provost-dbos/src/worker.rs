@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use provost_core::fleet::labels::Label;
 use provost_core::model::timestamp::Timestamp;
-use provost_engine::harness::EngineSettings;
-use provost_engine::reaper::Keeper;
-use provost_engine::{log_locator, remote_tree, work_items};
+use provost_engine::journal::log_locator;
+use provost_engine::manage::reaper::Keeper;
+use provost_engine::plan::remote_tree;
+use provost_engine::run::work_items;
+use provost_engine::settings::EngineSettings;
 use provost_store::{Holder, Postgres};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection as _, PgConnection};

@@ -1,5 +1,6 @@
 //! The worker context for ticks and items: its name, its log, and how it opens plans.
 
+use provost_engine::journal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,10 +9,11 @@ use std::time::Duration;
 use provost_core::fleet::labels::Label;
 use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
-use provost_engine::harness::{EngineSettings, Harness};
-use provost_engine::reaper::Keeper;
-use provost_engine::remote_tree::TreeTransport;
-use provost_engine::{drive, plan_registry, reaper, remote_tree};
+use provost_engine::manage::reaper::{self, Keeper};
+use provost_engine::plan::harness::Harness;
+use provost_engine::plan::plan_registry;
+use provost_engine::plan::remote_tree::{self, TreeTransport};
+use provost_engine::settings::EngineSettings;
 use provost_store::Postgres;
 use sqlx::PgPool;
 use tokio::runtime::Handle;
@@ -92,7 +94,7 @@ impl Crew {
             // This machine may have the base that was not sent yet.
             Err(error @ provost_engine::Error::NotCarried { .. }) => {
                 let sent = self.at_home(plan, stop).and_then(|harness| {
-                    remote_tree::send_base(&harness, &drive::read(&*self.log, plan)?, &remote)
+                    remote_tree::send_base(&harness, &journal::read(&*self.log, plan)?, &remote)
                 });
                 sent.map_or(Err(error), |()| open())
             }

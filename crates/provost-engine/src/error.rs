@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use provost_core::language::diagnostic::Diagnostic;
 use provost_core::rules::command::Refusal;
 
-use crate::uncommitted;
+use crate::uncommitted_files;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -29,8 +29,8 @@ pub enum Error {
     #[error("there is no section [checks.{name}] in the configuration")]
     NoSuchCheck { name: String },
 
-    #[error("{}", uncommitted::refusal(.files))]
-    Uncommitted { files: Vec<uncommitted::UncommittedFile>, branch: Option<String> },
+    #[error("{}", uncommitted_files::refusal(.files))]
+    Uncommitted { files: Vec<uncommitted_files::UncommittedFile>, branch: Option<String> },
 
     /// The plan is wrong.
     #[error("the plan has errors")]

@@ -2,60 +2,23 @@
 //!
 //! The crate is also the entry point for commands of people and agents. It asks core for every decision, host
 //! for every effect on the machine, and writes what happened to the store.
+//!
+//! The modules are layers; each uses only those above it in this file's list.
 
-pub mod world;
-pub mod drive;
-pub mod plan_context;
-pub mod metering;
-pub mod consult;
-pub mod model_judge;
-pub mod subplan;
-pub mod live;
-pub mod executor;
-pub mod projections;
-pub mod gate;
-pub mod human_check;
-pub mod outside;
-pub mod tamper_watch;
-pub mod reading;
-pub mod prove;
-pub mod audit;
-pub mod otel;
-pub mod harness;
-mod worker;
-pub mod work_items;
-pub mod reaper;
-pub mod remote_tree;
-mod subplan_runner;
-pub mod log_locator;
-pub mod plan_registry;
-pub mod sessions;
-pub mod agent_session;
-pub mod inbox;
-pub mod notifier;
-pub mod session_turns;
-pub mod stop_hook;
-pub mod history;
-pub mod tokens;
-pub mod overview;
-pub mod commit;
-pub mod train;
-pub mod versions;
-pub mod fork;
-pub mod compare;
-pub mod draft;
-pub mod doctor;
-pub mod agenda;
-pub mod plan_doctor;
-mod shared_folder_lock;
-pub mod uncommitted;
-pub mod step_changes;
-pub mod worktrees;
-pub mod attempt_tools;
-pub mod sandbox_forwarder;
-pub mod confined;
-pub mod scripted;
+mod uncommitted_files;
 mod error;
+pub mod settings;
+pub mod journal;
+pub mod run_loop;
+pub mod plan;
+pub mod exec;
+pub mod observe;
+pub mod run;
+pub mod session;
+pub mod manage;
+pub mod train;
+pub mod sandbox_forwarder;
+pub mod scripted;
 
 pub use error::Error;
 pub use provost_host::config::{Error as ConfigError, SessionGate};

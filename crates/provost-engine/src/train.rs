@@ -22,10 +22,12 @@ use provost_host::tree::{Error as TreeError, Trees, Union};
 use provost_host::{config, git, process};
 use provost_store::{Holder, Lease};
 
-use crate::harness::EngineSettings;
-use crate::human_check::Who;
-use crate::sessions::Sessions;
-use crate::{Error, harness, human_check, plan_context};
+use crate::Error;
+use crate::journal::lease;
+use crate::plan::human_check::{self, Who};
+use crate::plan::plan_context;
+use crate::plan::sessions::Sessions;
+use crate::settings::EngineSettings;
 
 mod boarding;
 mod judging;
@@ -125,7 +127,7 @@ pub fn integrate(
     let report = match request.wish {
         Wish::DryRun => go(&yard, &mut Record::silent()),
         Wish::Land | Wish::Check => {
-            let log = crate::log_locator::open(&yard.state, harness::Access::Write)?;
+            let log = crate::journal::log_locator::open(&yard.state, crate::settings::Access::Write)?;
             let workspace = format!("workspace {}", yard.workspace.display());
             if let Some(why) =
                 human_check::intruder(&*log, &workspace, &Sessions::new(&yard.state), &Who::Here)?
@@ -134,7 +136,7 @@ pub fn integrate(
             }
             let lease = lease(&yard, &*log)?;
             let secrets = config::find(&yard.workspace)?.verify.secrets;
-            let redactor = harness::redactor(&settings.environment, &secrets);
+            let redactor = crate::settings::redactor(&settings.environment, &secrets);
             let mut record = Record::open(&*log, &yard.id, &lease, redactor)?;
             go(&yard, &mut record)
         }
@@ -182,7 +184,7 @@ fn name(repository: &Path, target: &str) -> PlanId {
 /// Takes the lease that allows one train per branch at a time.
 fn lease(yard: &Yard<'_>, log: &dyn provost_store::Log) -> Result<Lease, Error> {
     let holder = Holder::here(format!("the train for {}", yard.target), plan_context::now());
-    harness::lease(log, &format!("train {}", yard.id), &holder, Duration::ZERO, &yard.settings.stop)
+    lease::take(log, &format!("train {}", yard.id), &holder, Duration::ZERO, &yard.settings.stop)
 }
 
 fn go(yard: &Yard<'_>, record: &mut Record<'_>) -> Result<TrainReport, Error> {
@@ -285,5 +287,5 @@ fn settle(
 
 /// Opens the state folder's log for reading.
 pub(crate) fn open_log(yard: &Yard<'_>) -> Result<Box<dyn provost_store::Log>, Error> {
-    harness::open_log(&yard.state)
+    crate::journal::log_locator::for_reading(&yard.state)
 }

@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_engine::agent_session::AgentSessions;
-use provost_engine::harness::EngineSettings;
-use provost_engine::overview::{Overview, ServerAddressFile};
-use provost_engine::tokens::TokenScope;
+use provost_engine::manage::tokens::TokenScope;
+use provost_engine::observe::overview::{Overview, ServerAddressFile};
+use provost_engine::session::agent_session::AgentSessions;
+use provost_engine::settings::EngineSettings;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::router::router;

@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::request::Parts;
-use provost_engine::agent_session::{AgentSessions, SessionRefusal};
-use provost_engine::sessions::ClientSession;
+use provost_engine::plan::sessions::ClientSession;
+use provost_engine::session::agent_session::{AgentSessions, SessionRefusal};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, GetPromptRequestParams,
     GetPromptResponse, Implementation, JsonObject, ListPromptsResult, ListResourcesResult, ListToolsResult,

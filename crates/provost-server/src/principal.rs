@@ -13,8 +13,8 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use provost_core::model::hash::Hash;
-use provost_engine::human_check::Who;
-use provost_engine::tokens::{Token, TokenKind};
+use provost_engine::manage::tokens::{Token, TokenKind};
+use provost_engine::plan::human_check::Who;
 
 use crate::problem::Problem;
 use crate::state::{AppState, CallerKind, SharedState, ask};

@@ -188,7 +188,7 @@ impl From<Error> for Problem {
         match error {
             Error::Refused(refusal) => refusal.into(),
             Error::Uncommitted { ref files, ref branch } => {
-                let ways_out = provost_engine::uncommitted::ways_out(files, branch.as_deref());
+                let ways_out = provost_engine::plan::uncommitted::ways_out(files, branch.as_deref());
                 Problem::new(StatusCode::CONFLICT, "uncommitted", error.to_string()).hint(ways_out)
             }
             Error::NotAPerson { .. } => Problem::forbidden("not-a-person", error.to_string()),

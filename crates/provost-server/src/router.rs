@@ -11,7 +11,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::header;
 use axum::middleware;
 use axum::routing::get;
-use provost_engine::agent_session::AgentSessions;
+use provost_engine::session::agent_session::AgentSessions;
 
 use crate::principal::Viewer;
 use crate::request::BODY_MAX;

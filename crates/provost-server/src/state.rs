@@ -8,8 +8,8 @@ mod server_names;
 
 use std::sync::Arc;
 
-use provost_engine::overview::Overview;
-use provost_engine::tokens::Tokens;
+use provost_engine::manage::tokens::Tokens;
+use provost_engine::observe::overview::Overview;
 
 use crate::layout::graph_cache::GraphCache;
 use crate::live_events::LiveEvents;

@@ -6,9 +6,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_engine::agent_session::AgentSessions;
-use provost_engine::attempt_tools::ItemFiles;
-use provost_engine::sessions::ClientSession;
+use provost_engine::plan::sessions::ClientSession;
+use provost_engine::session::agent_session::AgentSessions;
+use provost_engine::session::attempt_tools::ItemFiles;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest};
 use rmcp::service::{RxJsonRpcMessage, ServerInitializeError, TxJsonRpcMessage, serve_server};
 use rmcp::transport::Transport;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use provost_core::model::chain::PlanId;
-use provost_engine::harness::{Access, EngineSettings};
-use provost_engine::history::{History, PlanSelection};
+use provost_engine::observe::history::{History, PlanSelection};
+use provost_engine::settings::{Access, EngineSettings};
 use provost_engine::{Collector, CollectorError, Error};
 
 pub struct Traces {

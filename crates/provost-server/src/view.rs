@@ -13,7 +13,7 @@ use provost_core::rules::inbox::InboxItem;
 use provost_core::rules::quorum::ApprovalCount;
 use provost_core::state::run::Run;
 use provost_engine::Cursor;
-use provost_engine::overview::PlanSnapshot;
+use provost_engine::observe::overview::PlanSnapshot;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;

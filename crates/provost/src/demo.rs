@@ -3,12 +3,15 @@
 //! Only the agent is scripted. The same code as always verifies, approves, runs, judges and audits the plan,
 //! and the folder stays so that a person can look at it.
 
+use provost_engine::plan::{commands, queries, recording};
+use provost_engine::run::run_plan;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use provost_core::state::run::Stage;
-use provost_engine::harness::{Access, EngineSettings, Harness};
+use provost_engine::plan::harness::Harness;
+use provost_engine::settings::{Access, EngineSettings};
 
 use crate::failure::Failure;
 use crate::open_plan::Global;
@@ -32,15 +35,15 @@ pub fn play(global: &Global, at: Option<PathBuf>, fast: bool) -> Answer {
     let harness = Harness::open(settings, Access::Write)?;
     terminal::talk(&format!("A temporary repository: {}\n", workspace.display()));
     terminal::talk(include_str!("demo/before.txt"));
-    let (run, _) = harness.bring_up()?;
+    let (run, _) = recording::bring_up(&harness)?;
     if run.stage == Stage::Verified {
         let revision = run.revision.clone();
-        harness.request_approval()?;
+        commands::request_approval(&harness)?;
         let by = format!("{} (by running the demo)", terminal::user());
-        harness.approve(&run, revision, by)?;
+        commands::approve(&harness, &run, revision, by)?;
     }
     let live = Live::new(global.json, &run);
-    let (run, _) = harness.drive(1, &mut |run, sealed, event| live.event(run, sealed, event))?;
+    let (run, _) = run_plan::drive(&harness, 1, &mut |run, sealed, event| live.event(run, sealed, event))?;
     live.end();
     after(&harness, &folder)?;
     Ok(if run.stage == Stage::Done { Outcome::Done } else { Outcome::PlanFailed })
@@ -49,10 +52,10 @@ pub fn play(global: &Global, at: Option<PathBuf>, fast: bool) -> Answer {
 /// Shows the log, the audit, and what to do next.
 fn after(harness: &Harness, folder: &Path) -> Result<(), Failure> {
     let events = harness.run()?.seq;
-    let audit = harness.audit()?;
+    let audit = queries::audit(harness)?;
     terminal::talk(&format!("\nThe log ({events} events, append-only, hash-chained):"));
     let query = provost_engine::Query::plan(harness.id());
-    harness.each(&query, &mut |sealed| {
+    queries::each(harness, &query, &mut |sealed| {
         let step = sealed.step.map_or(String::new(), |step| format!(" step {step}"));
         terminal::talk(&format!(
             "  {:>3} {}{step}  {}…",

@@ -7,7 +7,7 @@
 use annotate_snippets::{AnnotationKind, Group, Level, Patch, Renderer, Snippet};
 use provost_core::language::diagnostic::{Code, Diagnostic, Severity};
 use provost_core::model::plan::Span;
-use provost_engine::harness::Harness;
+use provost_engine::plan::harness::Harness;
 use serde_json::{Value, json};
 
 /// Maximum length of a line that is shown around a span.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use provost_core::state::run::Run;
-use provost_engine::harness::{Access, EngineSettings, Harness};
-use provost_engine::{harness, log_locator, remote_tree};
+use provost_engine::journal::log_locator;
+use provost_engine::plan::harness::Harness;
+use provost_engine::plan::remote_tree;
+use provost_engine::settings::{Access, EngineSettings};
 
 use crate::failure::Failure;
 use crate::hardening;
@@ -44,7 +46,7 @@ impl Global {
         let mut environment = hardening::environment();
         let state = match &self.state {
             Some(folder) => folder.clone(),
-            None => harness::state_folder(&environment)?,
+            None => provost_engine::settings::state_folder(&environment)?,
         };
         provost_engine::trust::use_state(&state);
         log_locator::keep_the_keys(&state, &mut environment);

@@ -169,7 +169,7 @@ pub fn hint(failure: &Failure) -> Option<String> {
             }
             Error::Refused(_) => return None,
             Error::Uncommitted { files, branch } => {
-                return Some(provost_engine::uncommitted::ways_out(files, branch.as_deref()));
+                return Some(provost_engine::plan::uncommitted::ways_out(files, branch.as_deref()));
             }
             Error::NotAPerson { why } if why.contains("`provost mcp`") => {
                 "Use another terminal: in this one, provost cannot tell you from the agent. It is free again when that process has ended."

@@ -2,6 +2,8 @@
 //!
 //! stdout is data, stderr is messages. Everything is readable without colour.
 
+use provost_engine::plan::{commands, outside, queries, recording};
+use provost_engine::run::base_look;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,10 +19,10 @@ use provost_core::rules::gate::{self, GateAnswer};
 use provost_core::rules::quorum::ApprovalCount;
 use provost_core::state::run::Run;
 use provost_core::text::render::{self, EventLine, Symbol};
-use provost_engine::audit::Audit;
-use provost_engine::harness::{Below, Harness};
-use provost_engine::reading::BoundPlan;
-use provost_engine::{human_check, uncommitted};
+use provost_engine::plan::audit::Audit;
+use provost_engine::plan::harness::{Below, Harness};
+use provost_engine::plan::reading::BoundPlan;
+use provost_engine::plan::{human_check, uncommitted};
 
 use crate::diagnose;
 use crate::failure::Failure;
@@ -134,17 +136,17 @@ pub enum Gate {
 
 /// Prints which checks already hold on the base, before any work; runs them if there is no result yet.
 pub fn tell_of_base(harness: &Harness, run: &Run) {
-    if harness.base_look(run).is_none() && is_interactive() {
+    if base_look::base_look(harness, run).is_none() && is_interactive() {
         talk("running the checks on the base, before any work …");
     }
-    if let Some(look) = harness.look_at_base(run) {
+    if let Some(look) = base_look::look_at_base(harness, run) {
         render::base::lines(&run.plan, &look).iter().for_each(|line| talk(line));
     }
 }
 
 /// Shows the plan and asks the person. No answer is never an approval.
 pub fn gate(harness: &Harness, run: &Run, reading: Option<&BoundPlan>, by: String) -> Result<Gate, Failure> {
-    let changes = harness.last_changes(run)?;
+    let changes = queries::last_changes(harness, run)?;
     talk(&render::plan(run));
     if let Some(reading) = reading.filter(|reading| !reading.diagnostics.is_empty()) {
         let name = &harness.place().name;
@@ -153,10 +155,10 @@ pub fn gate(harness: &Harness, run: &Run, reading: Option<&BoundPlan>, by: Strin
     for change in changes {
         talk(&format!("changed: {change}"));
     }
-    for line in harness.changed_caches(run) {
+    for line in outside::changed_caches(harness, run) {
         talk(&line);
     }
-    let found = harness.uncommitted(run).unwrap_or_default();
+    let found = provost_engine::plan::uncommitted::uncommitted(harness, run).unwrap_or_default();
     found.lines().iter().for_each(|line| talk(line));
     let short = run.revision.short();
     let ways = if found.inside.is_empty() {
@@ -177,17 +179,20 @@ pub fn gate(harness: &Harness, run: &Run, reading: Option<&BoundPlan>, by: Strin
     }
     match gate::hear(&said) {
         GateAnswer::Approval => {
-            let run = harness.approve(run, run.revision.clone(), by)?;
+            let run = commands::approve(harness, run, run.revision.clone(), by)?;
             Ok(approved(run))
         }
         GateAnswer::Rejection(reason) => {
             let reason = if reason.is_empty() { "no reason given".to_owned() } else { clean(&reason) };
-            harness.human(HumanCommand::Reject { reason, by })?;
+            provost_engine::plan::commands::human(harness, HumanCommand::Reject { reason, by })?;
             talk("rejected: the plan is a draft again; change it with `provost amend`");
             Ok(Gate::Rejected)
         }
         GateAnswer::Question(question) => {
-            harness.human(HumanCommand::Ask { question: clean(&question), by })?;
+            provost_engine::plan::commands::human(
+                harness,
+                HumanCommand::Ask { question: clean(&question), by },
+            )?;
             talk("recorded as a question: the plan waits; answer with `provost amend` or `provost approve`");
             Ok(Gate::Waiting)
         }
@@ -208,15 +213,15 @@ fn approved(run: Run) -> Gate {
 
 /// Approves the plan with the uncommitted files that were shown, if they are still the same.
 fn include(harness: &Harness, shown: &uncommitted::UncommittedFiles, by: String) -> Result<Gate, Failure> {
-    harness.include_uncommitted();
-    let (run, _) = harness.bring_up_to_approve()?;
+    provost_engine::plan::uncommitted::include_uncommitted(harness);
+    let (run, _) = recording::bring_up_to_approve(harness)?;
     if !shown.included().iter().all(|file| run.binding.included.contains(file)) {
         talk(
             "the uncommitted files changed while you read; the plan waits: read it again with `provost show`",
         );
         return Ok(Gate::Waiting);
     }
-    let run = harness.approve(&run, run.revision.clone(), by)?;
+    let run = commands::approve(harness, &run, run.revision.clone(), by)?;
     talk("the uncommitted files are part of the base");
     Ok(approved(run))
 }

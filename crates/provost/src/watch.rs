@@ -24,9 +24,9 @@ use std::time::{Duration, Instant};
 
 use crossterm::event::{self, Event};
 use provost_core::model::chain::PlanId;
-use provost_engine::harness::EngineSettings;
-use provost_engine::overview::Overview;
-use provost_engine::plan_registry::Here;
+use provost_engine::observe::overview::Overview;
+use provost_engine::plan::plan_registry::Here;
+use provost_engine::settings::EngineSettings;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use rustix::event::{PollFd, PollFlags};

@@ -1,6 +1,7 @@
 //! Collects the plans for the train: those that are done and proved, each as a commit of exactly the tree it
 //! was judged by, in merge order.
 
+use crate::plan::queries;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -15,10 +16,11 @@ use provost_host::git;
 use provost_host::tree::{CommitText, NewCommit, With};
 
 use super::{Wish, Yard, open_log};
-use crate::commit::PlanTrees;
-use crate::harness::{Access, EngineSettings, Harness};
-use crate::plan_registry::{Here, PlanLocation};
-use crate::{Error, commit, plan_registry};
+use crate::Error;
+use crate::plan::commit::{self, PlanTrees};
+use crate::plan::harness::Harness;
+use crate::plan::plan_registry::{self, Here, PlanLocation};
+use crate::settings::{Access, EngineSettings};
 
 /// A plan of the repository.
 pub struct TrainPlan {
@@ -116,7 +118,7 @@ impl TrainCandidates {
         let named = &yard.request.plans;
         for plan in &self.plans {
             if yard.request.wish == Wish::Land {
-                plan.harness.only_people()?;
+                crate::plan::authorization::only_people(&plan.harness)?;
             }
         }
         let mut wanted = Vec::new();
@@ -294,7 +296,7 @@ fn is_meant(plan: &TrainPlan, argument: &str, cwd: &Path) -> bool {
 
 /// Returns why the plan cannot be trusted to be done, if so.
 fn doubt(plan: &TrainPlan) -> Option<String> {
-    let audit = match plan.harness.audit() {
+    let audit = match queries::audit(&plan.harness) {
         Ok(audit) => audit,
         Err(error) => return Some(error.to_string()),
     };

@@ -1,6 +1,8 @@
 //! Merges and judges unions of plans: by the contracts of every plan in them, and of every landed plan whose
 //! files they touch.
 
+use crate::plan::{commands, recording};
+use crate::run::run_environment;
 use std::collections::{BTreeMap, BTreeSet};
 
 use provost_core::fleet::train::{self, Look, MergeResult, TrainResult};
@@ -17,9 +19,10 @@ use provost_host::tree::{Base, Touches, TreeDifference, Trees, Union};
 use super::boarding::{TrainCandidates, TrainPlan};
 use super::record::Record;
 use super::{Wish, Yard};
-use crate::commit::PlanTrees;
-use crate::executor::Executor;
-use crate::{Error, commit, confined};
+use crate::Error;
+use crate::exec::confined;
+use crate::exec::executor::Executor;
+use crate::plan::commit::{self, PlanTrees};
 
 /// Maximum number of commits named that may have undone a plan.
 const SUSPECTS: usize = 3;
@@ -37,7 +40,7 @@ impl<'a> Stand<'a> {
         let PlanTrees { trees, approved, judged, base } = commit::kept(&plan.harness, &plan.run)?;
         let approved = trees.with_ignored(&approved, &judged).map_err(environment::Error::from)?;
         let harness = &plan.harness;
-        let read_only = harness.own_files();
+        let read_only = crate::plan::harness::own_files(harness);
         let launcher = confined::launcher(&harness.site().launcher);
         let estate = RunPaths {
             workspace: &harness.place().workspace,
@@ -55,7 +58,7 @@ impl<'a> Stand<'a> {
                 (offer, seen.level)
             }
         };
-        let ground = harness.on_the_base(&plan.run, offer, level, &estate)?;
+        let ground = run_environment::on_the_base(harness, &plan.run, offer, level, &estate)?;
         let base_tree = yard.trees.tree_of(&base).map_err(environment::Error::from)?;
         Ok(Self { hands: Executor::new(harness.site(), ground), trees, approved, base_tree })
     }
@@ -334,8 +337,8 @@ pub fn look_at_landed(
         );
         if yard.request.wish != Wish::DryRun {
             let command = HarnessCommand::Undone { subject, verdict: *verdict, reason: reason.clone() };
-            let run = plan.harness.harness_alone(command)?;
-            plan.harness.project(&run);
+            let run = commands::harness_alone(&plan.harness, command)?;
+            recording::project(&plan.harness, &run);
         }
         let with = suspects.first().cloned();
         undone.push(TrainExclusion { plan: plan.id().to_string(), name: plan.name.clone(), reason, with });

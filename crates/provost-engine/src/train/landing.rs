@@ -6,6 +6,7 @@
 //!
 //! **Invariant:** every part is idempotent: after a crash the next process starts with the first part again.
 
+use crate::plan::commands;
 use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -23,8 +24,8 @@ use super::boarding::{self, TrainCandidates, TrainPlan};
 use super::record::Record;
 use super::{Wish, Yard};
 use crate::Error;
-use crate::commit::{NOTES, usual_branch};
-use crate::prove::Prover;
+use crate::plan::commit::{NOTES, usual_branch};
+use crate::plan::prove::Prover;
 
 /// Attempts to write a note while other commands write notes too.
 const TRIES: u32 = 5;
@@ -148,12 +149,15 @@ fn follow_up(
     for (plan, piece) in landing.plans.iter().zip(pieces) {
         let Some(plan) = boarding::open_by_id(yard, &plan.plan) else { continue };
         name_piece(yard, &plan, &piece);
-        let told = plan.harness.harness_alone(HarnessCommand::Landed {
-            plan_id: plan.id().to_string(),
-            target: landing.target.clone(),
-            before: landing.before.clone(),
-            commit: commit.to_owned(),
-        });
+        let told = commands::harness_alone(
+            &plan.harness,
+            HarnessCommand::Landed {
+                plan_id: plan.id().to_string(),
+                target: landing.target.clone(),
+                before: landing.before.clone(),
+                commit: commit.to_owned(),
+            },
+        );
         match told {
             // The plan was continued meanwhile; the train's log has the landing.
             Ok(_) | Err(Error::Refused(_)) => {}

@@ -3,6 +3,7 @@
 //! **Invariant:** a verdict is reused only within the train that produced it: the same plans with the same
 //! revisions, on the same commit.
 
+use crate::journal;
 use std::ops::ControlFlow;
 
 use provost_core::model::chain::PlanId;
@@ -11,7 +12,8 @@ use provost_core::model::verdict::Verdict;
 use provost_core::redact::Redactor;
 use provost_store::{Append, Lease, Log, LogEntry, Query};
 
-use crate::{Error, drive, plan_context};
+use crate::Error;
+use crate::plan::plan_context;
 
 pub struct Record<'a> {
     /// `None` if nothing is to be written.
@@ -49,7 +51,7 @@ impl<'a> Record<'a> {
         redactor: Redactor,
     ) -> Result<Self, Error> {
         // This also verifies the chain.
-        drive::read(log, id)?;
+        journal::read(log, id)?;
         let mut record = Self { to: Some((log, id, lease)), redactor: Some(redactor), ..Self::silent() };
         let mut bad = Ok(());
         log.read(&Query::plan(id), &mut |sealed| match sealed.event() {

@@ -1,6 +1,7 @@
 //! The same simulation with the loop cut in two: what is next is announced by one, and done by another who
 //! knows nothing but its name and the log.
 
+use provost_engine::journal;
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
@@ -14,9 +15,8 @@ use provost_core::rules::command::HarnessCommand;
 use provost_core::rules::recover::recipe::Recipes;
 use provost_core::rules::schedule::{Action, InHand};
 use provost_core::state::run::Run;
-use provost_engine::drive;
-use provost_engine::drive::{Continues, Drive, Rest};
-use provost_engine::world::{TaskOutcome, World};
+use provost_engine::run_loop::world::{TaskOutcome, World};
+use provost_engine::run_loop::{Continues, Drive, Rest};
 use provost_store::{Append, Cursor, Effect, Error, Holder, Lease, Log, Memory, Query};
 
 use super::{Dice, Mortal, SimWorld, approved, harness};
@@ -27,7 +27,7 @@ pub fn live(log: &Mortal<'_>, plan: &PlanId, world: &SimWorld) -> (Run, Rest) {
         let (mut offered, mut wake) = (Vec::new(), None);
         let overseer = Overseer(world);
         let drive = Drive { log, plan, fence: None, world: &overseer, jobs: 1, watch: &mut |_, _, _| {} };
-        let (run, head) = drive::retell(log, plan, &mut |_, _, _| {}).unwrap();
+        let (run, head) = journal::replay(log, plan, &mut |_, _, _| {}).unwrap();
         let announced = drive.announce(run, head, InHand::default(), &mut |run, begun, at| {
             offered = begun.iter().filter_map(|action| WorkItem::of(run, *action)).collect();
             wake = at;
@@ -49,7 +49,7 @@ pub fn live(log: &Mortal<'_>, plan: &PlanId, world: &SimWorld) -> (Run, Rest) {
 /// Whoever gets it has its name, and the log. It may go on with what follows; what it leaves to others is theirs.
 fn carry_out(log: &Mortal<'_>, plan: &PlanId, world: &SimWorld, name: &str) {
     let item: WorkItem = name.parse().unwrap();
-    let (run, head) = drive::retell(log, plan, &mut |_, _, _| {}).unwrap();
+    let (run, head) = journal::replay(log, plan, &mut |_, _, _| {}).unwrap();
     let drive = Drive { log, plan, fence: None, world, jobs: 1, watch: &mut |_, _, _| {} };
     let stint = Stint { world, left: RefCell::default() };
     // Clocks jump: what was due may not be, and is offered again.
@@ -164,7 +164,7 @@ fn whoever_was_taken_over_from_does_not_take_the_others_for_forgers() {
         steady: true,
         recipes: Recipes::default(),
     };
-    let (run, head) = drive::retell(&log, &plan, &mut |_, _, _| {}).unwrap();
+    let (run, head) = journal::replay(&log, &plan, &mut |_, _, _| {}).unwrap();
     let holder = Holder::here("plan", Timestamp(0));
     let stale = log.lease("plan", &holder).unwrap().fence().clone();
     // It is stopped here. Another takes over, and goes on.

@@ -46,6 +46,7 @@ mod crowd;
 #[path = "cut.rs"]
 mod cut;
 
+use provost_engine::journal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -65,9 +66,8 @@ use provost_core::rules::recover::recipe::Recipes;
 use provost_core::rules::schedule::Action;
 use provost_core::rules::{budget, decide, inbox};
 use provost_core::state::run::{Run, Stage, StepState};
-use provost_engine::drive;
-use provost_engine::drive::{Drive, Rest};
-use provost_engine::world::{TaskOutcome, World};
+use provost_engine::run_loop::world::{TaskOutcome, World};
+use provost_engine::run_loop::{Drive, Rest};
 use provost_store::{Append, Cursor, Error, Holder, Lease, Log, LogEntry, Memory, Query};
 
 /// A small generator whose whole state is the seed (SplitMix64).
@@ -429,7 +429,7 @@ fn plan_text(dice: &mut Dice, steady: bool) -> String {
 }
 
 fn say(log: &Memory, plan: &PlanId, decision: impl Fn(&Run) -> Vec<Event>) {
-    let run = drive::read(log, plan).unwrap();
+    let run = journal::read(log, plan).unwrap();
     let events = decision(&run);
     let entries: Vec<LogEntry<'_>> = events.iter().map(|event| LogEntry { event, task_name: None }).collect();
     if !entries.is_empty() {
@@ -697,7 +697,7 @@ fn simulate(seed: u64) -> (Stage, usize, u64, usize) {
 
 /// Nobody answers, for years. They are reminded, the harness is started again, and nothing comes of it.
 fn silence(log: &Memory, plan: &PlanId, world: &SimWorld, jobs: usize, seed: u64) {
-    let before = inbox::waiting(&drive::read(log, plan).unwrap());
+    let before = inbox::waiting(&journal::read(log, plan).unwrap());
     assert!(!before.is_empty(), "seed {seed}: at rest, and the inbox is empty");
     world.truth().clock += 10 * 365 * 24 * 3600 * 1000;
     let reason = format!("{}the escalation", inbox::OVERDUE);
@@ -716,7 +716,7 @@ fn silence(log: &Memory, plan: &PlanId, world: &SimWorld, jobs: usize, seed: u64
     })
     .unwrap();
     assert!(since.is_empty(), "seed {seed}: something answered by itself: {since:?}");
-    assert_eq!(inbox::waiting(&drive::read(log, plan).unwrap()), before, "seed {seed}");
+    assert_eq!(inbox::waiting(&journal::read(log, plan).unwrap()), before, "seed {seed}");
 }
 
 /// Whoever is waited for answers, in some mood.

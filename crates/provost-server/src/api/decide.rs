@@ -13,7 +13,9 @@ use provost_core::model::usage::Amount;
 use provost_core::rules::command::{HumanCommand, Refusal};
 use provost_core::rules::inbox;
 use provost_core::state::run::{Run, Stage};
-use provost_engine::harness::{Access, Harness};
+use provost_engine::plan::harness::Harness;
+use provost_engine::plan::{commands, recording, uncommitted};
+use provost_engine::settings::Access;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -97,26 +99,26 @@ pub enum Decision {
 pub fn decide(app: &AppState, by: &Principal, plan: &str, decision: Decision) -> Answer<DecisionResult> {
     let seen = find(&app.overview, plan)?;
     let harness = app.overview.harness(&seen, Access::Write, by.who(app))?.named(by.name());
-    harness.only_people()?;
+    provost_engine::plan::commands::only_people(&harness)?;
     let name = by.name();
     let clean = |text: &str| harness.redactor().text(text).into_owned();
     let run = match decision {
         Decision::Approve(Approval { revision: typed, include_uncommitted }) => {
             if include_uncommitted {
-                harness.include_uncommitted();
+                uncommitted::include_uncommitted(&harness);
             }
-            let (run, _) = harness.bring_up_to_approve_revision(&typed)?;
+            let (run, _) = recording::bring_up_to_approve_revision(&harness, &typed)?;
             // A prefix names the revision only if it is the one the plan has now.
             let named = run.revision.is_named_by(&typed);
             let revision = if named { run.revision.clone() } else { Revision(typed) };
-            harness.approve(&run, revision, name)?
+            commands::approve(&harness, &run, revision, name)?
         }
         Decision::Ask(Question { question }) => {
-            harness.bring_up()?;
-            harness.human(HumanCommand::Ask { question: clean(&question), by: name })?
+            recording::bring_up(&harness)?;
+            commands::human(&harness, HumanCommand::Ask { question: clean(&question), by: name })?
         }
         Decision::Reject(Rejection { reason }) => {
-            harness.human(HumanCommand::Reject { reason: clean(&reason), by: name })?
+            commands::human(&harness, HumanCommand::Reject { reason: clean(&reason), by: name })?
         }
         Decision::Amend(amendment) => amended(&harness, amendment)?,
     };
@@ -124,7 +126,7 @@ pub fn decide(app: &AppState, by: &Principal, plan: &str, decision: Decision) ->
 }
 
 fn amended(harness: &Harness, Amendment { text, digest }: Amendment) -> Answer<Run> {
-    let before = harness.read()?;
+    let before = recording::read(harness)?;
     if Hash::of(before.text.as_bytes()).to_string() != digest {
         let detail = "the plan file has changed since you read it";
         return Err(Problem::new(StatusCode::CONFLICT, "stale", detail)
@@ -132,15 +134,15 @@ fn amended(harness: &Harness, Amendment { text, digest }: Amendment) -> Answer<R
     }
     // A browser's form ends lines with CRLF.
     let text = if before.text.contains("\r\n") { text } else { text.replace("\r\n", "\n") };
-    let after = harness.check_text(text.into_bytes())?;
+    let after = recording::check_text(harness, text.into_bytes())?;
     if after.errors() {
         let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "plan", "the new text has errors");
         let diagnostics = DiagnosticView::all(&after.text, &after.diagnostics);
         return Err(Problem { diagnostics, ..problem.hint("The plan is unchanged.") });
     }
-    harness.rewrite(&before, &after.text)?;
-    let (run, _) = harness.bring_up()?;
-    Ok(if run.stage == Stage::Verified { harness.request_approval()? } else { run })
+    recording::rewrite(harness, &before, &after.text)?;
+    let (run, _) = recording::bring_up(harness)?;
+    Ok(if run.stage == Stage::Verified { commands::request_approval(harness)? } else { run })
 }
 
 fn decided(harness: &Harness, run: &Run) -> DecisionResult {
@@ -178,10 +180,15 @@ pub fn answered(
     };
     let seen = find(&app.overview, &found.plan.0)?;
     let harness = app.overview.harness(&seen, Access::Write, by.who(app))?;
-    harness.only_people()?;
+    provost_engine::plan::commands::only_people(&harness)?;
     // Another person may have answered the item since it was listed.
     let run = harness.run()?;
-    if inbox::named(&harness.items(&run)?, &format!("e{}", found.id.seq)).is_empty() {
+    if inbox::named(
+        &provost_engine::observe::inbox::plan_items(&harness, &run)?,
+        &format!("e{}", found.id.seq),
+    )
+    .is_empty()
+    {
         return Err(Refusal::NoSuchItem { id: item.to_owned() }.into());
     }
     let note = harness.redactor().text(&answer.note).into_owned();
@@ -202,7 +209,7 @@ pub fn answered(
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "not-an-answer", detail));
         }
     };
-    let run = harness.human(command)?;
+    let run = commands::human(&harness, command)?;
     Ok(decided(&harness, &run))
 }
 

@@ -7,7 +7,7 @@ use axum::extract::State;
 use provost_core::model::chain::{PlanId, SealedEvent};
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
-use provost_engine::overview::Overview;
+use provost_engine::observe::overview::Overview;
 use provost_engine::{Cursor, Query as Wanted};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};

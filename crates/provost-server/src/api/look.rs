@@ -4,10 +4,10 @@ use axum::Json;
 use axum::extract::State;
 use provost_core::model::chain::PlanId;
 use provost_core::model::plan::StepNumber;
-use provost_engine::harness::Access;
-use provost_engine::human_check::Who;
-use provost_engine::overview::{Overview, PlanSnapshot};
-use provost_engine::step_changes;
+use provost_engine::observe::overview::{Overview, PlanSnapshot};
+use provost_engine::plan::human_check::Who;
+use provost_engine::plan::{queries, recording, step_changes};
+use provost_engine::settings::Access;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -208,8 +208,8 @@ pub async fn diff(
     ask(&app, move |app| {
         let seen = find(&app.overview, &plan)?;
         let harness = app.overview.harness(&seen, Access::Read, Who::Here)?;
-        let reading = harness.read()?;
-        let changes = harness.changes(&seen.run, &reading);
+        let reading = provost_engine::plan::recording::read(&harness)?;
+        let changes = provost_engine::plan::queries::changes(&seen.run, &reading);
         let (from, to) = (seen.run.revision.0.clone(), reading.revision.0);
         Ok(Json(Diff { plan, from, to, changes }))
     })
@@ -286,12 +286,12 @@ pub struct Proofs {
 pub(crate) fn proofs_of(overview: &Overview, plan: &str) -> Answer<Proofs> {
     let seen = find(overview, plan)?;
     let harness = overview.harness(&seen, Access::Read, Who::Here)?;
-    let audit = harness.audit()?;
+    let audit = queries::audit(&harness)?;
     let broken = audit.broken.as_ref().map(ToString::to_string);
     let findings = broken.into_iter().chain(audit.unfounded.clone()).chain(audit.forged.clone());
     let none = audit.is_empty().then(|| "the log has no event of this plan".to_owned());
     let findings = none.into_iter().chain(findings).chain(audit.disproved.clone()).collect();
-    let lines = harness.proofs()?;
+    let lines = queries::proofs(&harness)?;
     Ok(Proofs {
         plan: plan.to_owned(),
         sound: audit.sound(),

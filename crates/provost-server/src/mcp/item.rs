@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use provost_engine::attempt_tools::{AgentStatement, ItemFiles};
+use provost_engine::session::attempt_tools::{AgentStatement, ItemFiles};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult,
     PaginatedRequestParams, ServerCapabilities, ServerConfig,

@@ -11,7 +11,7 @@ use provost_core::model::chain::SealedEvent;
 use provost_core::model::event::Event;
 use provost_core::state::run::Run;
 use provost_core::text::render;
-use provost_engine::agent_session::SessionRefusal;
+use provost_engine::session::agent_session::SessionRefusal;
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;

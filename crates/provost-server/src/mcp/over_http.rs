@@ -12,9 +12,9 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use provost_engine::agent_session::AgentSessions;
-use provost_engine::sessions::ClientSession;
-use provost_engine::tokens::{TokenKind, TokenScope};
+use provost_engine::manage::tokens::{TokenKind, TokenScope};
+use provost_engine::plan::sessions::ClientSession;
+use provost_engine::session::agent_session::AgentSessions;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 

@@ -1,7 +1,7 @@
 //! The plan and its log as MCP resources, for clients that show them to people.
 
-use provost_engine::agent_session::{AgentSessions, SessionRefusal};
-use provost_engine::sessions::ClientSession;
+use provost_engine::plan::sessions::ClientSession;
+use provost_engine::session::agent_session::{AgentSessions, SessionRefusal};
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents};
 
 use super::words;

@@ -12,7 +12,7 @@ use provost_core::model::verdict::Verdict;
 use provost_core::state::run::{PostState, Run, Stage, StepRun, StepState};
 use provost_core::text::prompt;
 use provost_core::text::render::base;
-use provost_engine::agent_session::{CreateResult, SessionDecision};
+use provost_engine::session::agent_session::{CreateResult, SessionDecision};
 
 use super::Reply;
 use super::judging::CheckJobResult;

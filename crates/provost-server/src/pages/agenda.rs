@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use provost_engine::overview::PlanSnapshot;
+use provost_engine::observe::overview::PlanSnapshot;
 use serde::Deserialize;
 
 use super::frame::{HtmlPage, Section, instant, segment, word};

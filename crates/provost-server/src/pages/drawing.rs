@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use maud::{Markup, html};
 use provost_core::model::pass::Pass;
 use provost_core::state::run::Run;
-use provost_engine::overview::AttemptRecord;
+use provost_engine::observe::overview::AttemptRecord;
 
 use super::frame::instant;
 use super::text::T;

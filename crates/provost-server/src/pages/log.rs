@@ -11,7 +11,7 @@ use maud::{Markup, html};
 use provost_core::model::chain::{PlanId, SealedEvent};
 use provost_core::model::event::DESCRIPTIONS;
 use provost_core::text::render;
-use provost_engine::overview::{Overview, PlanSnapshot};
+use provost_engine::observe::overview::{Overview, PlanSnapshot};
 use provost_engine::{Cursor, Query as Wanted};
 use serde::Deserialize;
 use serde_json::Value;

@@ -6,11 +6,11 @@ use axum::response::Response;
 use maud::{Markup, html};
 use provost_core::model::plan::StepNumber;
 use provost_core::rules::command::Refusal;
-use provost_engine::harness::Access;
-use provost_engine::human_check::Who;
-use provost_engine::overview::PlanSnapshot;
-use provost_engine::step_changes::FileComparison;
-use provost_engine::{Error, step_changes};
+use provost_engine::Error;
+use provost_engine::observe::overview::PlanSnapshot;
+use provost_engine::plan::human_check::Who;
+use provost_engine::plan::step_changes::{self, FileComparison};
+use provost_engine::settings::Access;
 
 use super::frame::{HtmlPage, PlanRoom, Section, plan_rooms, segment, step_word, word};
 use super::parts::{self, check, difference, verdict};

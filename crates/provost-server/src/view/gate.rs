@@ -1,5 +1,7 @@
 //! Defines what is shown at the gate: what an approval covers, and what speaks against it.
 
+use provost_engine::plan::{outside, recording};
+use provost_engine::run::base_look;
 use std::time::Duration;
 
 use provost_core::model::hash::Hash;
@@ -7,12 +9,11 @@ use provost_core::model::plan::{Spanned, Step};
 use provost_core::rules::budget;
 use provost_core::state::run::{Run, Stage};
 use provost_core::text::render;
-use provost_engine::harness::Access;
-use provost_engine::harness::base_look::OnBase;
-use provost_engine::human_check::Who;
-use provost_engine::overview::{Overview, PlanSnapshot};
-use provost_engine::uncommitted;
-use provost_engine::uncommitted::UncommittedFile;
+use provost_engine::observe::overview::{Overview, PlanSnapshot};
+use provost_engine::plan::human_check::Who;
+use provost_engine::plan::uncommitted::{self, UncommittedFile};
+use provost_engine::run::base_look::OnBase;
+use provost_engine::settings::Access;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -159,23 +160,23 @@ impl IntentView {
 impl GateView {
     pub fn of(overview: &Overview, seen: &PlanSnapshot) -> Result<Self, Problem> {
         let harness = overview.harness(seen, Access::Read, Who::Here)?;
-        let (run, changed) = harness.preview()?;
-        let reading = harness.check()?;
-        let look = harness.on_base(&run);
+        let (run, changed) = recording::preview(&harness)?;
+        let reading = recording::check(&harness)?;
+        let look = base_look::on_base(&harness, &run);
         let since = overview.changes_since_approval(&seen.id, &run)?;
         let rejected = run.rejection.as_ref().filter(|(revision, _)| *revision == run.revision);
         let touches = run.plan.touches.as_ref();
         let waits = matches!(run.stage, Stage::Draft | Stage::Verified);
         let found = if waits {
-            harness.uncommitted(&run).unwrap_or_default()
+            uncommitted::uncommitted(&harness, &run).unwrap_or_default()
         } else {
             uncommitted::UncommittedFiles::default()
         };
         let with = if found.inside.is_empty() || run.started() {
             None
         } else {
-            harness.include_uncommitted();
-            Some(harness.preview()?.0.revision.0)
+            uncommitted::include_uncommitted(&harness);
+            Some(recording::preview(&harness)?.0.revision.0)
         };
         Ok(Self {
             uncommitted: UncommittedView::all(&found.inside),
@@ -195,7 +196,8 @@ impl GateView {
             approved_by: since.as_ref().map(|since| since.by.to_string()),
             changes: {
                 let lines = since.as_ref().map(|since| since.lines.clone()).unwrap_or_default();
-                let by_whom = run.changed_since_approval().into_iter().chain(harness.changed_caches(&run));
+                let by_whom =
+                    run.changed_since_approval().into_iter().chain(outside::changed_caches(&harness, &run));
                 let known = lines.clone();
                 lines.into_iter().chain(by_whom.filter(|line| !known.contains(line))).collect()
             },

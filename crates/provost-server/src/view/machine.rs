@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use provost_engine::doctor;
-use provost_engine::harness::EngineSettings;
+use provost_engine::manage::doctor;
+use provost_engine::settings::EngineSettings;
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -5,8 +5,7 @@ use provost_core::model::pass::Pass;
 use provost_core::model::plan::{Check as Contracted, Contract, Needs};
 use provost_core::model::verdict;
 use provost_core::state::run::{PostState, StepState};
-use provost_engine::overview;
-use provost_engine::overview::PlanSnapshot;
+use provost_engine::observe::overview::{self, PlanSnapshot};
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -1,9 +1,12 @@
+use provost_engine::observe::versions;
+use provost_engine::plan::{commands, recording};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use provost_core::model::plan::{Span, StepNumber};
-use provost_engine::harness::{Access, Harness};
-use provost_engine::reading::BoundPlan;
+use provost_engine::plan::harness::Harness;
+use provost_engine::plan::reading::BoundPlan;
+use provost_engine::settings::Access;
 
 use crate::failure::Failure;
 use crate::open_plan::Global;
@@ -35,8 +38,8 @@ pub struct Args {
 
 pub fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Write)?;
-    harness.only_people()?;
-    let before = harness.read()?;
+    commands::only_people(&harness)?;
+    let before = recording::read(&harness)?;
     let first = args.from.map(StepNumber);
     let text = match (&args.file, first) {
         (Some(path), _) => from_file(path)?,
@@ -44,13 +47,15 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     };
     let text = match first {
         None => text,
-        Some(first) => harness.patched(&before, first, &String::from_utf8_lossy(&text))?.into_bytes(),
+        Some(first) => {
+            versions::patched(&harness, &before, first, &String::from_utf8_lossy(&text))?.into_bytes()
+        }
     };
     if text == before.text.as_bytes() {
         terminal::talk("nothing changed");
         return Ok(Outcome::Done);
     }
-    let after = harness.check_text(text)?;
+    let after = recording::check_text(&harness, text)?;
     if after.errors() {
         let colour = terminal::colour_on_stderr();
         terminal::talk(&diagnose::terminal(&after.text, "the new text", &after.diagnostics, colour));
@@ -58,15 +63,15 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         terminal::talk(&format!("the plan is unchanged; your text is in {}", kept.display()));
         return Ok(Outcome::Diagnosed);
     }
-    harness.rewrite(&before, &after.text)?;
+    recording::rewrite(&harness, &before, &after.text)?;
     at_the_gate(global, &harness)
 }
 
 /// Shows what changed and asks for approval.
 fn at_the_gate(global: &Global, harness: &Harness) -> Answer {
-    let (run, reading) = harness.bring_up()?;
+    let (run, reading) = recording::bring_up(harness)?;
     let run = if run.stage == provost_core::state::run::Stage::Verified {
-        harness.request_approval()?
+        commands::request_approval(harness)?
     } else {
         run
     };

@@ -5,8 +5,9 @@ use provost_core::model::usage::Amount;
 use provost_core::rules::command::{HumanCommand, Refusal};
 use provost_core::rules::inbox;
 use provost_core::state::run::{Run, Stage};
-use provost_engine::harness::{Access, Harness};
-use provost_engine::inbox as listing;
+use provost_engine::observe::inbox as listing;
+use provost_engine::plan::harness::Harness;
+use provost_engine::settings::Access;
 
 use crate::failure::Failure;
 use crate::open_plan::Global;
@@ -70,7 +71,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         true => by_item(global, &args.id, choice)?,
         false => by_step(global, &args.id)?,
     };
-    harness.only_people()?;
+    provost_engine::plan::commands::only_people(&harness)?;
     let note = harness.redactor().text(&args.note).into_owned();
     let by = args.by.unwrap_or_else(terminal::user);
     let command = match (args.budget, step, choice) {
@@ -83,7 +84,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             ));
         }
     };
-    let run = harness.human(command)?;
+    let run = provost_engine::plan::commands::human(&harness, command)?;
     if global.json {
         let answered = serde_json::json!({
             "plan": harness.id(), "step": step, "choice": choice, "stage": run.stage.word(),

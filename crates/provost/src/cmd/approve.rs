@@ -2,8 +2,11 @@ use provost_core::model::event::Revision;
 use provost_core::rules::quorum::{self, ApprovalCount};
 use provost_core::state::run::{Run, Stage};
 use provost_core::text::render;
-use provost_engine::harness::{Access, Harness};
-use provost_engine::remote_tree;
+use provost_engine::observe::notifier;
+use provost_engine::plan::harness::Harness;
+use provost_engine::plan::{commands, outside, recording, remote_tree, uncommitted};
+use provost_engine::run::base_look;
+use provost_engine::settings::Access;
 
 use crate::failure::Failure;
 use crate::open_plan::Global;
@@ -53,14 +56,14 @@ pub struct Args {
 pub fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Write)?;
     if let Some(policy) = &args.policy {
-        harness.trust_policy(policy)?;
+        commands::trust_policy(&harness, policy)?;
         terminal::talk(&format!(
             "policy {policy} can approve the plans it covers; if its text changes, approve it again"
         ));
         return Ok(Outcome::Done);
     }
     if let Some(check) = &args.check {
-        harness.trust_check(check)?;
+        commands::trust_check(&harness, check)?;
         let command = harness.config().checks.get(check).cloned().unwrap_or_default();
         terminal::talk(&format!(
             "check {check} is trusted until its text changes: {}\nsteps of agents' own plans that use it pass as verified",
@@ -75,13 +78,13 @@ pub fn obey(global: &Global, args: Args) -> Answer {
                 "Add a [notify] section first; see docs/inbox.md.",
             ));
         }
-        harness.trust_notify()?;
+        notifier::trust_notify(&harness)?;
         terminal::talk("provost uses the settings under [notify]; if they change, approve them again");
         return Ok(Outcome::Done);
     }
-    harness.only_people()?;
+    commands::only_people(&harness)?;
     if args.include_uncommitted {
-        harness.include_uncommitted();
+        uncommitted::include_uncommitted(&harness);
     }
     let by = signature(&harness, args.by)?;
     match args.revision {
@@ -113,17 +116,17 @@ fn signature(harness: &Harness, by: Option<String>) -> Result<String, Failure> {
 }
 
 fn approve(global: &Global, harness: &Harness, typed: &str, by: String) -> Answer {
-    let (run, _) = harness.bring_up_to_approve_revision(typed)?;
+    let (run, _) = recording::bring_up_to_approve_revision(harness, typed)?;
     for line in run.changed_since_approval() {
         terminal::talk(&format!("changed since the last approval: {line}"));
     }
-    for line in harness.changed_caches(&run) {
+    for line in outside::changed_caches(harness, &run) {
         terminal::talk(&line);
     }
     // A prefix names the revision only if it is the one the plan has now.
     let revision =
         if run.revision.is_named_by(typed) { run.revision.clone() } else { Revision(typed.to_owned()) };
-    let run = harness.approve(&run, revision, by)?;
+    let run = commands::approve(harness, &run, revision, by)?;
     if global.json {
         let approved = serde_json::json!({
             "plan": harness.id(), "stage": run.stage.word(), "revision": run.revision,
@@ -133,7 +136,7 @@ fn approve(global: &Global, harness: &Harness, typed: &str, by: String) -> Answe
     } else if run.approved_by.is_none() {
         terminal::talk(&format!("your approval is recorded: {}", ApprovalCount::of(&run)));
     } else {
-        if let Some(look) = harness.base_look(&run) {
+        if let Some(look) = base_look::base_look(harness, &run) {
             render::base::lines(&run.plan, &look).iter().for_each(|line| terminal::talk(line));
         }
         terminal::talk(&format!("approved revision {}; next: provost run", run.revision.short()));
@@ -155,10 +158,10 @@ fn tell_of_the_remote(harness: &Harness, run: &Run) {
 }
 
 fn interactive(harness: &Harness, by: String) -> Answer {
-    let (run, reading) = harness.bring_up_to_approve()?;
+    let (run, reading) = recording::bring_up_to_approve(harness)?;
     if run.stage == Stage::Verified && !ApprovalCount::of(&run).lets(&harness.person()) {
         // Refused before anything is read, and not after.
-        harness.approve(&run, run.revision.clone(), by.clone())?;
+        commands::approve(harness, &run, run.revision.clone(), by.clone())?;
     }
     terminal::tell_of_base(harness, &run);
     match terminal::gate(harness, &run, reading.as_ref(), by)? {

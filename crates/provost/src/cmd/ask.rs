@@ -1,5 +1,7 @@
 use provost_core::rules::command::HumanCommand;
-use provost_engine::harness::Access;
+use provost_engine::observe::notifier;
+use provost_engine::plan::{commands, recording};
+use provost_engine::settings::Access;
 
 use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
@@ -25,12 +27,12 @@ pub struct Args {
 
 pub fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Write)?;
-    harness.only_people()?;
-    harness.bring_up()?;
+    commands::only_people(&harness)?;
+    recording::bring_up(&harness)?;
     let question = harness.redactor().text(&args.question).into_owned();
     let by = args.by.unwrap_or_else(terminal::user);
-    let run = harness.human(HumanCommand::Ask { question, by })?;
-    let notices = harness.notices()?;
+    let run = commands::human(&harness, HumanCommand::Ask { question, by })?;
+    let notices = notifier::notices(&harness)?;
     notices.look(&run);
     notices.finish().iter().for_each(|line| terminal::talk(line));
     terminal::talk("the plan waits at the gate; answer with `provost amend` or `provost approve`");

@@ -1,7 +1,8 @@
+use provost_engine::plan::queries;
 use std::path::{Path, PathBuf};
 
-use provost_engine::harness::Access;
-use provost_engine::prove;
+use provost_engine::plan::prove;
+use provost_engine::settings::Access;
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -34,7 +35,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         return envelopes(global, proof, key);
     }
     let harness = global.open(args.plan.as_deref(), Access::Read)?;
-    let audit = harness.audit()?;
+    let audit = queries::audit(&harness)?;
     if global.json {
         let found = json!({
             "plan": harness.id(),

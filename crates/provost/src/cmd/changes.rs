@@ -1,8 +1,9 @@
 use provost_core::model::plan::StepNumber;
 use provost_core::state::run::Run;
-use provost_engine::harness::{Access, Harness};
-use provost_engine::step_changes::StepChanges;
-use provost_engine::{Error, step_changes};
+use provost_engine::Error;
+use provost_engine::plan::harness::Harness;
+use provost_engine::plan::step_changes::{self, StepChanges};
+use provost_engine::settings::Access;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

@@ -1,6 +1,6 @@
 use provost_core::rules::recover::class::{self, FailureMatch, FailureOutput};
 use provost_core::rules::recover::recipe::Recipes;
-use provost_engine::plan_context;
+use provost_engine::plan::plan_context;
 use serde_json::json;
 
 use crate::open_plan::Global;

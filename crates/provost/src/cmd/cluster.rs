@@ -1,3 +1,4 @@
+use provost_engine::plan::commands;
 use std::time::Duration;
 
 use crate::open_plan::Global;
@@ -81,10 +82,10 @@ pub fn obey(_global: &Global, args: Args) -> Answer {
 #[cfg(feature = "cluster")]
 pub fn obey(global: &Global, args: Args) -> Answer {
     use provost_dbos::status::ClusterView;
-    use provost_engine::harness::Access;
-    use provost_engine::human_check::Who;
-    use provost_engine::overview::Overview;
-    use provost_engine::remote_tree;
+    use provost_engine::observe::overview::Overview;
+    use provost_engine::plan::human_check::Who;
+    use provost_engine::plan::remote_tree;
+    use provost_engine::settings::Access;
 
     use crate::outcome::Outcome;
     use crate::terminal;
@@ -110,7 +111,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         }
         What::Push { plan } => {
             let harness = global.open(plan.as_deref(), Access::Write)?;
-            harness.only_people()?;
+            commands::only_people(&harness)?;
             if !remote_tree::offer_base(&harness, &harness.run()?)? {
                 return Err(crate::failure::Failure::usage(
                     "no git remote is set here",
@@ -126,7 +127,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         }
         What::Wake { plan } => {
             let harness = global.open(plan.as_deref(), Access::Write)?;
-            harness.only_people()?;
+            commands::only_people(&harness)?;
             desk()?.wake(&harness.id().to_string())?;
             terminal::talk("a free worker schedules the plan now");
         }

@@ -1,8 +1,8 @@
+use provost_engine::plan::commands;
 use std::collections::BTreeMap;
 
-use provost_engine::commit;
-use provost_engine::commit::{CommitOptions, ExcludedPath};
-use provost_engine::harness::Access;
+use provost_engine::plan::commit::{self, CommitOptions, ExcludedPath};
+use provost_engine::settings::Access;
 use serde_json::json;
 
 use crate::open_plan::Global;
@@ -49,7 +49,7 @@ pub struct Args {
 
 pub fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Write)?;
-    harness.only_people()?;
+    commands::only_people(&harness)?;
     let branch = args.branch.unwrap_or_else(|| commit::usual_branch(&harness.place().path));
     let wanted = CommitOptions {
         branch: branch.clone(),

@@ -1,8 +1,7 @@
 use provost_core::model::pass::Pass;
 use provost_core::state::run::PostState;
 use provost_core::text::summary::{PartialSum, StepRow};
-use provost_engine::compare;
-use provost_engine::compare::ComparedPlan;
+use provost_engine::observe::compare::{self, ComparedPlan};
 use serde_json::{Value, json};
 
 use crate::open_plan::Global;

@@ -1,5 +1,7 @@
-use provost_engine::harness::{Access, Harness};
-use provost_engine::versions;
+use provost_engine::observe::versions;
+use provost_engine::plan::harness::Harness;
+use provost_engine::plan::{queries, recording};
+use provost_engine::settings::Access;
 use serde_json::{Value, json};
 
 use crate::open_plan::Global;
@@ -35,13 +37,16 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     }
     let (from, to, changes) = match &args.from {
         Some(from) => {
-            let (old, new) = (harness.version(from)?, harness.version(args.to.as_deref().unwrap_or("now"))?);
+            let (old, new) = (
+                versions::version(&harness, from)?,
+                versions::version(&harness, args.to.as_deref().unwrap_or("now"))?,
+            );
             let changes = versions::diff(&old, &new);
             (Some(old.revision), new.revision, changes)
         }
         None => {
-            let (run, reading) = (harness.run()?, harness.read()?);
-            let changes = if run.exists() { harness.changes(&run, &reading) } else { Vec::new() };
+            let (run, reading) = (harness.run()?, recording::read(&harness)?);
+            let changes = if run.exists() { queries::changes(&run, &reading) } else { Vec::new() };
             (run.exists().then_some(run.revision), reading.revision, changes)
         }
     };
@@ -62,7 +67,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
 }
 
 fn list(global: &Global, harness: &Harness) -> Answer {
-    let versions = harness.versions()?;
+    let versions = versions::versions(harness)?;
     if global.json {
         let each = |version: &versions::Version| {
             json!({

@@ -1,8 +1,9 @@
 use provost_core::text::hook_protocol::HookClient;
-use provost_engine::harness::EngineSettings;
-use provost_engine::plan_doctor::{Finding as Off, Level};
-use provost_engine::plan_registry::Here;
-use provost_engine::{doctor, plan_doctor, stop_hook};
+use provost_engine::manage::doctor;
+use provost_engine::manage::plan_doctor::{self, Finding as Off, Level};
+use provost_engine::plan::plan_registry::Here;
+use provost_engine::session::stop_hook;
+use provost_engine::settings::EngineSettings;
 use serde_json::json;
 
 use crate::clients::install_manifest::{Entry, Ledger};

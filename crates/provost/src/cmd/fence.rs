@@ -1,7 +1,7 @@
 use std::ffi::OsString;
 
 use clap::Parser as _;
-use provost_engine::confined::COMMAND;
+use provost_engine::exec::confined::COMMAND;
 
 use crate::failure::Failure;
 use crate::outcome::Answer;
@@ -28,5 +28,5 @@ pub fn alone() -> Option<Args> {
 
 pub fn obey(args: Args) -> Answer {
     let failed = |source| Failure::Io { what: "enter the sandbox".to_owned(), source };
-    match provost_engine::confined::enter(&args.orders, &args.command).map_err(failed)? {}
+    match provost_engine::exec::confined::enter(&args.orders, &args.command).map_err(failed)? {}
 }

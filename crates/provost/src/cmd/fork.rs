@@ -1,9 +1,9 @@
+use provost_engine::plan::commands;
 use std::path::PathBuf;
 
 use provost_core::model::plan::StepNumber;
-use provost_engine::fork;
-use provost_engine::fork::ForkOptions;
-use provost_engine::harness::Access;
+use provost_engine::manage::fork::{self, ForkOptions};
+use provost_engine::settings::Access;
 use serde_json::json;
 
 use crate::open_plan::Global;
@@ -41,7 +41,7 @@ pub struct Args {
 
 pub fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Write)?;
-    harness.only_people()?;
+    commands::only_people(&harness)?;
     let place = harness.place();
     let name =
         args.name.unwrap_or_else(|| format!("{}-from-{}", place.slug.replace(['.', '_'], "-"), args.from));

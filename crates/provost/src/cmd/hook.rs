@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
 use provost_core::text::hook_protocol::{self, HookAnswer as Said, HookClient, HookOutput};
-use provost_engine::stop_hook;
+use provost_engine::session::stop_hook;
 
 use crate::failure::Failure;
 use crate::open_plan::Global;

@@ -1,5 +1,5 @@
-use provost_engine::harness::Access;
-use provost_engine::stop_hook;
+use provost_engine::session::stop_hook;
+use provost_engine::settings::Access;
 
 use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};

@@ -1,12 +1,13 @@
+use provost_engine::observe::notifier;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use provost_core::model::chain::PlanId;
 use provost_core::rules::command::Refusal;
 use provost_core::rules::inbox::{self, FailedTry, InboxItem};
-use provost_engine::harness::Access;
-use provost_engine::inbox as listing;
-use provost_engine::inbox::InboxListing;
+use provost_engine::observe::inbox as listing;
+use provost_engine::observe::inbox::InboxListing;
+use provost_engine::settings::Access;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -76,10 +77,10 @@ fn attend(global: &Global, listing: &InboxListing) {
         let Ok(harness) = listing::open(settings, item, Access::Write) else { continue };
         let config = harness.config();
         let nothing = config.gate.remind_after.is_none() && config.notify == Default::default();
-        if nothing || !harness.may_tell() {
+        if nothing || !provost_engine::observe::inbox::may_tell(&harness) {
             continue;
         }
-        let (Ok(run), Ok(notices)) = (harness.run(), harness.notices()) else { continue };
+        let (Ok(run), Ok(notices)) = (harness.run(), notifier::notices(&harness)) else { continue };
         notices.look(&run);
         notices.silent.iter().for_each(|line| terminal::talk(line));
         notices.finish().iter().for_each(|line| terminal::talk(line));

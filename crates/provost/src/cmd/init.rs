@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::PossibleValuesParser;
 use provost_core::redact::Redactor;
 use provost_core::text::hook_protocol::HookClient;
-use provost_engine::plan_registry::Here;
+use provost_engine::plan::plan_registry::Here;
 use serde_json::json;
 
 use crate::clients::install_manifest::{Entry, Ledger};
@@ -93,7 +93,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     Ok(if broken { Outcome::Refused } else { Outcome::Done })
 }
 
-fn ground(settings: &provost_engine::harness::EngineSettings, args: &Args) -> Result<Ground, Failure> {
+fn ground(settings: &provost_engine::settings::EngineSettings, args: &Args) -> Result<Ground, Failure> {
     let home = settings.environment.iter().find(|(name, _)| name == "HOME").map(|(_, home)| home);
     let home = home.ok_or_else(|| Failure::usage("HOME is not set", "Set it to your home folder."))?;
     let own = || settings.launcher.first().map(|program| program.to_string_lossy().into_owned());

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use provost_engine::attempt_tools::ItemFiles;
+use provost_engine::session::attempt_tools::ItemFiles;
 use provost_server::stdio;
 
 use crate::failure::Failure;

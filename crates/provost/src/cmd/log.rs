@@ -2,8 +2,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use provost_core::model::timestamp::Timestamp;
-use provost_engine::harness::Access;
-use provost_engine::history::{History, PlanSelection};
+use provost_engine::observe::history::{History, PlanSelection};
+use provost_engine::settings::Access;
 use provost_engine::{Collector, Error, Query};
 
 use crate::failure::Failure;

@@ -2,8 +2,8 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_engine::agent_session::{AgentSessions, SessionRefusal};
-use provost_engine::sessions::ClientSession;
+use provost_engine::plan::sessions::ClientSession;
+use provost_engine::session::agent_session::{AgentSessions, SessionRefusal};
 use provost_server::stdio;
 
 use crate::failure::Failure;

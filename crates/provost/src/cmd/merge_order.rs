@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use provost_core::fleet::agenda::AgendaEntry;
-use provost_engine::agenda;
+use provost_engine::observe::agenda;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

@@ -1,5 +1,4 @@
-use provost_engine::log_locator;
-use provost_engine::log_locator::MoveDirection;
+use provost_engine::manage::migrate::MoveDirection;
 use serde_json::json;
 
 use crate::open_plan::Global;
@@ -33,7 +32,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     };
     let settings = global.settings(None)?;
     let mut next = 100_000;
-    let moved = log_locator::migrate(&settings, &way, &mut |events| {
+    let moved = provost_engine::manage::migrate::migrate(&settings, &way, &mut |events| {
         if events >= next {
             terminal::talk(&format!("{events} events"));
             next += 100_000;

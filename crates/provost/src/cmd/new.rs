@@ -1,12 +1,12 @@
+use provost_engine::plan::{commands, recording};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use provost_core::language::template::{self, Template};
 use provost_core::model::usage::Usage;
-use provost_engine::draft;
-use provost_engine::draft::{Draft, DraftRounds, Goal, Round};
-use provost_engine::harness::Harness;
-use provost_engine::reading::BoundPlan;
+use provost_engine::manage::draft::{self, Draft, DraftRounds, Goal, Round};
+use provost_engine::plan::harness::Harness;
+use provost_engine::plan::reading::BoundPlan;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -113,8 +113,8 @@ fn from_template(global: &Global, name: &str, args: &Args) -> Answer {
     let text = template.fill(name, &values).map_err(|problem| {
         Failure::usage(problem.to_string(), "`provost new --list-templates` shows every parameter.")
     })?;
-    let reading = harness.check_text(text.into_bytes())?;
-    harness.found(&reading.text)?;
+    let reading = recording::check_text(&harness, text.into_bytes())?;
+    draft::found(&harness, &reading.text)?;
     show(global, &harness, &reading, None)?;
     if reading.errors() {
         terminal::talk(&format!("the plan has errors; edit it, then run `provost verify {name}`"));
@@ -171,13 +171,13 @@ fn from_goal(global: &Global, name: &str, goal: &str, args: &Args) -> Answer {
         context.push((path.display().to_string(), at));
     }
     let harness = global.upcoming(name)?;
-    harness.only_people()?;
+    commands::only_people(&harness)?;
     let role = &harness.config().plan.role;
     if !harness.config().agents.contains_key(role) {
         return Err(provost_engine::Error::NoAgent { roles: vec![role.clone()] }.into());
     }
     let goal = Goal { goal: goal.to_owned(), context, rounds: args.rounds };
-    let drafting = harness.draft(&goal, &mut told)?;
+    let drafting = draft::draft(&harness, &goal, &mut told)?;
     let reading = match &drafting.drafted {
         Draft::Interrupted => {
             terminal::talk("interrupted; no plan was made");
@@ -191,7 +191,7 @@ fn from_goal(global: &Global, name: &str, goal: &str, args: &Args) -> Answer {
         Draft::Plan(reading) => reading,
     };
     // Whatever was paid for is kept.
-    harness.found(&reading.text)?;
+    draft::found(&harness, &reading.text)?;
     if reading.errors() {
         show(global, &harness, reading, Some(&drafting))?;
         terminal::talk(&format!(
@@ -200,8 +200,8 @@ fn from_goal(global: &Global, name: &str, goal: &str, args: &Args) -> Answer {
         ));
         return Ok(Outcome::Diagnosed);
     }
-    let recorded = harness.record_draft(&drafting)?;
-    let run = harness.request_approval()?;
+    let recorded = draft::record_draft(&harness, &drafting)?;
+    let run = commands::request_approval(&harness)?;
     let left = provost_core::text::planner::objections(&reading.diagnostics).len();
     show(global, &harness, recorded.as_ref().unwrap_or(reading), Some(&drafting))?;
     if left > 0 {

@@ -1,5 +1,4 @@
-use provost_engine::agenda;
-use provost_engine::agenda::PlanEntry;
+use provost_engine::observe::agenda::{self, PlanEntry};
 use serde_json::{Value, json};
 
 use crate::open_plan::Global;

@@ -1,6 +1,6 @@
 use provost_core::fleet::agenda::{Agenda, AgendaEntry, Compatibility, StartState, StartablePlan};
 use provost_core::language::globs::overlap::{GlobOverlap, Overlap};
-use provost_engine::agenda;
+use provost_engine::observe::agenda;
 use serde_json::{Value, json};
 
 use crate::open_plan::Global;

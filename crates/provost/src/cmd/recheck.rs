@@ -1,5 +1,6 @@
 use provost_core::model::plan::StepNumber;
-use provost_engine::harness::Access;
+use provost_engine::run::run_plan;
+use provost_engine::settings::Access;
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -34,7 +35,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         ));
     };
     let harness = global.open(plan, Access::Write)?;
-    let found = harness.recheck(StepNumber(step))?;
+    let found = run_plan::recheck(&harness, StepNumber(step))?;
     let Some(now) = found.now else { return Ok(Outcome::Interrupted) };
     let same = now.outcome == found.recorded.outcome;
     if global.json {

@@ -1,5 +1,6 @@
 use provost_core::rules::command::HumanCommand;
-use provost_engine::harness::Access;
+use provost_engine::plan::{commands, recording};
+use provost_engine::settings::Access;
 
 use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
@@ -23,14 +24,14 @@ pub struct Args {
 
 pub fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Write)?;
-    harness.only_people()?;
+    commands::only_people(&harness)?;
     let reason = harness.redactor().text(&args.reason).into_owned();
     let by = args.by.unwrap_or_else(terminal::user);
     // A plan that was never looked at is first taken into the log, so that the reason has a place.
     if !harness.run()?.exists() {
-        harness.bring_up()?;
+        recording::bring_up(&harness)?;
     }
-    harness.human(HumanCommand::Reject { reason, by })?;
+    provost_engine::plan::commands::human(&harness, HumanCommand::Reject { reason, by })?;
     terminal::talk("rejected: the plan is a draft again; change it with `provost amend`");
     Ok(Outcome::Done)
 }

@@ -1,13 +1,17 @@
+use provost_engine::observe::notifier;
+use provost_engine::plan::{commands, outside, queries, recording, uncommitted};
+use provost_engine::run::{run_plan, starting};
 use std::path::{Path, PathBuf};
 
 use provost_core::rules::inbox::{self, DecisionKind};
 use provost_core::rules::quorum::ApprovalCount;
 use provost_core::state::run::{Run, Stage};
 use provost_engine::Put;
-use provost_engine::drive::Rest;
-use provost_engine::harness::{Access, Harness};
-use provost_engine::inbox::Woken;
-use provost_engine::notifier::Notices;
+use provost_engine::observe::notifier::Notices;
+use provost_engine::observe::wait_for_person::Woken;
+use provost_engine::plan::harness::Harness;
+use provost_engine::run_loop::Rest;
+use provost_engine::settings::Access;
 
 use crate::failure::Failure;
 use crate::open_plan::Global;
@@ -56,11 +60,11 @@ pub struct Args {
 
 pub fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Write)?;
-    harness.only_people()?;
+    commands::only_people(&harness)?;
     if args.include_uncommitted {
-        harness.include_uncommitted();
+        uncommitted::include_uncommitted(&harness);
     }
-    let notices = harness.notices()?;
+    let notices = notifier::notices(&harness)?;
     notices.silent.iter().for_each(|line| terminal::talk(line));
     let answer = run(global, &harness, &notices, &args);
     notices.finish().iter().for_each(|line| terminal::talk(line));
@@ -91,7 +95,7 @@ fn write_reports(harness: &Harness, args: &Args, answer: &Answer) -> Result<(), 
 }
 
 fn report(harness: &Harness, answer: &Answer) -> Result<Report, Failure> {
-    let (run, audit) = (harness.run()?, harness.audit()?);
+    let (run, audit) = (harness.run()?, queries::audit(harness)?);
     let end = match answer {
         Ok(Outcome::Done) => "done".to_owned(),
         Ok(Outcome::PlanFailed) => "the plan failed".to_owned(),
@@ -141,7 +145,7 @@ fn run(global: &Global, harness: &Harness, notices: &Notices<'_>, args: &Args) -
             continue;
         }
         terminal::talk("waiting for an answer; after Ctrl-C the same command resumes");
-        match harness.wait_for_a_person(notices)? {
+        match provost_engine::observe::wait_for_person::wait_for_a_person(harness, notices)? {
             Woken::GoOn => {}
             Woken::Draft => {
                 terminal::talk("the plan is a draft again; change it, then run `provost run`");
@@ -163,7 +167,7 @@ fn once(
     notices: &Notices<'_>,
     args: &Args,
 ) -> Result<(Outcome, bool), Failure> {
-    let (run, reading) = match harness.bring_up() {
+    let (run, reading) = match recording::bring_up(harness) {
         Ok(brought) => brought,
         Err(provost_engine::Error::Diagnosed { text, diagnostics }) => {
             let colour = terminal::colour_on_stderr();
@@ -181,7 +185,7 @@ fn once(
         Stage::Failed => return Ok((rested(harness, &run)?, true)),
         Stage::Draft | Stage::Verified | Stage::Approved | Stage::InProgress => {}
     }
-    harness.ready_to_drive(&run)?;
+    starting::ready_to_drive(harness, &run)?;
     if args.jobs > 1 && !run.has_areas {
         terminal::talk("steps run in parallel only if each has `touches`; see docs/parallel.md");
     }
@@ -217,20 +221,20 @@ fn gate(
     harness: &Harness,
     notices: &Notices<'_>,
     run: Run,
-    reading: Option<&provost_engine::reading::BoundPlan>,
+    reading: Option<&provost_engine::plan::reading::BoundPlan>,
     may_ask: bool,
 ) -> Result<Passage, Failure> {
     if run.stage != Stage::Verified {
         return Ok(Passage::Open(Box::new(run)));
     }
-    let (run, hearing) = harness.ask_policies(&run)?;
+    let (run, hearing) = commands::ask_policies(harness, &run)?;
     if run.stage != Stage::Verified {
         return Ok(Passage::Open(Box::new(run)));
     }
     for line in hearing.silent {
         terminal::talk(&line);
     }
-    let run = harness.request_approval()?;
+    let run = commands::request_approval(harness)?;
     if run.stage != Stage::Verified {
         return Ok(Passage::Open(Box::new(run)));
     }
@@ -241,7 +245,7 @@ fn gate(
     }
     let may_ask = may_ask && ApprovalCount::of(&run).lets(&harness.person());
     if !may_ask {
-        let found = harness.uncommitted(&run).unwrap_or_default();
+        let found = uncommitted::uncommitted(harness, &run).unwrap_or_default();
         found.lines().iter().for_each(|line| terminal::talk(line));
     }
     if !may_ask {
@@ -269,7 +273,7 @@ fn drive(
     jobs: usize,
 ) -> Result<(Outcome, bool), Failure> {
     harness.tell_of_plans_below(Some(live.below()));
-    let driven = harness.drive(jobs, &mut |run, sealed, event| {
+    let driven = run_plan::drive(harness, jobs, &mut |run, sealed, event| {
         live.event(run, sealed, event);
         notices.hear(run, event);
     });
@@ -298,7 +302,7 @@ fn drive(
 
 /// The run is at rest by itself: say where, and what waits.
 fn rested(harness: &Harness, run: &Run) -> Answer {
-    let items = harness.items(run)?;
+    let items = provost_engine::observe::inbox::plan_items(harness, run)?;
     let outcome = match run.stage {
         Stage::Done => Outcome::Done,
         Stage::Failed => {
@@ -314,7 +318,7 @@ fn rested(harness: &Harness, run: &Run) -> Answer {
             Outcome::Waiting
         }
     };
-    for line in harness.left_outside(run) {
+    for line in outside::left_outside(harness, run) {
         terminal::talk(&line);
     }
     for item in &items {

@@ -4,11 +4,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_engine::harness::EngineSettings;
-use provost_engine::human_check::Who;
-use provost_engine::overview;
-use provost_engine::overview::Overview;
-use provost_engine::tokens::{TokenKind, TokenScope, Tokens};
+use provost_engine::manage::tokens::{TokenKind, TokenScope, Tokens};
+use provost_engine::observe::overview::{self, Overview};
+use provost_engine::plan::human_check::Who;
+use provost_engine::settings::EngineSettings;
 use provost_server::http::{self, Beside, ServeOptions, ServerAddress};
 use serde_json::json;
 

@@ -4,8 +4,10 @@ use provost_core::rules::quorum::ApprovalCount;
 use provost_core::state::run::{PostState, Run, Stage};
 use provost_core::text::render;
 use provost_core::text::render::base::BaseLook;
-use provost_engine::harness::Access;
-use provost_engine::uncommitted::{UncommittedFile, UncommittedFiles};
+use provost_engine::plan::uncommitted::{self, UncommittedFile, UncommittedFiles};
+use provost_engine::plan::{outside, recording};
+use provost_engine::run::base_look;
+use provost_engine::settings::Access;
 use serde_json::{Value, json};
 
 use crate::open_plan::Global;
@@ -41,26 +43,26 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         return Ok(Outcome::Done);
     }
     if args.include_uncommitted {
-        harness.include_uncommitted();
+        uncommitted::include_uncommitted(&harness);
     }
-    let (run, changed) = harness.preview()?;
+    let (run, changed) = recording::preview(&harness)?;
     open_plan::is_a_plan(&harness, &run)?;
     if !changed {
-        harness.catch_up_marks(&run);
+        recording::catch_up_marks(&harness, &run);
     }
     // A program that asks for the plan does not wait for its checks.
     let look = match global.json || args.no_checks {
-        true => harness.base_look(&run),
-        false => harness.look_at_base(&run),
+        true => base_look::base_look(&harness, &run),
+        false => base_look::look_at_base(&harness, &run),
     };
     // Whoever is to approve it has to know; later every attempt names what it finds.
     let found = match run.stage {
-        Stage::Draft | Stage::Verified => harness.uncommitted(&run).unwrap_or_default(),
+        Stage::Draft | Stage::Verified => uncommitted::uncommitted(&harness, &run).unwrap_or_default(),
         _ => UncommittedFiles::default(),
     };
     if global.json {
         let mut shown = as_json(harness.id().0.as_str(), &run, look.as_ref());
-        let changed = run.changed_since_approval().into_iter().chain(harness.changed_caches(&run));
+        let changed = run.changed_since_approval().into_iter().chain(outside::changed_caches(&harness, &run));
         shown["changed_since_approval"] = changed.collect::<Vec<_>>().into();
         shown["uncommitted"] = found.inside.iter().map(file).collect();
         shown["not_checked"] = found.outside.iter().map(file).collect();
@@ -72,7 +74,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             ));
         }
         terminal::print(&render::plan(&run))?;
-        for line in harness.changed_caches(&run) {
+        for line in outside::changed_caches(&harness, &run) {
             terminal::print(&format!("\n{line}\n"))?;
         }
         if let Some(look) = &look {

@@ -1,4 +1,4 @@
-use provost_engine::worktrees;
+use provost_engine::observe::worktrees;
 use serde_json::json;
 
 use crate::failure::Failure;

@@ -7,7 +7,8 @@ use provost_core::rules::inbox::{self, InboxItem};
 use provost_core::rules::quorum::ApprovalCount;
 use provost_core::state::run::{PostState, Run, StepState};
 use provost_core::text::render;
-use provost_engine::harness::Access;
+use provost_engine::plan::recording;
+use provost_engine::settings::Access;
 use serde_json::{Value, json};
 
 use crate::open_plan::Global;
@@ -27,12 +28,13 @@ pub struct Args {
 
 pub fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Read)?;
-    let (run, changed) = harness.preview()?;
+    let (run, changed) = recording::preview(&harness)?;
     crate::open_plan::is_a_plan(&harness, &run)?;
     if !changed {
-        harness.catch_up_marks(&run);
+        recording::catch_up_marks(&harness, &run);
     }
-    let items = if changed { Vec::new() } else { harness.items(&run)? };
+    let items =
+        if changed { Vec::new() } else { provost_engine::observe::inbox::plan_items(&harness, &run)? };
     let patience = harness.config().gate.remind_after;
     let overdue =
         |item: &InboxItem| patience.is_some_and(|after| item.reminder(terminal::now(), after).is_some());

@@ -41,7 +41,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             "`provost trust` lists the files that wait.",
         ));
     }
-    match provost_engine::human_check::trust(&settings, &path)? {
+    match provost_engine::plan::human_check::trust(&settings, &path)? {
         true => terminal::talk(&format!("trusted: {}", path.display())),
         false => terminal::talk(&format!("{} is already trusted", path.display())),
     }

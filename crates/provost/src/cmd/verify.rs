@@ -1,7 +1,8 @@
 use provost_core::language::diagnostic;
 use provost_core::model::event::Revision;
-use provost_engine::harness::Access;
-use provost_engine::reading::BoundPlan;
+use provost_engine::plan::reading::BoundPlan;
+use provost_engine::plan::{commands, recording};
+use provost_engine::settings::Access;
 
 use crate::failure::Failure;
 use crate::open_plan::Global;
@@ -39,9 +40,9 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         return explain(code);
     }
     let harness = global.open(args.plan.as_deref(), Access::Read)?;
-    let reading = harness.check()?;
+    let reading = recording::check(&harness)?;
     // Of a plan under way its base has moved by its own work: the revision is the one that `show` prints.
-    let revision = harness.preview()?.0.revision;
+    let revision = recording::preview(&harness)?.0.revision;
     let file = diagnose::file_name(&harness);
     if args.sarif {
         terminal::print(&format!("{:#}\n", diagnose::sarif(&reading.text, &file, &reading.diagnostics)))?;
@@ -61,8 +62,8 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     if !args.no_record {
         // Checking is the point; a log that cannot be written is only worth a word here.
         let recorded = global.open(args.plan.as_deref(), Access::Write).and_then(|harness| {
-            harness.only_people()?;
-            Ok(harness.bring_up()?)
+            commands::only_people(&harness)?;
+            Ok(recording::bring_up(&harness)?)
         });
         if let Err(error) = recorded {
             terminal::talk(&format!("not recorded as verified: {error}"));

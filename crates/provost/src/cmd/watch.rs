@@ -1,6 +1,6 @@
 use std::io::IsTerminal as _;
 
-use provost_engine::plan_registry;
+use provost_engine::plan::plan_registry;
 
 use crate::failure::Failure;
 use crate::open_plan::Global;

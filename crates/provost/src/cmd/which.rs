@@ -1,5 +1,6 @@
-use provost_engine::harness::Access;
-use provost_engine::{Error, PlanFileError, plan_registry};
+use provost_engine::plan::plan_registry;
+use provost_engine::settings::Access;
+use provost_engine::{Error, PlanFileError};
 use serde_json::json;
 
 use crate::failure::Failure;

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use provost_core::fleet::labels::Label;
-use provost_engine::human_check::Who;
-use provost_engine::overview::Overview;
+use provost_engine::observe::overview::Overview;
+use provost_engine::plan::human_check::Who;
 
 use crate::open_plan::Global;
 use crate::outcome::Answer;
@@ -70,20 +70,20 @@ pub fn obey(global: &Global, args: Args) -> Answer {
 }
 
 #[cfg(not(feature = "cluster"))]
-fn work(_global: &Global, _settings: provost_engine::harness::EngineSettings, args: Args) -> Answer {
+fn work(_global: &Global, _settings: provost_engine::settings::EngineSettings, args: Args) -> Answer {
     let Args { .. } = args;
     Err(crate::failure::no_cluster())
 }
 
 #[cfg(feature = "cluster")]
-fn work(global: &Global, settings: provost_engine::harness::EngineSettings, args: Args) -> Answer {
+fn work(global: &Global, settings: provost_engine::settings::EngineSettings, args: Args) -> Answer {
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 
     use provost_dbos::worker::{self, WorkerOptions};
     use serde_json::json;
 
-    use provost_engine::remote_tree;
+    use provost_engine::plan::remote_tree;
 
     use crate::outcome::Outcome;
     use crate::terminal;
@@ -106,7 +106,7 @@ fn work(global: &Global, settings: provost_engine::harness::EngineSettings, args
         poll: args.poll,
         // The first signal lets agents go on; it is only heard here.
         drain: settings.stop.clone(),
-        settings: provost_engine::harness::EngineSettings {
+        settings: provost_engine::settings::EngineSettings {
             stop: Arc::new(AtomicBool::new(false)),
             ..settings
         },

@@ -1,5 +1,4 @@
-use provost_engine::worktrees;
-use provost_engine::worktrees::{Fate, ListedWorktree};
+use provost_engine::observe::worktrees::{self, Fate, ListedWorktree};
 use serde_json::{Value, json};
 
 use crate::open_plan::Global;

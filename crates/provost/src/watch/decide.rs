@@ -12,9 +12,11 @@ use provost_core::rules::inbox::{self, ItemId};
 use provost_core::rules::quorum::ApprovalCount;
 use provost_core::state::run::{Run, Stage};
 use provost_engine::Error;
-use provost_engine::harness::{Access, Harness};
-use provost_engine::human_check::Who;
-use provost_engine::overview::Overview;
+use provost_engine::observe::overview::Overview;
+use provost_engine::plan::harness::Harness;
+use provost_engine::plan::human_check::Who;
+use provost_engine::plan::{commands, recording};
+use provost_engine::settings::Access;
 
 use crate::failure::Failure;
 
@@ -57,30 +59,30 @@ pub fn carry_out(overview: &Overview, decision: Decision, by: &str) -> Result<St
     let plan = decision.plan();
     let seen = overview.plan(plan)?.ok_or_else(|| Error::NotThere { plan: plan.clone() })?;
     let harness = overview.harness(&seen, Access::Write, Who::Here)?;
-    harness.only_people()?;
+    commands::only_people(&harness)?;
     let (name, by) = (seen.name(), by.to_owned());
     let clean = |text: &str| harness.redactor().text(text).into_owned();
     Ok(match decision {
         Decision::Approve { revision, .. } => {
-            let (run, _) = harness.bring_up_to_approve_revision(&revision.0)?;
-            let run = harness.approve(&run, revision, by)?;
+            let (run, _) = recording::bring_up_to_approve_revision(&harness, &revision.0)?;
+            let run = commands::approve(&harness, &run, revision, by)?;
             if run.approved_by.is_none() {
                 return Ok(format!("your approval of {name} is recorded: {}", ApprovalCount::of(&run)));
             }
             format!("{name} is approved at revision {}; start it with `provost run`", run.revision.short())
         }
         Decision::Reject { reason, .. } => {
-            harness.human(HumanCommand::Reject { reason: clean(&reason), by })?;
+            commands::human(&harness, HumanCommand::Reject { reason: clean(&reason), by })?;
             format!("{name} is a draft again")
         }
         Decision::Ask { question, .. } => {
-            harness.bring_up()?;
-            harness.human(HumanCommand::Ask { question: clean(&question), by })?;
+            recording::bring_up(&harness)?;
+            commands::human(&harness, HumanCommand::Ask { question: clean(&question), by })?;
             format!("{name} waits at the gate, with your question")
         }
         Decision::Answer { item, choice, note, limits } => {
             let command = answer(&harness, &item, choice, clean(&note), &limits, by)?;
-            let run = harness.human(command)?;
+            let run = commands::human(&harness, command)?;
             format!("{name} is {}; {}", run.stage.word(), next(&run))
         }
     })
@@ -95,7 +97,7 @@ fn answer(
     by: String,
 ) -> Result<HumanCommand, Failure> {
     // Read the item again: it must still be the same question.
-    let items = harness.items(&harness.run()?)?;
+    let items = provost_engine::observe::inbox::plan_items(harness, &harness.run()?)?;
     let found = inbox::named(&items, &format!("e{}", item.seq));
     let Some(found) = found.first() else {
         return Err(Error::from(Refusal::NoSuchItem { id: item.to_string() }).into());

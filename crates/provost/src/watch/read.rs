@@ -11,8 +11,8 @@ use provost_core::model::chain::PlanId;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::usage::Resource;
 use provost_core::state::run::Run;
-use provost_engine::overview::{Overview, PlanSnapshot};
-use provost_engine::plan_registry::Here;
+use provost_engine::observe::overview::{Overview, PlanSnapshot};
+use provost_engine::plan::plan_registry::Here;
 
 use super::known::{Gate, Known, PlanRow, Sheet};
 use super::text;

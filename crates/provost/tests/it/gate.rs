@@ -1,6 +1,8 @@
 //! Nothing runs before somebody approved exactly what was shown.
 
-use provost_engine::harness::{Access, EngineSettings, Harness};
+use provost_engine::plan::commands;
+use provost_engine::plan::harness::Harness;
+use provost_engine::settings::{Access, EngineSettings};
 
 use crate::env::{Env, HONEST, plan};
 
@@ -127,7 +129,7 @@ fn whoever_is_about_to_ask_finds_what_was_decided_meanwhile() {
     };
     let harness = Harness::open(settings, Access::Write).expect("a harness");
     env.approve();
-    let run = harness.request_approval().expect("nothing to ask for");
+    let run = commands::request_approval(&harness).expect("nothing to ask for");
     assert_eq!(run.stage.word(), "approved");
     env.provost(&["verify"]).exits(0);
 }

@@ -191,7 +191,7 @@ fn an_escalation_is_answered_and_a_run_shows_by_itself() {
     tmux.sees("(1)");
     tmux.keys(&["3"]).sees("waits for a person");
     tmux.keys(&["2"]).sees("waive the step");
-    tmux.keys(&["s"]).sees("Why skip?");
+    tmux.keys(&["s"]).sees("Reason for skip");
     tmux.types("done by hand").sees("Answer skip to");
     tmux.keys(&["y"]).sees("continues");
     tmux.sees("Nothing waits for a person");

@@ -9,8 +9,8 @@ use provost_core::model::timestamp::Timestamp;
 use provost_core::rules::recover::recipe::Recipes;
 use provost_core::rules::schedule::{Action, InHand};
 use provost_core::state::run::{Run, Stage};
-use provost_engine::drive::{Drive, Rest};
-use provost_engine::world::{TaskOutcome, World};
+use provost_engine::run_loop::world::{TaskOutcome, World};
+use provost_engine::run_loop::{Drive, Rest};
 use provost_store::{Effect, Error as StoreError, Fence};
 
 use super::database::{Line, Name, TTL};

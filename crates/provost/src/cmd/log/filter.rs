@@ -9,7 +9,7 @@ use provost_core::model::plan::StepNumber;
 use provost_core::model::suggest;
 use provost_core::model::timestamp::Timestamp;
 use provost_engine::Query;
-use provost_engine::history::History;
+use provost_engine::observe::history::History;
 
 use crate::failure::Failure;
 

@@ -2,21 +2,21 @@
 
 use provost_core::state::run::Stage;
 use provost_core::text::render;
-use provost_engine::harness::Access;
-use provost_engine::harness::base_look::OnBase;
-use provost_engine::human_check::Who;
-use provost_engine::overview::{Overview, PlanSnapshot};
+use provost_engine::observe::overview::{Overview, PlanSnapshot};
+use provost_engine::plan::human_check::Who;
+use provost_engine::plan::{recording, uncommitted};
+use provost_engine::run::base_look::{self, OnBase};
+use provost_engine::settings::Access;
 
-use crate::diagnose;
 use crate::failure::Failure;
-use crate::terminal;
 use crate::watch::known::{Gate, Said, Tone};
 use crate::watch::text;
+use crate::{diagnose, terminal};
 
 pub fn of(overview: &Overview, seen: &PlanSnapshot) -> Result<Gate, Failure> {
     let harness = overview.harness(seen, Access::Read, Who::Here)?;
-    let (run, changed) = harness.preview()?;
-    let reading = harness.check()?;
+    let (run, changed) = recording::preview(&harness)?;
+    let reading = recording::check(&harness)?;
     let since = overview.changes_since_approval(&seen.id, &run)?;
     let rejected = run.rejection.as_ref().filter(|(revision, _)| *revision == run.revision);
     let waits = matches!(run.stage, Stage::Draft | Stage::Verified);
@@ -58,10 +58,10 @@ pub fn of(overview: &Overview, seen: &PlanSnapshot) -> Result<Gate, Failure> {
         ));
     }
     if waits {
-        let found = harness.uncommitted(&run).unwrap_or_default();
+        let found = uncommitted::uncommitted(&harness, &run).unwrap_or_default();
         page.extend(found.lines().into_iter().map(|line| Said::new(Tone::Wait, line)));
     }
-    let on_base = harness.on_base(&run);
+    let on_base = base_look::on_base(&harness, &run);
     match &on_base {
         OnBase::Known(look) => {
             let lines = render::base::lines(&run.plan, look);

@@ -7,7 +7,7 @@ use provost_core::model::chain::{PlanId, SealedEvent};
 use provost_core::model::pass::Pass;
 use provost_core::state::run::Run;
 use provost_core::text::render::{self, EventLine, Symbol};
-use provost_engine::overview::{Overview, PlanSnapshot};
+use provost_engine::observe::overview::{Overview, PlanSnapshot};
 use provost_engine::{Cursor, Query};
 
 use crate::failure::Failure;

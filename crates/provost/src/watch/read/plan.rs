@@ -5,7 +5,7 @@ use provost_core::model::pass::Pass;
 use provost_core::model::plan::{Check, Contract, Needs, Step, StepNumber};
 use provost_core::model::verdict::Verdict;
 use provost_core::state::run::{PostState, Run, StepRun, StepState};
-use provost_engine::overview::{AttemptRecord, TimedVerdict};
+use provost_engine::observe::overview::{AttemptRecord, TimedVerdict};
 
 use crate::watch::known::{Part, PlanRow, Said, Sheet, Tone};
 use crate::watch::text;

@@ -1,0 +1,8 @@
+//! Executes actions: attempts by agents, checks, and questions to a model.
+
+pub mod executor;
+pub mod model_judge;
+pub mod consult;
+pub mod metering;
+pub mod live;
+pub mod confined;

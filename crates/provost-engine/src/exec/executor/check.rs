@@ -1,0 +1,413 @@
+//! Runs a check: which command, on which tree, with which verdict.
+//!
+//! **Invariant:** the contract that is run is the one of the revision in the log, never the one of a file.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use provost_core::model::event::{CheckSubject, StartTree};
+use provost_core::model::plan::{Check, Contract, Shell, Span, Step, StepNumber};
+use provost_core::model::rubric;
+use provost_core::model::usage::Amount;
+use provost_core::model::verdict::{CheckOutcome, Excerpt, Verdict};
+use provost_core::rules::budget;
+use provost_core::rules::command::HarnessCommand;
+use provost_core::state::run::Run;
+use provost_host::check::negative_control::{BaseResult, Doubts};
+use provost_host::exec::environment::{CheckExtras, CheckSpec};
+use provost_host::process::Survivor;
+use provost_host::sandbox::Processes;
+use provost_host::tree::Apart;
+use provost_host::{Interrupted, process, tree};
+
+use super::step_worktree::{WorkspaceSync, globs, not_home, place, told};
+use super::{Executor, TaskInput};
+use crate::exec::model_judge::JudgeRequest;
+use crate::run_loop::world::TaskOutcome;
+
+pub struct CheckOrder {
+    pub(super) subject: CheckSubject,
+    pub(super) check: Option<Check>,
+    pub(super) timeout: Duration,
+    pub(super) attempt: u32,
+    /// The attempt was running when provost died.
+    pub(super) lost: bool,
+    /// Tree that the previous steps left.
+    pub(super) tree: Option<String>,
+    /// Tree the attempt started with, if it is kept.
+    pub(super) start: Option<StartTree>,
+    /// Tree that the plan's work started with; the approved one, if it is not kept.
+    pub(super) before: Option<String>,
+    /// The agent's changes take part.
+    pub(super) with_work: bool,
+    /// The check is known to hold on this tree.
+    pub(super) known: bool,
+    pub(super) protect: Vec<String>,
+    pub(super) network: bool,
+    pub(super) processes: Processes,
+    /// Secrets that the step names, with their values.
+    pub(super) secrets: Vec<(OsString, OsString)>,
+    pub(super) runs: u32,
+    pub(super) doubts: Doubts,
+    /// Verdict of the step's own worktree, if it held there; its negative controls are not run twice.
+    pub(super) held_apart: Option<Verdict>,
+    /// Verdict of the same check on the base, used if the tree is the same.
+    pub(super) on_base: Option<Box<Verdict>>,
+    /// The agent that did the work of the step.
+    pub(super) worker: String,
+    /// Worktree of that work, if it was not the workspace.
+    pub(super) apart: Option<Apart>,
+    /// Globs the step may change, if it declares any.
+    pub(super) touches: Option<Vec<String>>,
+    pub(super) home: Option<WorkspaceSync>,
+    /// Why it cannot be judged: missing trees, or a secret that cannot be given.
+    pub(super) unseen: Option<String>,
+    /// The most that a judging model may use.
+    pub(super) limit: Amount,
+}
+
+impl CheckOrder {
+    pub(super) fn step(&self) -> StepNumber {
+        match self.subject {
+            CheckSubject::Precondition(step)
+            | CheckSubject::Control(step)
+            | CheckSubject::Contract(step)
+            | CheckSubject::Final(step) => step,
+            CheckSubject::Postcondition(_) => StepNumber(0),
+        }
+    }
+}
+
+impl Executor<'_> {
+    pub(super) fn check_order(&self, run: &Run, subject: CheckSubject, lost: bool) -> TaskInput {
+        let plan = &run.plan;
+        let (contract, step): (Option<&Contract>, Option<&Step>) = match subject {
+            CheckSubject::Precondition(number) => {
+                (plan.step(number).and_then(|step| step.precondition.as_ref()), plan.step(number))
+            }
+            CheckSubject::Contract(number) | CheckSubject::Control(number) | CheckSubject::Final(number) => {
+                (plan.step(number).and_then(|step| step.contract.as_ref()), plan.step(number))
+            }
+            CheckSubject::Postcondition(number) => {
+                let found = plan.postconditions.iter().find(|post| post.number == number);
+                (found.and_then(|post| post.contract.as_ref()), None)
+            }
+        };
+        let usual = self.site.config.verify.contract_timeout;
+        let own = step.and_then(|step| step.contract_timeout.as_ref());
+        let network = step.and_then(|step| step.network.as_ref()).is_some_and(|network| network.value);
+        let protect = step.into_iter().flat_map(|step| &step.protect).map(|glob| glob.value.clone());
+        let left_alone = !self.at_home().1.is_empty();
+        let with_work = match subject {
+            CheckSubject::Precondition(_) | CheckSubject::Contract(_) => true,
+            CheckSubject::Control(_) => false,
+            // Changes that others made in the workspace take part in the final checks, as always.
+            CheckSubject::Final(_) | CheckSubject::Postcondition(_) => run.has_unseen_work() || left_alone,
+        };
+        let carried = self.laid_out(run, with_work);
+        let (secrets, withheld) = match self.secrets(step, network) {
+            Ok(secrets) => (secrets, None),
+            Err(reason) => (Vec::new(), Some(reason)),
+        };
+        let unseen = carried.as_ref().and_then(|carried| carried.as_ref().err().cloned());
+        let apart = match subject {
+            _ if self.courier.is_some() => carried.and_then(Result::ok).flatten(),
+            CheckSubject::Contract(number) if run.works_apart(number) => {
+                step.and_then(|step| self.ground.apart(&self.site.id.to_string(), &place(run, step)))
+            }
+            _ => None,
+        };
+        let (begins, unkept) = match self.begins_with(run, subject) {
+            Ok(begins) => (begins, None),
+            Err(error) => (None, Some(told(&error))),
+        };
+        let unseen = unseen.or(unkept);
+        // First in the worktree of the step, then together with what other steps left meanwhile.
+        let tree = match &apart {
+            // A control before the work runs on the tree that the work starts with.
+            None if matches!(subject, CheckSubject::Control(_)) && begins.is_some() => {
+                begins.as_ref().map(|start| start.tree.clone())
+            }
+            Some(apart) if step.is_some_and(|step| !run.is_held_apart(step.number)) => {
+                Some(apart.base.clone())
+            }
+            _ => self.tree(run),
+        };
+        TaskInput::Check(Box::new(CheckOrder {
+            subject,
+            check: contract.map(|contract| contract.check.clone()),
+            timeout: own.map_or(usual, |timeout| timeout.value),
+            attempt: step.and_then(|step| run.step(step.number)).map_or(0, |step| step.attempts),
+            lost,
+            tree,
+            before: run.began_with.clone().or_else(|| self.within.and_then(|within| within.tree.clone())),
+            start: begins.filter(|_| matches!(subject, CheckSubject::Contract(_))),
+            with_work,
+            known: matches!(subject, CheckSubject::Final(_) | CheckSubject::Postcondition(_))
+                && !network
+                && !left_alone
+                && contract.is_some_and(|contract| match &contract.check {
+                    Check::Shell(shell) => run.held_on_tree(shell),
+                    Check::Human | Check::Judge { .. } => false,
+                }),
+            protect: protect.collect(),
+            network,
+            processes: match step.is_some_and(Step::is_hidden) {
+                _ if self.site.config.verify.trace => Processes::Traceable,
+                true => Processes::Unseen,
+                false => Processes::Guarded,
+            },
+            secrets,
+            runs: step.and_then(|step| step.verify_runs.as_ref()).map_or(1, |runs| runs.value),
+            doubts: doubts(run, subject),
+            held_apart: held_apart(run, subject).cloned(),
+            on_base: match (subject, &self.base) {
+                (CheckSubject::Control(number), Some(base)) => base.steps.get(&number).cloned().map(Box::new),
+                (CheckSubject::Postcondition(number), Some(base)) => {
+                    base.postconditions.get(&number).cloned().map(Box::new)
+                }
+                _ => None,
+            },
+            worker: step.map(|step| run.role(step.number).to_owned()).unwrap_or_default(),
+            apart,
+            touches: step.filter(|_| matches!(subject, CheckSubject::Contract(_))).and_then(globs),
+            home: self.home(run),
+            unseen: unseen.or(withheld),
+            limit: step.map(|step| budget::allows(run, step.number)).unwrap_or_default(),
+        }))
+    }
+
+    /// Returns the tree that the attempt under check started with, or will start with.
+    fn begins_with(&self, run: &Run, subject: CheckSubject) -> Result<Option<StartTree>, tree::Error> {
+        match subject {
+            CheckSubject::Contract(number) => Ok(run.step(number).and_then(|step| step.start.clone())),
+            CheckSubject::Control(number) => match run.step(number) {
+                Some(step) if run.under_way().any(|open| open == number) => Ok(step.start.clone()),
+                _ => self.start(run, number),
+            },
+            CheckSubject::Precondition(_) | CheckSubject::Final(_) | CheckSubject::Postcondition(_) => {
+                Ok(None)
+            }
+        }
+    }
+
+    /// Returns the secrets that a step names, with their values, or why its checks cannot have them.
+    fn secrets(&self, step: Option<&Step>, network: bool) -> Result<Vec<(OsString, OsString)>, String> {
+        let mut secrets = Vec::new();
+        for name in step.into_iter().flat_map(|step| &step.secrets).map(|secret| secret.value.as_str()) {
+            if !network {
+                return Err(format!("{name} is given to a check with **network:** on only"));
+            }
+            if !self.site.config.verify.secrets.iter().any(|declared| declared == name) {
+                return Err(format!(
+                    "the step names the secret {name}; add secrets = [\"{name}\"] under [verify] in provost.toml"
+                ));
+            }
+            let known = self.site.environment.iter().find(|(known, _)| known == name);
+            let known = known.filter(|(_, value)| !value.is_empty());
+            secrets.push(known.cloned().ok_or_else(|| {
+                format!("{name} is not set where provost runs; set it (export {name}=…) and run again")
+            })?);
+        }
+        Ok(secrets)
+    }
+
+    /// Runs the contract again on a kept tree, without the agent's workspace.
+    pub fn recheck(&self, run: &Run, number: StepNumber, tree: Option<String>) -> Option<Verdict> {
+        let TaskInput::Check(mut order) = self.check_order(run, CheckSubject::Final(number), false) else {
+            return None;
+        };
+        (order.tree, order.with_work, order.known) = (tree, false, false);
+        let shell = match order.check.clone() {
+            Some(Check::Shell(shell)) => shell,
+            Some(Check::Judge { .. }) => {
+                let reason = "a model judged this, and what a model says is not to be repeated";
+                return Some(Verdict::not_run(self.ground.level, reason));
+            }
+            Some(Check::Human) | None => return None,
+        };
+        self.judge(&order, &shell).ok().map(|verdict| self.redacted(verdict))
+    }
+
+    /// Runs the contract of a step on the base, at most for `limit`.
+    pub fn step_on_base(&self, run: &Run, number: StepNumber, limit: Duration) -> Option<Verdict> {
+        self.on_base(self.check_order(run, CheckSubject::Control(number), false), limit)
+    }
+
+    /// Runs a postcondition on the base, at most for `limit`.
+    pub fn postcondition_on_base(&self, run: &Run, number: u32, limit: Duration) -> Option<Verdict> {
+        self.on_base(self.check_order(run, CheckSubject::Postcondition(number), false), limit)
+    }
+
+    /// Returns `None` if the check is no command, needs the network, or was interrupted.
+    fn on_base(&self, order: TaskInput, limit: Duration) -> Option<Verdict> {
+        let TaskInput::Check(mut order) = order else { return None };
+        let Some(Check::Shell(shell)) = order.check.clone().filter(|_| !order.network) else { return None };
+        order.timeout = order.timeout.min(limit);
+        (order.with_work, order.runs, order.known) = (false, 1, false);
+        self.judge(&order, &shell).ok().map(|verdict| self.redacted(verdict))
+    }
+
+    pub(super) fn check(&self, order: &CheckOrder) -> Vec<TaskOutcome> {
+        let not_run = |reason: &str| Ok(Verdict::not_run(self.ground.level, reason));
+        let verdict = match (self.come_home(order.home.as_ref()), &order.check) {
+            (Err(error), _) => not_run(&not_home(&error)),
+            (Ok(()), _) if order.unseen.is_some() => not_run(order.unseen.as_deref().unwrap_or_default()),
+            (Ok(()), Some(Check::Shell(shell))) => {
+                self.judge(order, shell).and_then(|verdict| self.compared(order, shell, verdict))
+            }
+            (Ok(()), Some(Check::Human)) => not_run("a person confirms this, no command does"),
+            (Ok(()), Some(Check::Judge { rubric })) => self.judge_by_model(order, rubric),
+            (Ok(()), None) => not_run("the approved plan has no such check"),
+        };
+        // An interrupted check has no verdict; it is due again next time.
+        let Ok(verdict) = verdict.and_then(|verdict| self.kept_for_others(order, verdict)) else {
+            return Vec::new();
+        };
+        let verdict = self.redacted(verdict);
+        if let (Some(session), false) = (&self.session, order.lost) {
+            let person = matches!(order.check, Some(Check::Human));
+            if !verdict.held() && !person && !matches!(order.subject, CheckSubject::Control(_)) {
+                session.end();
+            }
+            return vec![TaskOutcome::Harness(HarnessCommand::Looked {
+                subject: order.subject,
+                verdict: (!person).then_some(verdict),
+                client: session.client.clone(),
+            })];
+        }
+        let max_losses = self.site.config.run.max_lost_attempts;
+        vec![TaskOutcome::Harness(if order.lost {
+            HarnessCommand::JudgedLost { step: order.step(), verdict, max_losses }
+        } else {
+            HarnessCommand::Judged { subject: order.subject, verdict }
+        })]
+    }
+
+    /// Runs the command of the rubric first; asks a model only if the command held.
+    fn judge_by_model(&self, order: &CheckOrder, rubric: &str) -> Result<Verdict, Interrupted> {
+        let command = rubric::command(rubric).unwrap_or_else(|| "true".to_owned());
+        let shell = Shell { command, body: Span::default(), expectations: Vec::new() };
+        let first = self.judge(order, &shell)?;
+        if !first.held() {
+            return Ok(first);
+        }
+        let tag = self.tag(order.step(), order.attempt);
+        let bench = JudgeRequest {
+            site: self.site,
+            ground: &self.ground,
+            metering: &self.metering,
+            step: order.step(),
+            worker: &order.worker,
+            rubric,
+            tag: &tag,
+            timeout: self.site.config.run.step_timeout,
+            limit: order.limit,
+        };
+        bench.judge(&self.case(order, &shell, &tag))
+    }
+
+    fn case<'c>(&'c self, order: &'c CheckOrder, shell: &'c Shell, tag: &'c str) -> CheckSpec<'c> {
+        CheckSpec {
+            shell,
+            timeout: order.timeout,
+            tag,
+            stop: Some(&self.site.stop),
+            tree: order.tree.as_deref(),
+            start: order.start.as_ref(),
+            with_work: order.with_work,
+            apart: order.apart.as_ref(),
+            touches: order.touches.as_deref(),
+            protect: &order.protect,
+            network: order.network,
+            processes: order.processes,
+            given: CheckExtras { folders: Some(&self.site.config.verify.folders), secrets: &order.secrets },
+            bounds: Some(self.site.config.run.bounds()),
+            doubts: order.doubts.clone(),
+            known: order.on_base.as_deref(),
+        }
+    }
+
+    pub(super) fn judge(&self, order: &CheckOrder, shell: &Shell) -> Result<Verdict, Interrupted> {
+        if let (true, Some(tree)) = (order.known, &order.tree) {
+            return Ok(Verdict::known(self.ground.level, tree));
+        }
+        let step = order.step();
+        // No process of an attempt may be alive when it is judged.
+        let known = self.haunted().get(&step).cloned();
+        if self.is_strange(step) || order.lost || known.is_some() {
+            let left = process::end_leftovers(&format!("{}/{step}/", self.site.id));
+            let named = known.into_iter().flatten().filter(Survivor::is_alive);
+            if let Some(survivor) = left.into_iter().chain(named).next() {
+                let reason = format!("{survivor} of the attempt is still running and could not be ended");
+                return Ok(Verdict::not_run(self.ground.level, reason));
+            }
+            self.haunted().remove(&step);
+        }
+        let tag = self.tag(step, order.attempt);
+        let case = self.case(order, shell, &tag);
+        let first = self.ground.judge(&case)?;
+        let again = CheckSpec { doubts: Doubts { bite: false, ..case.doubts.clone() }, ..case };
+        for run in 2..=order.runs {
+            // A pass must hold in every run; a failure needs no second run.
+            if !first.held() {
+                break;
+            }
+            let again = self.ground.judge(&again)?;
+            if !again.held() {
+                let reason = format!("run {run} of {} disagreed: {}", order.runs, again.outcome);
+                return Ok(Verdict { outcome: CheckOutcome::Flaky { reason }, ..again });
+            }
+        }
+        Ok(match order.held_apart.clone().filter(|_| first.held()) {
+            None => first,
+            Some(Verdict { teeth, uncontrolled, rests_on, .. }) => {
+                Verdict { teeth, uncontrolled, rests_on, ..first }
+            }
+        })
+    }
+
+    /// If a postcondition holds, checks whether it also held before the work; needs a level with a clean
+    /// tree.
+    fn compared(&self, order: &CheckOrder, shell: &Shell, verdict: Verdict) -> Result<Verdict, Interrupted> {
+        let is_due = matches!(order.subject, CheckSubject::Postcondition(_)) && verdict.held();
+        if !is_due || !self.ground.level.has_clean_tree() {
+            return Ok(verdict);
+        }
+        let tag = self.tag(order.step(), order.attempt);
+        let case =
+            CheckSpec { tree: order.before.as_deref(), with_work: false, ..self.case(order, shell, &tag) };
+        let held_before = match self.ground.judge(&case)?.outcome {
+            CheckOutcome::Held => Some(true),
+            outcome => outcome.is_result().then_some(false),
+        };
+        Ok(Verdict { held_before, ..verdict })
+    }
+
+    pub(super) fn redacted(&self, verdict: Verdict) -> Verdict {
+        let clean = |excerpt: Excerpt| Excerpt {
+            head: self.site.redactor.text(&excerpt.head).into_owned(),
+            tail: self.site.redactor.text(&excerpt.tail).into_owned(),
+            bytes: excerpt.bytes,
+        };
+        Verdict { stdout: clean(verdict.stdout), stderr: clean(verdict.stderr), ..verdict }
+    }
+}
+
+/// Returns what is known of a check from before the work, and whether to run it with a planted failing test.
+fn doubts(run: &Run, subject: CheckSubject) -> Doubts {
+    let CheckSubject::Contract(number) = subject else { return Doubts::default() };
+    let before = run.step(number).and_then(|step| {
+        let runners = step.runners_before.clone();
+        step.held_before.map(|held| BaseResult { held, tests: step.tests_before, runners })
+    });
+    let writes_tests = run.plan.step(number).is_some_and(Step::writes_tests);
+    Doubts { before, writes_tests, bite: held_apart(run, subject).is_none() }
+}
+
+/// Returns the verdict of a contract that held in the step's own worktree and is judged again together with
+/// what other steps left meanwhile.
+fn held_apart(run: &Run, subject: CheckSubject) -> Option<&Verdict> {
+    let CheckSubject::Contract(number) = subject else { return None };
+    run.step(number)?.verdict.as_ref().filter(|verdict| run.is_held_apart(number) && verdict.held())
+}

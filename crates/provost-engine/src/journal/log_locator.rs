@@ -1,0 +1,97 @@
+//! Finds the log of a state folder: the SQLite log in it, or the Postgres log that it was moved to.
+//!
+//! The address is in a file of the state folder, written by a person's `provost migrate`. It is not in the
+//! configuration, which is in a workspace: an agent that can write there could name a log it made itself. The
+//! configuration can only demand a certain log.
+//!
+//! **Invariant:** no file of provost contains a password, and no credential of the log is passed to an agent.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use provost_host::config::Store;
+use provost_store::{Log, Memory, Sqlite};
+
+use crate::Error;
+use crate::settings::Access;
+
+#[cfg(feature = "postgres")]
+mod remote;
+#[cfg(feature = "postgres")]
+pub use remote::database;
+#[cfg(feature = "postgres")]
+pub(crate) use remote::{at, know_first, same};
+
+/// Environment variables that are credentials of a Postgres log.
+const KEYS: [&str; 2] = ["PGPASSWORD", "PGPASSFILE"];
+
+/// Opens the log of the state folder.
+pub fn open(state: &Path, access: Access) -> Result<Box<dyn Log>, Error> {
+    if let Some(url) = address(state)? {
+        return remote_log(&url, access);
+    }
+    Ok(match access {
+        Access::Write => Box::new(Sqlite::open(state)?),
+        Access::Read => match Sqlite::open_existing(state)? {
+            Some(log) => Box::new(log),
+            None => Box::new(Memory::default()),
+        },
+    })
+}
+
+/// Opens the log of the state folder for reading.
+pub fn for_reading(state: &Path) -> Result<Box<dyn Log>, Error> {
+    open(state, Access::Read)
+}
+
+/// Refuses if the configuration demands another log than the one of the state folder.
+pub fn check(state: &Path, wanted: &Store) -> Result<(), Error> {
+    let Store::Postgres { url } = wanted else { return Ok(()) };
+    match address(state)? {
+        Some(here) if same(&here, url) => Ok(()),
+        here => {
+            Err(Error::OtherLog { wanted: url.clone(), here: here.unwrap_or_else(|| "sqlite".to_owned()) })
+        }
+    }
+}
+
+/// Moves the credentials of the log out of the agents' environment into this process.
+pub fn keep_the_keys(state: &Path, environment: &mut Vec<(OsString, OsString)>) {
+    if file(state).exists() {
+        let is_key = |name: &OsString| KEYS.iter().any(|key| name == key);
+        let keys = environment.iter().filter(|(name, _)| is_key(name)).cloned().collect();
+        environment.retain(|(name, _)| !is_key(name));
+        know(keys);
+    }
+}
+
+/// Returns the address of the log, if it is not in the state folder.
+pub fn address(state: &Path) -> Result<Option<String>, Error> {
+    let path = file(state);
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::Io { what: "read where the log is from", path, source }),
+    }
+}
+
+pub(crate) fn file(state: &Path) -> PathBuf {
+    state.join("log.url")
+}
+
+#[cfg(feature = "postgres")]
+use remote::{know, remote_log};
+
+#[cfg(not(feature = "postgres"))]
+fn know(_keys: Vec<(OsString, OsString)>) {}
+
+#[cfg(not(feature = "postgres"))]
+fn same(here: &str, wanted: &str) -> bool {
+    here == wanted
+}
+
+#[cfg(not(feature = "postgres"))]
+fn remote_log(url: &str, _access: Access) -> Result<Box<dyn Log>, Error> {
+    Err(Error::NoPostgres { url: url.to_owned() })
+}

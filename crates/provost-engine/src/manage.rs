@@ -1,0 +1,9 @@
+//! Commands around plans: forks, drafts, worktrees, tokens, diagnosis, migration of the log.
+
+pub mod fork;
+pub mod draft;
+pub mod doctor;
+pub mod plan_doctor;
+pub mod tokens;
+pub mod migrate;
+pub mod reaper;

@@ -1,0 +1,252 @@
+//! Tokens of the server: who may connect, for what, and under which name.
+//!
+//! A token is a secret that only its owner has. The state folder, which no agent in a sandbox can read, keeps
+//! its digest. A browser session is a token in a cookie; a link is a short-lived token that is exchanged once
+//! for a session.
+//!
+//! **Invariant:** no token secret is on disk.
+//! **Invariant:** a link is exchanged once, even by concurrent requests.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use provost_core::model::hash::Hash;
+use provost_core::model::timestamp::Timestamp;
+use provost_host::files;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::plan::plan_context;
+
+/// Prefix of a token, so that people and redactors recognise it.
+const PREFIX: &str = "pvt_";
+const LINK_LASTS: Duration = Duration::from_secs(15 * 60);
+const SESSION_LASTS: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Permissions of a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenScope {
+    /// Reads everything, changes nothing.
+    View,
+    /// For a person: reads and decides.
+    Decide,
+    /// For an agent: uses MCP, and nothing else.
+    Agent,
+}
+
+impl TokenScope {
+    pub fn word(self) -> &'static str {
+        match self {
+            TokenScope::View => "view",
+            TokenScope::Decide => "decide",
+            TokenScope::Agent => "agent",
+        }
+    }
+
+    pub fn may_view(self) -> bool {
+        matches!(self, TokenScope::View | TokenScope::Decide)
+    }
+
+    pub fn may_decide(self) -> bool {
+        self == TokenScope::Decide
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenKind {
+    /// Sent by a program with every request.
+    Token,
+    /// Exchanged once for a session.
+    Link,
+    /// In the cookie of a browser.
+    Session,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Token {
+    pub id: String,
+    pub kind: TokenKind,
+    pub scope: TokenScope,
+    /// Name that its decisions have in the log.
+    pub name: String,
+    pub made: Timestamp,
+    /// Expiry time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    digest: String,
+}
+
+impl Token {
+    fn is_over(&self, now: Timestamp) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+}
+
+/// A new token with its secret, which is shown once.
+pub struct NewToken {
+    pub token: Token,
+    pub word: String,
+}
+
+/// The tokens of one state folder.
+#[derive(Clone, Debug)]
+pub struct Tokens {
+    folder: PathBuf,
+}
+
+impl Tokens {
+    pub fn new(state: &Path) -> Self {
+        Self { folder: state.join("serve/tokens") }
+    }
+
+    pub fn make(&self, scope: TokenScope, name: &str, lasts: Option<Duration>) -> Result<NewToken, Error> {
+        self.write(TokenKind::Token, scope, name, lasts)
+    }
+
+    pub fn link(&self, scope: TokenScope, name: &str) -> Result<NewToken, Error> {
+        self.sweep();
+        self.write(TokenKind::Link, scope, name, Some(LINK_LASTS))
+    }
+
+    /// Exchanges a link for a session; `None` if it was used, has expired, or is no link.
+    pub fn exchange(&self, word: &str) -> Result<Option<NewToken>, Error> {
+        let Some(link) = self.find(word).filter(|token| token.kind == TokenKind::Link) else {
+            return Ok(None);
+        };
+        // The process that removes the file wins.
+        if fs::remove_file(self.file(&link.id)).is_err() {
+            return Ok(None);
+        }
+        self.write(TokenKind::Session, link.scope, &link.name, Some(SESSION_LASTS)).map(Some)
+    }
+
+    /// Returns the valid token with this secret.
+    pub fn find(&self, word: &str) -> Option<Token> {
+        let (id, _) = word.strip_prefix(PREFIX)?.split_once('_')?;
+        let token = self.read(id)?;
+        // Digests are compared, so that the comparison time reveals nothing about the secret.
+        let is_it = token.digest == Hash::of(word.as_bytes()).to_string();
+        (is_it && !token.is_over(plan_context::now())).then_some(token)
+    }
+
+    /// Returns the valid tokens, oldest first.
+    pub fn all(&self) -> Vec<Token> {
+        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let ids =
+            files.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".json")?.to_owned()));
+        let now = plan_context::now();
+        let mut all: Vec<Token> =
+            ids.filter_map(|id| self.read(&id)).filter(|token| !token.is_over(now)).collect();
+        all.sort_by(|a, b| (a.made, &a.id).cmp(&(b.made, &b.id)));
+        all
+    }
+
+    /// Deletes a token; returns whether it existed.
+    pub fn revoke(&self, id: &str) -> bool {
+        is_id(id) && fs::remove_file(self.file(id)).is_ok()
+    }
+
+    fn write(
+        &self,
+        kind: TokenKind,
+        scope: TokenScope,
+        name: &str,
+        lasts: Option<Duration>,
+    ) -> Result<NewToken, Error> {
+        let io = |source| Error::Io { what: "write a token in", path: self.folder.clone(), source };
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).map_err(io)?;
+        let id = random(6).map_err(io)?;
+        let word = format!("{PREFIX}{id}_{}", random(32).map_err(io)?);
+        let made = plan_context::now();
+        let until = lasts.map(|lasts| Timestamp(made.0.saturating_add(lasts.as_millis() as u64)));
+        let digest = Hash::of(word.as_bytes()).to_string();
+        let token = Token { id, kind, scope, name: name.to_owned(), made, until, digest };
+        let text = serde_json::to_vec(&token).map_err(|error| io(error.into()))?;
+        files::write_whole(&self.file(&token.id), &text).map_err(io)?;
+        Ok(NewToken { token, word })
+    }
+
+    fn read(&self, id: &str) -> Option<Token> {
+        if !is_id(id) {
+            return None;
+        }
+        serde_json::from_slice(&fs::read(self.file(id)).ok()?).ok()
+    }
+
+    fn file(&self, id: &str) -> PathBuf {
+        self.folder.join(format!("{id}.json"))
+    }
+
+    fn sweep(&self) {
+        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let ids =
+            files.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".json")?.to_owned()));
+        let now = plan_context::now();
+        for token in ids.filter_map(|id| self.read(&id)).filter(|token| token.is_over(now)) {
+            let _ = fs::remove_file(self.file(&token.id));
+        }
+    }
+}
+
+/// Returns whether the text has the form of an id; only such file names are read.
+fn is_id(id: &str) -> bool {
+    id.len() == 12 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn random(bytes: usize) -> std::io::Result<String> {
+    let mut random = vec![0; bytes];
+    fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut random))?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fresh() -> (tempfile::TempDir, Tokens) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let tokens = Tokens::new(folder.path());
+        (folder, tokens)
+    }
+
+    #[test]
+    fn a_token_is_known_by_its_word_and_its_word_is_nowhere() {
+        let (folder, tokens) = fresh();
+        let made = tokens.make(TokenScope::View, "ada", None).expect("made");
+        assert_eq!(tokens.find(&made.word), Some(made.token.clone()));
+        assert_eq!(tokens.find(&format!("{}0", made.word)), None);
+        assert_eq!(tokens.find("pvt_../../x_y"), None);
+        let text = fs::read_to_string(folder.path().join(format!("serve/tokens/{}.json", made.token.id)));
+        let secret = made.word.rsplit('_').next().expect("a part").to_owned();
+        assert!(!text.expect("a file").contains(&secret));
+        assert!(tokens.revoke(&made.token.id) && tokens.find(&made.word).is_none());
+    }
+
+    #[test]
+    fn a_link_is_exchanged_once() {
+        let (_folder, tokens) = fresh();
+        let link = tokens.link(TokenScope::Decide, "ada").expect("made");
+        let sessions: Vec<NewToken> = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..8).map(|_| scope.spawn(|| tokens.exchange(&link.word))).collect();
+            all.into_iter().filter_map(|one| one.join().expect("no panic").expect("no error")).collect()
+        });
+        assert_eq!(sessions.len(), 1);
+        assert_eq!(sessions[0].token.kind, TokenKind::Session);
+        assert!(tokens.find(&sessions[0].word).is_some_and(|token| token.scope == TokenScope::Decide));
+        // Neither a token nor a session is a link.
+        assert!(tokens.exchange(&sessions[0].word).expect("asked").is_none());
+    }
+
+    #[test]
+    fn what_is_over_is_not_good() {
+        let (_folder, tokens) = fresh();
+        let made = tokens.make(TokenScope::View, "ada", Some(Duration::ZERO)).expect("made");
+        assert_eq!(tokens.find(&made.word), None);
+        assert_eq!(tokens.all(), []);
+    }
+}

@@ -1,0 +1,251 @@
+//! Lists all plans of a repository, each by its file and its log.
+
+use crate::journal;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use provost_core::fleet::agenda::{Agenda, AgendaEntry};
+use provost_core::language::diagnostic::{Diagnostic, Severity};
+use provost_core::language::parse;
+use provost_core::model::chain::PlanId;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::rules::inbox;
+use provost_core::rules::schedule::{self, InHand};
+use provost_core::state::run::{Run, Stage};
+use provost_host::plans::plan_file::{self, PlanPlace};
+use provost_host::plans::plan_lease;
+use provost_store::{Holder, Log, Query};
+
+use crate::Error;
+use crate::plan::{plan_context, plan_registry};
+use crate::settings::EngineSettings;
+
+pub use provost_host::plans::plan_file::{ConflictCopy, PlanListing};
+
+/// One plan of the list.
+#[derive(Clone, Debug)]
+pub struct PlanEntry {
+    pub id: PlanId,
+    pub name: String,
+    pub path: PathBuf,
+    pub progress: PathBuf,
+    pub title: String,
+    pub stage: Stage,
+    /// The branch it landed on.
+    pub landed: Option<String>,
+    pub done: u32,
+    pub total: u32,
+    /// Description of the steps that passed in a weaker way, if there are any.
+    pub weaker: Option<String>,
+    pub waits_for_person: bool,
+    pub depends_on: Vec<String>,
+    pub touches: Option<Vec<String>>,
+    /// It is used if no plan is named.
+    pub is_active: bool,
+    /// Process on this machine that holds its lease.
+    pub holder: Option<Holder>,
+    /// Running work, as of the last event.
+    pub at_work: Vec<RunningStep>,
+    pub last: Option<Last>,
+    /// Why it cannot be read or trusted.
+    pub trouble: Option<String>,
+    /// Its file is no plan: empty, or with errors that parsing finds.
+    pub has_errors: bool,
+    /// It has started, and nothing can be done before a person has answered.
+    pub asks_a_person: bool,
+    /// Number of lines its commit changes, if there is one.
+    pub size: Option<u64>,
+    /// File of a claim on it, if its folder is shared.
+    pub lease_file: PathBuf,
+    /// Claim on it, from any machine.
+    pub lease: Option<SharedFolderClaim>,
+    /// Worktrees that were made for it.
+    pub worktrees: Vec<PathBuf>,
+}
+
+impl PlanEntry {
+    /// Returns whether a process holds it, here or on another machine.
+    pub fn is_running(&self) -> bool {
+        self.holder.is_some() || self.lease.as_ref().is_some_and(|lease| !lease.is_stale)
+    }
+}
+
+/// A claim on a plan of a shared folder.
+#[derive(Clone, Debug)]
+pub struct SharedFolderClaim {
+    pub pid: u32,
+    pub host: String,
+    pub since: Timestamp,
+    pub until: Timestamp,
+    pub epoch: u64,
+    /// It is no longer renewed.
+    pub is_stale: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct RunningStep {
+    pub step: StepNumber,
+    pub title: String,
+    pub role: String,
+}
+
+/// The newest event of a plan.
+#[derive(Clone, Debug)]
+pub struct Last {
+    pub at: Timestamp,
+    pub event: String,
+}
+
+/// All plans here, and their dependencies on each other.
+pub struct RepositoryPlans {
+    pub listed: Vec<PlanEntry>,
+    pub agenda: Agenda,
+    /// Content of this worktree's marker, if it names no plan.
+    pub dangling: Option<String>,
+    /// Other files in the plan folders.
+    pub listing: PlanListing,
+}
+
+pub fn read(settings: &EngineSettings) -> Result<RepositoryPlans, Error> {
+    let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+    let log = crate::journal::log_locator::for_reading(&state)?;
+    let listing = plan_file::list_in(&settings.cwd, &plan_registry::folder(&settings.cwd)?)?;
+    let marker = plan_file::marker(&listing.workspace);
+    let (active, dangling) = match plan_registry::resolve(None, &settings.cwd) {
+        Ok(place) => (Some(place.path), None),
+        Err(error) if marker.symlink_metadata().is_ok() => (None, Some(error.to_string())),
+        Err(_) => (None, None),
+    };
+    let worktrees = crate::observe::worktrees::list(settings);
+    let mut listed: Vec<PlanEntry> = Vec::new();
+    for place in &listing.plans {
+        let mut plan = one(&*log, place);
+        plan.is_active = active.as_ref() == Some(&place.path);
+        let own =
+            worktrees.iter().filter(|found| found.note.as_ref().is_some_and(|note| note.plan == plan.name));
+        plan.worktrees = own.map(|found| found.path.clone()).collect();
+        if listed.iter().any(|other| other.name == plan.name) {
+            plan.trouble = Some("another plan has the same name".to_owned());
+        }
+        listed.push(plan);
+    }
+    let agenda = Agenda::new(listed.iter().map(entry));
+    Ok(RepositoryPlans { listed, agenda, dangling, listing })
+}
+
+impl RepositoryPlans {
+    /// Counts the lines that the work of each plan changes, for the merge order.
+    pub fn measure(&mut self, settings: &EngineSettings) {
+        let files: Vec<&Path> = self.listed.iter().map(|plan| plan.path.as_path()).collect();
+        let sizes = crate::observe::worktrees::sizes(settings, &files);
+        for (plan, size) in self.listed.iter_mut().zip(sizes) {
+            plan.size = size;
+        }
+        self.agenda = Agenda::new(self.listed.iter().map(entry));
+    }
+}
+
+fn entry(plan: &PlanEntry) -> AgendaEntry {
+    AgendaEntry {
+        name: plan.name.clone(),
+        stage: plan.stage,
+        depends_on: plan.depends_on.clone(),
+        touches: plan.touches.clone(),
+        under_way: plan.is_running(),
+        asks_a_person: plan.asks_a_person,
+        trouble: plan.trouble.clone().or_else(|| plan.has_errors.then(|| "its file has errors".to_owned())),
+        size: plan.size,
+    }
+}
+
+fn one(log: &dyn Log, place: &PlanPlace) -> PlanEntry {
+    let (id, lease_file) = (plan_file::id(place), plan_lease::file(place));
+    let (plan, has_errors, mut trouble) = match plan_file::read(&place.path) {
+        Ok(text) => {
+            let parsed = parse::plan(&String::from_utf8_lossy(&text.bytes));
+            let is_error = |found: &Diagnostic| found.severity == Severity::Error;
+            (parsed.plan, parsed.diagnostics.iter().any(is_error), None)
+        }
+        Err(error) => (Default::default(), false, Some(error.to_string())),
+    };
+    let run = journal::read(log, &id).unwrap_or_else(|error| {
+        trouble = Some(error.to_string());
+        Run::default()
+    });
+    if run.forged_from.is_some() {
+        trouble = Some("somebody else wrote to its log: `provost audit`".to_owned());
+    }
+    let (done, total) = if run.exists() { run.progress() } else { (0, plan.steps.len() as u32) };
+    let spelled = |globs: Vec<provost_core::model::plan::Spanned<String>>| {
+        globs.into_iter().map(|each| each.value).collect::<Vec<String>>()
+    };
+    PlanEntry {
+        name: place.name.clone(),
+        path: place.path.clone(),
+        progress: place.progress.clone(),
+        title: plan.title.clone(),
+        stage: run.stage,
+        landed: run.landed.as_ref().map(|landed| landed.target.clone()),
+        done,
+        total,
+        weaker: run.weaker_passes(),
+        waits_for_person: run.exists() && !inbox::waiting(&run).is_empty(),
+        depends_on: spelled(plan.depends_on),
+        touches: plan.touches.map(spelled),
+        is_active: false,
+        holder: log.holder(&format!("plan {id}")).ok().flatten(),
+        at_work: run.under_way().map(|step| working(&run, step)).collect(),
+        last: last(log, &id),
+        trouble,
+        has_errors: has_errors || plan.steps.is_empty(),
+        asks_a_person: asks_a_person(&run),
+        size: None,
+        worktrees: Vec::new(),
+        lease: lease(&lease_file),
+        lease_file,
+        id,
+    }
+}
+
+/// Returns whether the plan waits for a person and provost can do nothing meanwhile.
+fn asks_a_person(run: &Run) -> bool {
+    let now = plan_context::now();
+    matches!(run.stage, Stage::Approved | Stage::InProgress)
+        && schedule::next(run, &InHand::default(), 1, now).is_empty()
+        && schedule::wakes(run, now).is_none()
+}
+
+fn lease(path: &Path) -> Option<SharedFolderClaim> {
+    let claim = plan_lease::look(path).filter(|claim| !claim.is_given_back())?;
+    Some(SharedFolderClaim {
+        is_stale: claim.is_expired(plan_context::now().0) || claim.is_dead(),
+        pid: claim.pid,
+        host: claim.host,
+        since: Timestamp(claim.since),
+        until: Timestamp(claim.until),
+        epoch: claim.epoch,
+    })
+}
+
+fn working(run: &Run, step: StepNumber) -> RunningStep {
+    let written =
+        run.plan.step(step).and_then(|step| step.target.as_ref()).map(|target| target.value.clone());
+    let role = run.step(step).and_then(|step| step.role.clone()).or(written);
+    RunningStep {
+        step,
+        title: run.title(step).unwrap_or_default().to_owned(),
+        role: role.unwrap_or_default(),
+    }
+}
+
+fn last(log: &dyn Log, id: &PlanId) -> Option<Last> {
+    let mut last = None;
+    let query = Query { newest_first: true, limit: Some(1), ..Query::plan(id) };
+    let read = log.read(&query, &mut |sealed| {
+        let event = sealed.event().map_or_else(|_| "?".to_owned(), |event| event.name().to_owned());
+        last = Some(Last { at: sealed.at, event });
+        ControlFlow::Break(())
+    });
+    read.ok().and(last)
+}

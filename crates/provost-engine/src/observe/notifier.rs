@@ -1,0 +1,158 @@
+//! Sends notifications about what waits for a person.
+//!
+//! An agent may be able to write `provost.toml`, and provost runs the commands and calls the webhooks under
+//! `[notify]` outside of every sandbox. They are therefore used only if a person must have written them: all
+//! agents so far were kept from that file by the level `clean`, or a person has trusted its exact words.
+//!
+//! **Invariant:** only [`Notices::finish`] makes a run wait, and only for a short time.
+
+use crate::plan::queries;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use provost_core::model::event::Event;
+use provost_core::model::verdict::Isolation;
+use provost_core::rules::inbox::{self, InboxItem};
+use provost_core::state::run::Run;
+use provost_host::config::Notify;
+use provost_host::notify;
+use provost_host::notify::{Courier, Notification, SentNotifications};
+use provost_store::Query;
+use serde_json::json;
+
+use crate::Error;
+use crate::plan::gate;
+use crate::plan::harness::Harness;
+
+/// Time for undelivered notifications when a run is over.
+const LAST_TRY: Duration = Duration::from_secs(3);
+/// Maximum length of a desktop notification.
+const LINE_CHARS: usize = 300;
+
+pub struct Notices<'h> {
+    harness: &'h Harness,
+    couriers: Vec<Courier>,
+    /// Why some channels are not used, in one line for the person at the terminal.
+    pub silent: Option<String>,
+}
+
+/// Starts the notification channels. Only for commands of a person.
+pub fn notices(harness: &Harness) -> Result<Notices<'_>, Error> {
+    let mut wanted = harness.config().notify.clone();
+    let mut silent = None;
+    if wanted.needs_trust() && !trusts_notify(harness, &wanted)? {
+        wanted = Notify { desktop: wanted.desktop, ..Notify::default() };
+        let words = "the command and the webhooks under [notify] are not used: agents can have written them; \
+                     read them, then run `provost approve --notify`";
+        silent = Some(words.to_owned());
+    }
+    let site = harness.site();
+    let memory = Arc::new(SentNotifications::open(harness.state(), &harness.id().0));
+    let ways = notify::ways(&wanted, &site.environment, &site.place.workspace);
+    let start = |way| Courier::start(way, site.environment.clone(), memory.clone());
+    Ok(Notices { harness: harness, couriers: ways.into_iter().map(start).collect(), silent })
+}
+
+/// Records that a person trusts the `[notify]` section.
+pub fn trust_notify(harness: &Harness) -> Result<(), Error> {
+    crate::plan::authorization::only_people(harness)?;
+    crate::plan::authorization::only_at_a_terminal(harness)?;
+    gate::trust(harness.state(), &harness.prover().secret()?.key(), &harness.config().notify.digest())
+}
+
+fn trusts_notify(harness: &Harness, notify: &Notify) -> Result<bool, Error> {
+    let digest = notify.digest();
+    let key = harness.prover().secret_if_any()?.map(|secret| secret.key());
+    if let Some(key) = key
+        && gate::trusts(harness.state(), &key.public(), &digest)?
+    {
+        return Ok(true);
+    }
+    // A running drive watches the list of trusted texts for tampering.
+    if harness.is_under_way() || agents_could_write_it(harness)? {
+        return Ok(false);
+    }
+    // Record the trust now: agents may later work at levels at which they can write the file.
+    gate::trust(harness.state(), &harness.prover().secret()?.key(), &digest)?;
+    Ok(true)
+}
+
+/// Returns whether some run let agents work without protecting the configuration from them.
+fn agents_could_write_it(harness: &Harness) -> Result<bool, Error> {
+    let names = vec!["ISOLATION_ATTESTED".to_owned()];
+    let mut could = false;
+    queries::each(harness, &Query { names, ..Query::default() }, &mut |sealed| {
+        could = !matches!(
+            sealed.event(),
+            Ok(Event::IsolationAttested { level: Isolation::Clean, agent_outside: false, .. })
+        );
+        if could { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(could)
+}
+
+impl Notices<'_> {
+    /// Handles an event of a running plan.
+    pub fn hear(&self, run: &Run, event: &Event) {
+        if self.couriers.is_empty() || !inbox::may_open(run, event) {
+            return;
+        }
+        for item in crate::observe::inbox::plan_items(self.harness, run).unwrap_or_default() {
+            self.tell(&item, None);
+        }
+    }
+
+    /// Notifies of what waits now, and sends reminders for overdue items. Read errors are ignored, so that
+    /// they do not disturb a run.
+    pub fn look(&self, run: &Run) {
+        let reminds = self.harness.config().gate.remind_after.is_some();
+        if self.couriers.is_empty() && !reminds {
+            return;
+        }
+        let Ok(items) = crate::observe::inbox::plan_items(self.harness, run) else { return };
+        for item in &items {
+            self.tell(item, None);
+        }
+        for (item, reminder) in crate::observe::inbox::remind(self.harness, &items).unwrap_or_default() {
+            self.tell(&item, Some(reminder));
+        }
+    }
+
+    fn tell(&self, item: &InboxItem, reminder: Option<u64>) {
+        // A plan that was only verified has not been presented to a person yet.
+        if !item.asked || self.couriers.is_empty() {
+            return;
+        }
+        let message = message(&item.clone().redacted(self.harness.redactor()), reminder);
+        for courier in &self.couriers {
+            courier.take(&message);
+        }
+    }
+
+    /// Makes a last, bounded attempt to deliver; returns one line per channel that failed.
+    pub fn finish(self) -> Vec<String> {
+        for courier in &self.couriers {
+            courier.close(LAST_TRY);
+        }
+        self.couriers.into_iter().flat_map(Courier::finish).collect()
+    }
+}
+
+fn message(item: &InboxItem, reminder: Option<u64>) -> Notification {
+    let id = match reminder {
+        None => item.id.to_string(),
+        Some(number) => format!("{}/reminder-{number}", item.id),
+    };
+    let still = if reminder.is_some() { "still waiting: " } else { "" };
+    let line = format!("{still}{item}");
+    let line = match line.char_indices().nth(LINE_CHARS) {
+        Some((cut, _)) => format!("{}…", &line[..cut]),
+        None => line,
+    };
+    let title = format!("provost: {}", item.kind.word());
+    let mut body = serde_json::to_value(item).unwrap_or_default();
+    body["overdue"] = json!(reminder);
+    body["text"] = json!(format!("{title}: {line}"));
+    Notification { id, title, line, body: body.to_string() }
+}

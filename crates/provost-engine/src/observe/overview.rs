@@ -1,0 +1,385 @@
+//! Current state of all plans of a state folder, cached for frequent readers: pages, programs, metrics.
+//!
+//! Each plan is the fold of its events, as everywhere. New events are folded onto the known state, so that a
+//! read costs only what has happened since the last.
+//!
+//! **Invariant:** only what is in the log is shown, and a chain that does not verify is shown as such.
+
+mod attempts;
+mod law;
+mod lives;
+
+use crate::journal;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use provost_core::model::chain::{Auditor, PlanId, SealedEvent};
+use provost_core::model::event::Event;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::rules::inbox::{DecisionKind, InboxItem, waiting as what_waits};
+use provost_core::state::run::Run;
+use provost_store::{Cursor, Log, Query};
+
+use crate::Error;
+use crate::exec::live;
+use crate::observe::inbox;
+use crate::plan::harness::Harness;
+use crate::plan::human_check::Who;
+use crate::plan::plan_context;
+use crate::plan::plan_registry::{self, Here, PlanLocation};
+use crate::plan::sessions::Sessions;
+use crate::settings::{Access, EngineSettings};
+
+pub use attempts::{AttemptRecord, TimedVerdict};
+pub use law::SpecChanges;
+pub use lives::Life;
+
+/// One plan.
+#[derive(Clone)]
+pub struct PlanSnapshot {
+    pub id: PlanId,
+    pub run: Arc<Run>,
+    /// Times of its first and its last event.
+    pub begun: Timestamp,
+    pub moved: Timestamp,
+    /// Location of its file, if registered.
+    pub place: Option<PlanLocation>,
+    /// Why the rest of it is unknown.
+    pub trouble: Option<String>,
+    /// Number of its items that wait for a person.
+    pub waiting: usize,
+}
+
+impl PlanSnapshot {
+    /// Returns its name for people.
+    pub fn name(&self) -> &str {
+        self.place.as_ref().map_or(&self.id.0, |place| &place.name)
+    }
+}
+
+pub struct Overview {
+    settings: EngineSettings,
+    log: Box<dyn Log>,
+    /// Start time of this process, or a little later.
+    begun: Timestamp,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    through: Cursor,
+    plans: BTreeMap<PlanId, Fold>,
+    /// Their workspaces, each once.
+    workspaces: BTreeSet<PathBuf>,
+    /// Number of items of all plans that wait for a person.
+    waiting: usize,
+}
+
+struct Fold {
+    run: Arc<Run>,
+    auditor: Auditor,
+    begun: Timestamp,
+    moved: Timestamp,
+    place: Option<PlanLocation>,
+    trouble: Option<String>,
+    waiting: usize,
+    /// Another process forged events in its log; the trusted part must be read again.
+    disbelieved: bool,
+}
+
+impl Overview {
+    pub fn open(settings: EngineSettings) -> Result<Self, Error> {
+        let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+        let log = crate::journal::log_locator::open(&state, crate::settings::Access::Write)?;
+        let settings = EngineSettings { state, plan: None, ..settings };
+        Ok(Self { settings, log, begun: plan_context::now(), known: Mutex::default() })
+    }
+
+    pub fn settings(&self) -> &EngineSettings {
+        &self.settings
+    }
+
+    pub fn state(&self) -> &Path {
+        &self.settings.state
+    }
+
+    /// Returns every plan, ordered by id.
+    pub fn plans(&self) -> Result<Vec<PlanSnapshot>, Error> {
+        let known = self.caught_up()?;
+        Ok(known.plans.iter().map(|(id, fold)| fold.seen(id)).collect())
+    }
+
+    pub fn plan(&self, id: &PlanId) -> Result<Option<PlanSnapshot>, Error> {
+        let known = self.caught_up()?;
+        Ok(known.plans.get(id).map(|fold| fold.seen(id)))
+    }
+
+    /// Returns the number of items that wait for a person.
+    pub fn waiting(&self) -> Result<usize, Error> {
+        Ok(self.caught_up()?.waiting)
+    }
+
+    /// Returns everything that waits for a person, newest last.
+    pub fn inbox(&self) -> Result<Vec<InboxItem>, Error> {
+        let here = Here::of(&self.settings.cwd);
+        let mut items = Vec::new();
+        for seen in self.plans()? {
+            if seen.trouble.is_none() {
+                items.extend(self.items_of(&seen, &here)?);
+            }
+        }
+        items.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
+        Ok(items)
+    }
+
+    /// Returns what waits in one plan.
+    pub fn items(&self, seen: &PlanSnapshot) -> Result<Vec<InboxItem>, Error> {
+        self.items_of(seen, &Here::of(&self.settings.cwd))
+    }
+
+    fn items_of(&self, seen: &PlanSnapshot, here: &Here) -> Result<Vec<InboxItem>, Error> {
+        let heading = inbox::heading(&seen.id, seen.place.as_ref(), here);
+        let mut items = inbox::items(&*self.log, &heading, &seen.run)?;
+        for item in items.iter_mut().filter(|item| item.kind == DecisionKind::Confirmation) {
+            if let Ok(harness) = self.harness(seen, Access::Read, Who::Here) {
+                inbox::show_work(&harness, item);
+            }
+        }
+        Ok(items)
+    }
+
+    /// Returns the attempts of the plan's steps, oldest first.
+    pub fn attempts(&self, id: &PlanId) -> Result<Vec<AttemptRecord>, Error> {
+        attempts::of(&*self.log, id)
+    }
+
+    /// Returns the last lines of the running attempt's output, if there is any.
+    pub fn output(&self, id: &PlanId, step: StepNumber) -> Option<String> {
+        live::output(self.state(), id, step)
+    }
+
+    /// Returns what was tried under each of its revisions, oldest first.
+    pub fn lives(&self, seen: &PlanSnapshot) -> Result<Vec<Life>, Error> {
+        lives::of(&*self.log, seen)
+    }
+
+    /// Returns what changed in the spec from its last approval up to `run`; `None` if it was never approved.
+    pub fn changes_since_approval(&self, id: &PlanId, run: &Run) -> Result<Option<SpecChanges>, Error> {
+        law::changes(&*self.log, id, run)
+    }
+
+    /// Opens a plan for the caller.
+    pub fn harness(&self, seen: &PlanSnapshot, access: Access, who: Who) -> Result<Harness, Error> {
+        let place = seen.place.as_ref().ok_or_else(|| Error::NotThere { plan: seen.id.clone() })?;
+        self.harness_at(&seen.id, place, access, who)
+    }
+
+    fn harness_at(
+        &self,
+        id: &PlanId,
+        place: &PlanLocation,
+        access: Access,
+        who: Who,
+    ) -> Result<Harness, Error> {
+        let settings = EngineSettings {
+            cwd: place.workspace.clone(),
+            plan: Some(place.path.display().to_string()),
+            ..self.settings.clone()
+        };
+        let harness = Harness::open(settings, access)?.on_behalf_of(who).in_process_since(self.begun);
+        if harness.id() != id {
+            return Err(Error::NotThere { plan: id.clone() });
+        }
+        Ok(harness)
+    }
+
+    /// Calls `each` for every matching event, with its position in the whole log.
+    pub fn each(
+        &self,
+        query: &Query,
+        each: &mut dyn FnMut(Cursor, SealedEvent) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        Ok(self.log.read_placed(query, each)?)
+    }
+
+    pub fn cursor(&self) -> Result<Cursor, Error> {
+        Ok(self.log.cursor()?)
+    }
+
+    pub fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
+        Ok(self.log.wait(after, timeout)?)
+    }
+
+    /// Refuses and records a caller from inside an attempt of any running plan.
+    pub fn only_people(&self, who: &Who) -> Result<(), Error> {
+        // An unidentified caller cannot be recorded.
+        if who.has_hung_up() {
+            return Err(Error::NotAPerson {
+                why: "and hung up before it could be seen from where".to_owned(),
+            });
+        }
+        // The registry is enough; the log may be long and adds nothing.
+        let known = plan_registry::all(self.state());
+        let mut workspaces = BTreeSet::new();
+        for (plan, place) in &known {
+            if !place.is_there() || !workspaces.insert(&place.workspace) {
+                continue;
+            }
+            let holder = match self.log.holder(&lease(&place.workspace)) {
+                Ok(None) => continue,
+                Ok(Some(holder)) => holder.what,
+                Err(_) => String::new(),
+            };
+            // Record it in the plan that runs there, if that is known.
+            let of_run = |(other, there): &&(PlanId, PlanLocation)| {
+                there.workspace == place.workspace && holder.ends_with(&other.0)
+            };
+            let (plan, place) =
+                known.iter().find(of_run).map_or((plan, place), |(plan, place)| (plan, place));
+            crate::plan::authorization::only_people(&self.harness_at(
+                plan,
+                place,
+                Access::Write,
+                who.clone(),
+            )?)?;
+        }
+        match who.inside(&Sessions::new(self.state())) {
+            Some(why) => Err(Error::NotAPerson { why }),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns whether no run is under way.
+    pub fn is_quiet(&self) -> Result<bool, Error> {
+        let workspaces = self.caught_up()?.workspaces.clone();
+        Ok(workspaces.iter().all(|workspace| matches!(self.log.holder(&lease(workspace)), Ok(None))))
+    }
+
+    fn caught_up(&self) -> Result<MutexGuard<'_, Known>, Error> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.log.cursor()?;
+        if now == known.through {
+            return Ok(known);
+        }
+        let query = Query { after: Some(known.through), through: Some(now), ..Query::default() };
+        let Known { plans, workspaces, waiting, .. } = &mut *known;
+        let mut moved = BTreeSet::new();
+        let read = self.log.read(&query, &mut |sealed| {
+            let fold = plans.entry(sealed.plan.clone()).or_insert_with(|| {
+                let place = plan_registry::find(&self.settings.state, &sealed.plan);
+                workspaces.extend(place.iter().map(|place| place.workspace.clone()));
+                Fold::new(sealed.at, place)
+            });
+            fold.hear(&sealed);
+            moved.insert(sealed.plan);
+            ControlFlow::Continue(())
+        });
+        if let Err(error) = read {
+            // An unknown part of the events was applied; start over.
+            *known = Known::default();
+            return Err(error.into());
+        }
+        for id in moved {
+            let Some(fold) = plans.get_mut(&id) else { continue };
+            if fold.disbelieved {
+                match journal::read(&*self.log, &id) {
+                    Ok(run) => fold.run = Arc::new(run),
+                    Err(error) => fold.trouble = Some(error.to_string()),
+                }
+            }
+            *waiting -= fold.waiting;
+            fold.waiting = what_waits(&fold.run).len();
+            *waiting += fold.waiting;
+        }
+        known.through = now;
+        Ok(known)
+    }
+}
+
+fn lease(workspace: &Path) -> String {
+    format!("workspace {}", workspace.display())
+}
+
+impl Fold {
+    fn new(begun: Timestamp, place: Option<PlanLocation>) -> Self {
+        Self {
+            run: Arc::default(),
+            auditor: Auditor::default(),
+            begun,
+            moved: begun,
+            place,
+            trouble: None,
+            waiting: 0,
+            disbelieved: false,
+        }
+    }
+
+    fn hear(&mut self, sealed: &SealedEvent) {
+        self.moved = sealed.at;
+        if self.trouble.is_some() {
+            return;
+        }
+        let checked = self.auditor.next(sealed).map_err(|broken| broken.to_string());
+        match checked.and_then(|()| sealed.event().map_err(|error| error.to_string())) {
+            Ok(event) => {
+                self.disbelieved |= matches!(event, Event::TamperDetected { from_seq: Some(_), .. });
+                Arc::make_mut(&mut self.run).apply_at(&event, sealed.at);
+            }
+            Err(trouble) => self.trouble = Some(trouble),
+        }
+    }
+
+    fn seen(&self, id: &PlanId) -> PlanSnapshot {
+        PlanSnapshot {
+            id: id.clone(),
+            run: self.run.clone(),
+            begun: self.begun,
+            moved: self.moved,
+            place: self.place.clone(),
+            trouble: self.trouble.clone(),
+            waiting: self.waiting,
+        }
+    }
+}
+
+/// File that says where the server listens, for self-tests and for processes that need a link to it.
+pub struct ServerAddressFile(PathBuf);
+
+impl ServerAddressFile {
+    pub fn at(state: &Path, address: SocketAddr, link: &str) -> Result<Self, Error> {
+        let path = file(state);
+        let io =
+            |source| Error::Io { what: "write where the server listens, in", path: path.clone(), source };
+        path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(io)?;
+        let text = format!("{address}\n{}\n{link}\n", std::process::id());
+        provost_host::files::write_whole(&path, text.as_bytes()).map_err(io)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for ServerAddressFile {
+    fn drop(&mut self) {
+        // Another server may have started after this one.
+        let own = format!("\n{}\n", std::process::id());
+        if std::fs::read_to_string(&self.0).is_ok_and(|text| text.contains(&own)) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+}
+
+/// Returns the start of a link to the running server, if one is running.
+pub fn link_to_running(state: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(file(state)).ok()?;
+    let mut lines = text.lines().skip(1);
+    let pid: u32 = lines.next()?.parse().ok()?;
+    std::path::Path::new(&format!("/proc/{pid}")).exists().then(|| lines.next().map(str::to_owned))?
+}
+
+fn file(state: &Path) -> PathBuf {
+    state.join("serve").join("listening")
+}

@@ -1,0 +1,208 @@
+//! Opens a plan on a machine without its workspace, from the log and the remote.
+//!
+//! ```text
+//! <state>/depots/<remote>/               what was fetched, for all workspaces
+//! <state>-cluster/<plan>/<commit>/work   the workspace, with the plan as it is in the log
+//! <state>-cluster/<plan>/<commit>/used   the plan, and when it was last opened (its time)
+//! ```
+//!
+//! The workspaces are beside the state folder, because processes in the sandbox see nothing of that folder.
+//!
+//! The plan keeps the identifier it has in the log, although its path differs here. No agent works in this
+//! workspace: each attempt has its own tree.
+//!
+//! **Invariant:** the configuration of the commit yields the approved run policy, or nothing is done.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use provost_core::language::parse;
+use provost_core::model::approved_spec;
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::NamedFile;
+use provost_core::model::hash::Hash;
+use provost_core::state::run::Run;
+use provost_host::exec::environment;
+use provost_host::plans::plan_file::{self, PlanPlace};
+use provost_host::tree::{Error as TreeError, fetch_commit};
+use provost_host::{config, files};
+use provost_store::Log;
+
+use crate::plan::harness::Harness;
+use crate::plan::tree_transport::{TreeTransport, approved_name, not_at, word};
+use crate::plan::{plan_registry, reading};
+use crate::settings::EngineSettings;
+use crate::{Error, journal};
+
+/// Age after which an unused workspace is removed; it can be made again.
+const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
+
+pub(super) const NO_COMMIT: &str = "it was approved on no commit";
+
+/// Opens a plan by its log, in a workspace that provost makes.
+pub fn open(
+    settings: EngineSettings,
+    log: Arc<dyn Log>,
+    plan: &PlanId,
+    carrying: TreeTransport,
+) -> Result<Harness, Error> {
+    let run = journal::read(&*log, plan)?;
+    let refused = |why: String| Error::NotCarried { plan: plan.clone(), why };
+    let commit = run.binding.base.clone().ok_or_else(|| refused(NO_COMMIT.to_owned()))?;
+    if let Some(why) = cannot_travel(&run) {
+        return Err(refused(why.to_owned()));
+    }
+    let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+    let work = workspace(&state, plan, &commit, &carrying)?;
+    bring_files(&state, &work, plan, &run, &commit, &carrying)?;
+    let place = plan_place(&work, plan, &run)?;
+    let mut config = config::find(&place.workspace)?;
+    // Caches belong to the workspace of one machine.
+    config.verify.caches.clear();
+    let harness = Harness::at_an_outpost(place, config, state, settings, log, (plan.clone(), carrying));
+    if reading::terms(harness.site(), &run.plan) != run.binding.terms {
+        let path = harness.config().path.clone();
+        let found = path.map_or("no provost.toml is there".to_owned(), |path| {
+            let name = path.strip_prefix(&work).unwrap_or(&path);
+            format!("{} says otherwise", name.display())
+        });
+        return Err(refused(format!(
+            "it was approved with other terms than those of commit {}: {found}; commit the configuration and \
+             approve the plan again",
+            short(&commit)
+        )));
+    }
+    Ok(harness)
+}
+
+/// Returns why a plan needs a disk that all workers share, if so.
+fn cannot_travel(run: &Run) -> Option<&'static str> {
+    let is_carried_out = run.plan.steps.iter().any(|step| step.plan.is_some());
+    let by_a_plan = "a step is carried out by another plan, which is looked for in the workspace";
+    let deletes = run.binding.included.iter().any(|file| file.sha256.is_none());
+    let deleted =
+        "files that are deleted and not committed are part of its base: commit that, and approve it again";
+    let kept_here = is_carried_out.then_some(by_a_plan).or(deletes.then_some(deleted));
+    run.binding.terms.isolation.and_then(not_at).or(kept_here)
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..12).unwrap_or(commit)
+}
+
+fn workspace(state: &Path, plan: &PlanId, commit: &str, carrying: &TreeTransport) -> Result<PathBuf, Error> {
+    let digest = Hash::of(carrying.remote.to_string().as_bytes()).to_string();
+    let fetched = fetch_commit(&state.join("depots").join(&digest[..16]), &carrying.remote, commit);
+    let repository = fetched.map_err(|error| match error {
+        TreeError::NotOnRemote { .. } => Error::NotCarried {
+            plan: plan.clone(),
+            why: format!(
+                "the git remote does not have the commit {} it was approved on; `provost cluster push` sends \
+                 it, on the machine it was approved on",
+                short(commit)
+            ),
+        },
+        error => Error::Carry(error),
+    })?;
+    let name = state.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let cluster = state.with_file_name(format!("{name}-cluster"));
+    let work = cluster.join(word(plan)).join(short(commit)).join("work");
+    let io = |source| Error::Io { what: "make a workspace in", path: work.clone(), source };
+    fs::create_dir_all(&work).map_err(io)?;
+    let used = work.with_file_name("used");
+    fs::write(&used, &plan.0).map_err(io)?;
+    let work = work.canonicalize().map_err(io)?;
+    let trees = environment::trees_of(&work, state)?;
+    trees.inhabit(&repository, commit).map_err(Error::Carry)?;
+    trees.restore(commit, config::FILE_NAME).map_err(Error::Carry)?;
+    sweep(&cluster, state);
+    Ok(work)
+}
+
+/// Removes workspaces that were unused for long, with their trees and those of their agents.
+fn sweep(cluster: &Path, state: &Path) {
+    let entries =
+        |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    for place in entries(cluster).flat_map(|plan| entries(&plan)) {
+        let last = fs::metadata(place.join("used")).and_then(|found| found.modified());
+        if last.is_ok_and(|last| SystemTime::now().duration_since(last).is_ok_and(|age| age > UNUSED)) {
+            if let Ok(plan) = fs::read_to_string(place.join("used")) {
+                environment::forget_apart(state, &plan);
+            }
+            environment::forget_trees(&place.join("work"), state);
+            let _ = fs::remove_dir_all(&place);
+        }
+    }
+}
+
+/// Fetches approved files that were not committed as approved. Their digests are compared with the approved
+/// ones when the base is made.
+fn bring_files(
+    state: &Path,
+    work: &Path,
+    plan: &PlanId,
+    run: &Run,
+    commit: &str,
+    carrying: &TreeTransport,
+) -> Result<(), Error> {
+    let included = run
+        .binding
+        .included
+        .iter()
+        .filter_map(|file| Some(NamedFile { path: file.path.clone(), sha256: file.sha256.clone()? }));
+    let wanted: Vec<NamedFile> = run.binding.files.iter().cloned().chain(included).collect();
+    let names: Vec<String> = wanted.iter().map(|file| file.path.clone()).collect();
+    let here = files::digests(work, &names);
+    let other: Vec<&str> =
+        (wanted.iter()).filter(|file| !here.contains(file)).map(|file| file.path.as_str()).collect();
+    if other.is_empty() {
+        return Ok(());
+    }
+    let trees = environment::trees_of(work, state)?;
+    let name = approved_name(plan, run);
+    trees.receive_files(&carrying.remote, commit, &name, &other).map_err(|error| match error {
+        TreeError::NotOnRemote { .. } => Error::NotCarried {
+            plan: plan.clone(),
+            why: format!(
+                "{} was approved as it is in no commit, and the git remote does not have it; `provost cluster \
+                 push` sends it",
+                other.join(", ")
+            ),
+        },
+        error => Error::Carry(error),
+    })
+}
+
+/// Returns the plan file, at its path in the commit or in the plan folder, and writes the log's text to it if
+/// it differs.
+fn plan_place(work: &Path, plan: &PlanId, run: &Run) -> Result<PlanPlace, Error> {
+    let slug = plan.0.rsplit_once('-').map_or(plan.0.as_str(), |(slug, _)| slug);
+    let folder = plan_registry::folder(work)?;
+    let listed = plan_file::list_in(work, &folder)?.plans.into_iter();
+    let place = listed.filter(|place| place.path.starts_with(work)).find(|place| place.slug == slug);
+    let path = place.map(|place| place.path).unwrap_or_else(|| {
+        let folder = if folder.is_absolute() { Path::new(plan_file::FOLDER) } else { &folder };
+        let name = if slug == "plan" { "PLAN.md".to_owned() } else { format!("PLAN-{slug}.md") };
+        work.join(folder).join(name)
+    });
+    let is_lawful = fs::read_to_string(&path)
+        .is_ok_and(|text| run.law == Some(approved_spec::digest(&text, &parse::plan(&text).plan)));
+    if !is_lawful {
+        let text = approved_spec::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step));
+        write(&path, &text).map_err(|source| Error::Io {
+            what: "write the plan to",
+            path: path.clone(),
+            source,
+        })?;
+    }
+    plan_registry::resolve(path.to_str(), work)
+}
+
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    let new = path.with_extension(format!("{}.new", std::process::id()));
+    fs::create_dir_all(path.parent().unwrap_or(path))?;
+    fs::write(&new, text)?;
+    fs::rename(&new, path)
+}

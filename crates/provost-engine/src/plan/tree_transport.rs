@@ -1,0 +1,211 @@
+//! The transport of a plan's trees by a git remote: its address, its credentials, and the names of its refs.
+//!
+//! The address of the remote is in a file of the state folder or is given to a worker when it starts. It is
+//! never in a workspace: an agent that can write there could redirect the work.
+//!
+//! **Invariant:** credentials of the remote are never passed to an agent and never written down.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use provost_core::model::chain::PlanId;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::verdict::Isolation;
+use provost_core::state::run::Run;
+use provost_host::tree::{Error as TreeError, Remote, Trees};
+
+use crate::Error;
+
+/// Token for a remote over `https`.
+const TOKEN: &str = "PROVOST_REMOTE_TOKEN";
+/// Agent socket for a remote over ssh.
+const AGENT: &str = "SSH_AUTH_SOCK";
+
+static KEYS: Mutex<Vec<(OsString, OsString)>> = Mutex::new(Vec::new());
+
+/// Receives the reason for a wait.
+pub type WaitListener = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Transport of a plan's trees to and from this machine.
+pub struct TreeTransport {
+    pub(crate) remote: Remote,
+    /// Identifier of this machine: all processes that share a state folder.
+    pub(crate) machine: String,
+    pub(crate) told: WaitListener,
+    /// Why trees that the log names are unavailable although the remote answers.
+    lost: Mutex<Lost>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Lost {
+    passed: Option<String>,
+    work: Option<String>,
+}
+
+impl TreeTransport {
+    pub fn new(remote: Remote, machine: String, told: WaitListener) -> Self {
+        Self { remote, machine, told, lost: Mutex::default() }
+    }
+
+    /// Returns the user's ssh key folder if it opens the remote; it is hidden from agents in the sandbox.
+    pub(crate) fn keys(&self, environment: &[(OsString, OsString)]) -> Option<PathBuf> {
+        let home =
+            environment.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home))?;
+        Some(home.join(".ssh")).filter(|keys| self.remote.is_by_ssh() && keys.is_dir())
+    }
+
+    fn lost(&self) -> Lost {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns why nothing can be started or judged here, if so.
+    pub(crate) fn nothing_to_begin_with(&self) -> Option<String> {
+        self.lost().passed
+    }
+
+    /// Returns why the last attempt's work cannot be judged, if so.
+    pub(crate) fn unverifiable(&self) -> Option<String> {
+        let lost = self.lost();
+        lost.passed.or(lost.work)
+    }
+
+    /// Fetches the passed tree and the last attempt's work. A remote that does not answer is an error, and
+    /// the caller tries again. A missing or different tree is remembered as lost.
+    pub(crate) fn bring(&self, trees: &Trees, plan: &PlanId, run: &Run) -> Result<(), Error> {
+        let Some(commit) = run.binding.base.as_deref() else { return Ok(()) };
+        let fetch = |tree: &str, name: &str| match trees.receive(&self.remote, commit, name, tree) {
+            Ok(_) => Ok(None),
+            Err(error @ (TreeError::NotOnRemote { .. } | TreeError::OtherTree { .. })) => {
+                Ok(Some(format!("not verifiable: {error}")))
+            }
+            Err(error) => Err(Error::Carry(error)),
+        };
+        let passed = run.tree.as_deref().map(|tree| fetch(tree, &passed_name(plan, tree)));
+        let work = run.work.as_ref().map(|work| fetch(&work.tree, &work.name));
+        let lost = Lost { passed: passed.transpose()?.flatten(), work: work.transpose()?.flatten() };
+        *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = lost;
+        Ok(())
+    }
+
+    /// Deletes what attempts left from the remote when the plan is done; passed trees stay.
+    pub(crate) fn forget(&self, trees: &Trees, plan: &PlanId, run: &Run) {
+        let Some(commit) = run.binding.base.as_deref() else { return };
+        let prefix = format!("refs/provost/{}/", word(plan));
+        let is_attempt = |name: &str| {
+            let step = name.strip_prefix(&prefix).and_then(|rest| rest.split('/').next());
+            step.is_some_and(|step| step.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        let forgotten = trees.forget_sent(&self.remote, commit, &prefix, is_attempt);
+        if let Err(error) = forgotten {
+            (self.told)(&format!("what attempts left could not be taken off the remote: {error}"));
+        }
+    }
+}
+
+/// Returns why trees cannot travel at a level, if so.
+pub(crate) fn not_at(level: Isolation) -> Option<&'static str> {
+    match level {
+        Isolation::Uid | Isolation::InPlace | Isolation::None => Some(
+            "at its isolation checks run in the workspace itself: workers must share the disk, and are started \
+             without a remote",
+        ),
+        Isolation::Clean | Isolation::Landlock | Isolation::GuardClean => None,
+    }
+}
+
+/// Returns the ref of what an attempt left; the epoch separates successive holders of the lease.
+pub(crate) fn attempt_name(plan: &PlanId, step: StepNumber, attempt: u32, epoch: u64) -> String {
+    format!("refs/provost/{}/{step}/a{attempt}-e{epoch}", word(plan))
+}
+
+pub(crate) fn passed_name(plan: &PlanId, tree: &str) -> String {
+    format!("refs/provost/{}/passed/{tree}", word(plan))
+}
+
+pub(crate) fn approved_name(plan: &PlanId, run: &Run) -> String {
+    format!("refs/provost/{}/approved/{}", word(plan), run.revision.0)
+}
+
+/// Returns the plan id as a part of a ref name.
+pub(crate) fn word(plan: &PlanId) -> String {
+    plan.0.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).collect()
+}
+
+fn file(state: &Path) -> PathBuf {
+    state.join("remote.url")
+}
+
+/// Returns the remote address that a person set for this state folder.
+pub fn address(state: &Path) -> Result<Option<String>, Error> {
+    let path = file(state);
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::Io { what: "read where trees are carried from", path, source }),
+    }
+}
+
+/// Sets or removes the address. Only a person may do this.
+pub fn set_address(state: &Path, address: Option<&str>) -> Result<(), Error> {
+    let path = file(state);
+    let io = |source| Error::Io { what: "write where trees are carried to", path: path.clone(), source };
+    match address {
+        Some(address) => {
+            remote(address)?;
+            fs::create_dir_all(state).and_then(|()| fs::write(&path, format!("{address}\n"))).map_err(io)
+        }
+        None => match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io(error)),
+            _ => Ok(()),
+        },
+    }
+}
+
+/// Moves the credentials of a remote out of the agents' environment into this process, if a remote is set.
+pub fn keep_the_keys(state: &Path, environment: &mut Vec<(OsString, OsString)>) {
+    keep(environment, file(state).exists());
+}
+
+/// Moves the credentials of a remote out of the agents' environment, for a process that is given a remote.
+pub fn keep_all_keys(environment: &mut Vec<(OsString, OsString)>) {
+    keep(environment, true);
+}
+
+fn keep(environment: &mut Vec<(OsString, OsString)>, has_remote: bool) {
+    let is_key = |name: &OsString| name == TOKEN || has_remote && name == AGENT;
+    let mut keys = KEYS.lock().unwrap_or_else(PoisonError::into_inner);
+    keys.extend(environment.iter().filter(|(name, _)| is_key(name)).cloned());
+    environment.retain(|(name, _)| !is_key(name));
+}
+
+/// Returns the remote at an address, with its credentials.
+pub fn remote(address: &str) -> Result<Remote, Error> {
+    let keys = KEYS.lock().unwrap_or_else(PoisonError::into_inner);
+    let key =
+        |wanted: &str| keys.iter().rev().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
+    let token = key(TOKEN).and_then(|token| token.into_string().ok());
+    Ok(Remote::new(address, key(AGENT), token.as_deref())?)
+}
+
+pub(crate) fn remote_of(state: &Path) -> Result<Option<Remote>, Error> {
+    address(state)?.map(|address| remote(&address)).transpose()
+}
+
+/// Returns the identifier of this machine, meaning all processes that share this state folder; generates it
+/// once.
+pub fn machine(state: &Path) -> Result<String, Error> {
+    use std::hash::{BuildHasher as _, RandomState};
+    let path = state.join("machine");
+    let io = |source| Error::Io { what: "note which machine this is in", path: path.clone(), source };
+    if !path.exists() {
+        let made = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
+        let new = state.join(format!("machine.{made}"));
+        fs::create_dir_all(state).and_then(|()| fs::write(&new, &made)).map_err(io)?;
+        // The first process has named it.
+        let _ = fs::hard_link(&new, &path);
+        let _ = fs::remove_file(&new);
+    }
+    Ok(fs::read_to_string(&path).map_err(io)?.trim().to_owned())
+}

@@ -1,0 +1,11 @@
+//! Runs a plan with one of the strategies: agents, a session, a stopped session, or one item of a shared plan.
+
+pub(crate) mod run_strategy;
+pub(crate) mod run_environment;
+pub mod run_plan;
+pub(crate) mod live_session;
+pub mod work_items;
+pub mod base_look;
+pub mod starting;
+pub(crate) mod shared_folder_lock;
+pub(crate) mod subplan_runner;

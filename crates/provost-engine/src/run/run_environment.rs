@@ -1,0 +1,130 @@
+//! Prepares the execution environment of a run: attests the isolation of this machine and assembles the
+//! approved base.
+
+use std::path::PathBuf;
+
+use provost_core::model::event::Probe;
+use provost_core::model::verdict::Isolation;
+use provost_core::rules::command::HarnessCommand;
+use provost_core::rules::decide;
+use provost_core::state::run::Run;
+use provost_host::exec::environment::{ApprovedFiles, CheckSettings, ExecEnv, RunPaths};
+use provost_host::sandbox;
+use provost_host::sandbox::{Attestation, SandboxFeatures};
+use provost_host::tree::ImportLimits;
+use provost_store::Fence;
+
+use crate::Error;
+use crate::exec::confined;
+use crate::plan::harness::Harness;
+use crate::plan::{remote_tree, tree_transport};
+use crate::run::run_strategy::{ProgressListener, RunStrategy};
+
+/// Refuses if the trees of the plan travel and none can be fetched here: the workspace does not show the
+/// work.
+pub(crate) fn can_see_the_work(harness: &Harness, run: &Run) -> Result<(), Error> {
+    match (&run.work, &harness.carrying) {
+        (Some(_), None) => Err(Error::CarriedElsewhere { plan: harness.id().clone() }),
+        _ => Ok(()),
+    }
+}
+
+/// Attests the isolation of this machine, records it, and prepares the execution environment before any
+/// agent runs. `took_over` names the process whose run this one continues.
+pub(crate) fn prepare(
+    harness: &Harness,
+    strategy: &dyn RunStrategy,
+    took_over: Option<String>,
+    run: &mut Run,
+    fence: &Fence,
+    told: &mut ProgressListener<'_>,
+) -> Result<ExecEnv, Error> {
+    let read_only = crate::plan::harness::own_files(harness);
+    let secret = secret(harness);
+    let launcher = confined::launcher(&harness.site().launcher);
+    let paths = RunPaths {
+        workspace: &harness.place().workspace,
+        state: harness.state(),
+        read_only: &read_only,
+        secret: secret.as_deref(),
+        launcher: &launcher,
+    };
+    let demand = harness.config().verify.isolation;
+    let (features, attestation) = strategy.attest(demand, &paths, &harness.place().path)?;
+    let level = attestation.level;
+    if let Some(why) = harness.carrying.as_ref().and_then(|_| tree_transport::not_at(level)) {
+        return Err(Error::NotCarried { plan: harness.id().clone(), why: why.to_owned() });
+    }
+    record(harness, strategy, took_over, run, attestation, fence, told)?;
+    on_the_base(harness, run, features, level, &paths)
+}
+
+/// Returns the path that no agent may see: the key that signs proofs, or the folder of ssh keys around it.
+fn secret(harness: &Harness) -> Option<PathBuf> {
+    let keys = harness.carrying.as_ref().and_then(|carrying| carrying.keys(&harness.site().environment));
+    let secret = harness.config().proof.ssh_key.clone();
+    keys.filter(|keys| secret.as_ref().is_none_or(|key| key.starts_with(keys))).or(secret)
+}
+
+/// Records the attested level.
+fn record(
+    harness: &Harness,
+    strategy: &dyn RunStrategy,
+    took_over: Option<String>,
+    run: &mut Run,
+    seen: Attestation,
+    fence: &Fence,
+    told: &mut ProgressListener<'_>,
+) -> Result<(), Error> {
+    let require_red = harness.config().verify.require_red;
+    let is_known =
+        (run.isolation, run.require_red, run.agent_outside) == (Some(seen.level), require_red, false);
+    let Some(before) = strategy.before_attestation(run, is_known)? else { return Ok(()) };
+    if !before.is_empty() {
+        harness.tell(run, &before, Some(fence), told)?;
+    }
+    let probe =
+        |probe: sandbox::SelfTestProbe| Probe { name: probe.name, held: probe.held, detail: probe.detail };
+    let command = HarnessCommand::Attested {
+        level: seen.level,
+        require_red,
+        probes: seen.probes.into_iter().map(probe).collect(),
+        kernel: seen.kernel,
+        bubblewrap: seen.bubblewrap,
+        agent_outside: !strategy.starts_agents(),
+        took_over,
+    };
+    let events = decide::harness(run, command)?;
+    harness.tell(run, &events, Some(fence), told)
+}
+
+/// Prepares the execution environment on the approved base.
+pub(crate) fn on_the_base(
+    harness: &Harness,
+    run: &Run,
+    features: Option<SandboxFeatures>,
+    level: Isolation,
+    paths: &RunPaths<'_>,
+) -> Result<ExecEnv, Error> {
+    let verify = &harness.config().verify;
+    let all = [String::from("**")];
+    let touches: Vec<String> = match &run.plan.touches {
+        Some(touches) => touches.iter().map(|glob| glob.value.clone()).collect(),
+        None => all.to_vec(),
+    };
+    let approval = ApprovedFiles {
+        revision: &run.revision.0,
+        commit: run.binding.base.as_deref(),
+        files: &run.binding.files,
+        included: &run.binding.included,
+        touches: &touches,
+        caches: remote_tree::caches(harness, run),
+        limits: ImportLimits { as_git: harness.carrying.is_some(), ..ImportLimits::of_file(verify.max_file) },
+        wanted: CheckSettings {
+            provision: &verify.provision,
+            build_caches: verify.build_caches,
+            stop: Some(&harness.site().stop),
+        },
+    };
+    Ok(ExecEnv::prepare(features, level, paths, &approval)?)
+}

@@ -1,0 +1,316 @@
+//! Runs a plan until it stops: takes the leases, prepares the execution environment, enters the loop, and
+//! cleans up.
+
+use std::sync::Arc;
+
+use provost_core::model::chain::{Head, SealedEvent};
+use provost_core::model::event::Event;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::verdict::Verdict;
+use provost_core::rules::command::{HarnessCommand, Refusal};
+use provost_core::rules::decide;
+use provost_core::state::run::{Run, Stage, StepState};
+use provost_host::agent::home;
+use provost_host::check::judge;
+use provost_host::config::Demand;
+use provost_host::exec::environment::{self, ExecEnv, RunPaths};
+use provost_host::process;
+use provost_store::{Error as StoreError, Holder, Lease};
+
+use crate::exec::confined;
+use crate::exec::executor::Executor;
+use crate::plan::harness::Harness;
+use crate::plan::projections::{self, DelayedWriter, Projector};
+use crate::plan::prove::ProofWriter;
+use crate::plan::subplan::SubplanRunner as _;
+use crate::plan::tamper_watch::TamperWatch;
+use crate::plan::{plan_context, remote_tree};
+use crate::run::base_look;
+use crate::run::run_environment::{self, can_see_the_work, on_the_base};
+use crate::run::run_strategy::{Agents, ProgressListener, RunResult, RunStrategy, StoppedSession};
+use crate::run::shared_folder_lock::{self, SharedFolderLock};
+use crate::run_loop::{Drive, Rest};
+use crate::{Error, journal};
+
+/// A recorded verdict and the same check run again.
+pub struct Recheck {
+    pub recorded: Verdict,
+    /// `None` if the check was interrupted.
+    pub now: Option<Verdict>,
+}
+
+/// Runs the plan until it stops. There is one run per workspace and one per plan.
+pub fn drive(
+    harness: &Harness,
+    jobs: usize,
+    watch: &mut dyn FnMut(&Run, &SealedEvent, &Event),
+) -> Result<(Run, Rest), Error> {
+    drive_for(harness, &Agents { jobs: jobs.max(1) }, watch)
+}
+
+/// Checks what a session of `client` has left: every check that is due, once each, until one does not
+/// hold.
+pub fn look(harness: &Harness, client: &str) -> Result<(Run, Rest), Error> {
+    drive_for(harness, &StoppedSession { client }, &mut |_, _, _| {})
+}
+
+/// Escalates to a person after a session was sent back often enough. Fails if a run holds the lease; that
+/// run decides then.
+pub fn let_session_go(harness: &Harness, reason: &str) -> Result<Run, Error> {
+    let holder = Holder::here(format!("plan {}", harness.id()), plan_context::now());
+    let patience = harness.config().run.lease_timeout;
+    let _workspace = crate::plan::harness::lease(harness, &harness.workspace_lease(), &holder, patience)?;
+    let _plan = crate::plan::harness::lease(harness, &format!("plan {}", harness.id()), &holder, patience)?;
+    let run = harness.own_command(|_| HarnessCommand::LetGo { reason: reason.to_owned() })?;
+    let _ = projections::marks(harness.site(), &run);
+    Ok(run)
+}
+
+/// Runs the plan with this strategy until it stops.
+pub(crate) fn drive_for(
+    harness: &Harness,
+    strategy: &dyn RunStrategy,
+    watch: &mut ProgressListener<'_>,
+) -> RunResult {
+    let delayed = DelayedWriter::default();
+    std::thread::scope(|scope| {
+        scope.spawn(|| delayed.attend(harness.site()));
+        let _over = delayed.until_dropped();
+        drive_shown(harness, strategy, watch, &delayed)
+    })
+}
+
+/// Runs the plan with this strategy until it stops; `delayed` writes marks that were held back.
+fn drive_shown(
+    harness: &Harness,
+    strategy: &dyn RunStrategy,
+    watch: &mut ProgressListener<'_>,
+    delayed: &DelayedWriter,
+) -> RunResult {
+    // Orphans of an attempt are reparented to this process, which can kill them.
+    process::become_subreaper().map_err(|source| Error::Io {
+        what: "take in orphans in",
+        path: "/proc/self".into(),
+        source,
+    })?;
+    let mut leases = Leases::take(harness, strategy)?;
+    let fence = leases.plan.fence();
+    if let Some(over) = strategy.begin(harness, fence)? {
+        return Ok((over, Rest::Nothing));
+    }
+    refuse_disproved(harness)?;
+    let secret = harness.prover().secret()?;
+    let proofs = harness.prover().begin(&secret)?;
+    let tampering = TamperWatch::new(harness.site(), harness.state(), harness.prover().file(), secret);
+    let tampering = Arc::new(tampering);
+    let seq = harness.log().head(harness.id())?.seq;
+    let projector = Projector::new(harness.site(), tampering.clone(), delayed, seq);
+    let mut observers = Observers { projector, proofs, watch, head: Head::START };
+    let mut run = observers.replay(harness)?;
+    can_see_the_work(harness, &run)?;
+    let took_over = leases.took_over();
+    let told = &mut |run: &Run, sealed: &SealedEvent, event: &Event| observers.hear(run, sealed, event);
+    let environment = run_environment::prepare(harness, strategy, took_over, &mut run, fence, told)?;
+    resume_steps(harness, strategy, &mut run, told)?;
+    let executor = executor(harness, strategy, environment, &tampering, &run, fence.epoch);
+    let driven = enter_loop(harness, strategy, &executor, &leases, run, &mut observers);
+    let tampered = tampering.at_the_end();
+    // If another machine has taken the plan over, this one writes nothing more of it.
+    let (mut run, rest) = match driven.and_then(|driven| leases.end().map(|()| driven)) {
+        Ok(driven) => driven,
+        // The process that took over keeps the proofs.
+        Err(error @ Error::Store(StoreError::Fenced { .. })) => return Err(error),
+        Err(error) => {
+            // Prove the events this process knew; another writer of the log cannot change those.
+            let _ = observers.proofs.stop();
+            return Err(error);
+        }
+    };
+    for what in tampered {
+        let events = decide::harness(&run, HarnessCommand::Tampered { step: None, what })?;
+        harness
+            .tell(&mut run, &events, None, &mut |run, sealed, event| observers.hear(run, sealed, event))?;
+    }
+    let left = executor.leave(&run);
+    observers.finish(&run)?;
+    left.map_err(environment::Error::Trees)?;
+    clean_up(harness, strategy, &run);
+    Ok((run, rest))
+}
+
+/// The leases of a run. They are given back when this is dropped.
+struct Leases {
+    /// `None` for a sub-plan: its parent already holds the workspace.
+    _workspace: Option<Lease>,
+    plan: Lease,
+    folder: Option<SharedFolderLock>,
+}
+
+impl Leases {
+    fn take(harness: &Harness, strategy: &dyn RunStrategy) -> Result<Self, Error> {
+        let holder = Holder::here(strategy.holder(harness.id()), plan_context::now());
+        let patience = strategy.patience(harness.config().run.lease_timeout);
+        let workspace =
+            || crate::plan::harness::lease(harness, &harness.workspace_lease(), &holder, patience);
+        Ok(Self {
+            _workspace: harness.within.is_none().then(workspace).transpose()?,
+            plan: crate::plan::harness::lease(harness, &format!("plan {}", harness.id()), &holder, patience)?,
+            folder: shared_folder_lock::share(harness, &holder.what, patience)?,
+        })
+    }
+
+    /// Returns the previous holder of a shared folder's claim, if this run took over from it.
+    fn took_over(&self) -> Option<String> {
+        self.folder.as_ref().and_then(|folder| folder.took_over.clone())
+    }
+
+    /// Gives the claim of a shared folder back; an error if it was lost.
+    fn end(&mut self) -> Result<(), Error> {
+        self.folder.take().map_or(Ok(()), SharedFolderLock::end)
+    }
+}
+
+/// Everything that hears the events of a run.
+struct Observers<'a, 'w> {
+    projector: Projector<'a>,
+    proofs: ProofWriter,
+    watch: &'a mut ProgressListener<'w>,
+    /// Newest event that was heard.
+    head: Head,
+}
+
+impl Observers<'_, '_> {
+    /// Folds the log. Lines that a crash kept out of the progress file are projected again.
+    fn replay(&mut self, harness: &Harness) -> Result<Run, Error> {
+        let (run, head) = journal::replay(harness.log(), harness.id(), &mut |run, sealed, event| {
+            self.projector.event(run, sealed, event);
+            self.proofs.hear(run, sealed, event);
+        })?;
+        self.head = head;
+        match run.forged_from {
+            Some(from_seq) => Err(crate::plan::harness::forged(harness.id(), from_seq)),
+            None => Ok(run),
+        }
+    }
+
+    fn hear(&mut self, run: &Run, sealed: &SealedEvent, event: &Event) {
+        self.head = Head { seq: sealed.seq, hash: sealed.hash };
+        self.projector.event(run, sealed, event);
+        if matches!(event, Event::StepStarted { .. }) {
+            self.projector.before_an_attempt(run);
+        }
+        self.projector.catch_up(run);
+        self.proofs.hear(run, sealed, event);
+        (self.watch)(run, sealed, event);
+    }
+
+    fn finish(mut self, run: &Run) -> Result<(), Error> {
+        self.projector.write(run);
+        self.proofs.finish(run)
+    }
+}
+
+/// Continues the steps that waited for a sub-plan which can continue now.
+fn resume_steps(
+    harness: &Harness,
+    strategy: &dyn RunStrategy,
+    run: &mut Run,
+    told: &mut ProgressListener<'_>,
+) -> Result<(), Error> {
+    while let Some(step) = strategy.resumes_steps().then(|| harness.resumable_step(run)).flatten() {
+        let events = decide::harness(run, HarnessCommand::PlanGoesOn { step })?;
+        harness.tell(run, &events, None, told)?;
+    }
+    Ok(())
+}
+
+fn executor<'a>(
+    harness: &'a Harness,
+    strategy: &dyn RunStrategy,
+    environment: ExecEnv,
+    tampering: &'a TamperWatch,
+    run: &Run,
+    epoch: u64,
+) -> Executor<'a> {
+    let executor = strategy.executor(Executor::new(harness.site(), environment).watched(tampering));
+    let executor = executor.knowing(base_look::base_look(harness, run));
+    let executor = executor.delegating(harness).within(harness.within.as_ref());
+    executor.carrying(harness.carrying.as_ref(), epoch)
+}
+
+/// Enters the loop as the strategy does, once or several times.
+fn enter_loop(
+    harness: &Harness,
+    strategy: &dyn RunStrategy,
+    executor: &Executor<'_>,
+    leases: &Leases,
+    run: Run,
+    observers: &mut Observers<'_, '_>,
+) -> RunResult {
+    let head = std::cell::Cell::new(observers.head);
+    let mut told = |run: &Run, sealed: &SealedEvent, event: &Event| {
+        observers.hear(run, sealed, event);
+        head.set(observers.head);
+    };
+    let mut enter = |run: Run, told: &mut ProgressListener<'_>| {
+        let drive = Drive {
+            log: harness.log(),
+            plan: harness.id(),
+            fence: Some(leases.plan.fence().clone()),
+            world: executor,
+            jobs: strategy.jobs(),
+            watch: told,
+        };
+        strategy.drive(drive, run, head.get())
+    };
+    strategy.work(harness, run, &mut told, &mut enter)
+}
+
+/// Removes what a run that is over no longer needs.
+fn clean_up(harness: &Harness, strategy: &dyn RunStrategy, run: &Run) {
+    if matches!(run.stage, Stage::Done | Stage::Failed) {
+        home::forget(harness.state(), &harness.id().to_string());
+    }
+    if run.stage == Stage::Done {
+        environment::forget_apart(harness.state(), &harness.id().to_string());
+    }
+    if harness.within.is_none() && !strategy.keeps_check_folders() {
+        judge::leave();
+    }
+}
+
+/// Runs the contract of a passed step again, on the tree it passed on, and records nothing.
+pub fn recheck(harness: &Harness, number: StepNumber) -> Result<Recheck, Error> {
+    let run = harness.run()?;
+    let step = run.step(number).ok_or(Refusal::NoSuchStep { step: number })?;
+    let recorded = step.verdict.clone().filter(|_| step.state == StepState::Passed);
+    let recorded = recorded.ok_or(Refusal::NotPassed { step: number })?;
+    let _ = process::become_subreaper();
+    let launcher = confined::launcher(&harness.site().launcher);
+    let workspace = &harness.place().workspace;
+    let read_only = crate::plan::harness::own_files(harness);
+    let estate = RunPaths {
+        workspace,
+        state: harness.state(),
+        read_only: &read_only,
+        secret: None,
+        launcher: &launcher,
+    };
+    let (offer, seen) = environment::attest(Demand::Exactly(recorded.isolation), &estate)?;
+    let tree = recorded.tree.as_ref().map(|tree| tree.id.clone());
+    if let Some(tree) = &tree {
+        remote_tree::kept(harness, &run, &environment::trees_of(workspace, harness.state())?, tree)?;
+    }
+    let hands = Executor::new(harness.site(), on_the_base(harness, &run, offer, seen.level, &estate)?);
+    let now = hands.recheck(&run, number, tree);
+    judge::leave();
+    Ok(Recheck { recorded, now })
+}
+
+/// Refuses a log that does not fit the proofs; a rebuilt log verifies but does not fit them.
+fn refuse_disproved(harness: &Harness) -> Result<(), Error> {
+    match harness.prover().check(harness.log(), harness.id())?.into_iter().next() {
+        Some(finding) => Err(Error::Disproved { plan: harness.id().clone(), finding }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,141 @@
+//! The ways to run a plan, behind one trait: who does the work, and what differs before and after it.
+//!
+//! [`Agents`] and [`StoppedSession`] are here, [`LiveSession`](crate::run::live_session::LiveSession) and
+//! [`Share`](crate::run::work_items::Share) beside what they need.
+
+use std::path::Path;
+use std::time::Duration;
+
+use provost_core::model::chain::{Head, PlanId, SealedEvent};
+use provost_core::model::event::Event;
+use provost_core::state::run::Run;
+use provost_host::config::Demand;
+use provost_host::exec::environment::{self, RunPaths};
+use provost_host::sandbox::{Attestation, SandboxFeatures};
+use provost_store::Fence;
+
+use crate::Error;
+use crate::exec::executor::Executor;
+use crate::plan::harness::Harness;
+use crate::run_loop::{Drive, Rest};
+
+/// Prefix in the name of a lease holder that checks the work of a session.
+pub(crate) const LOOKING: &str = "a look for a session of ";
+
+/// Called with every event of a run.
+pub(crate) type ProgressListener<'a> = dyn FnMut(&Run, &SealedEvent, &Event) + 'a;
+/// Enters the loop with this run.
+pub(crate) type EnterLoop<'a> = dyn for<'t> FnMut(Run, &'t mut ProgressListener<'t>) -> RunResult + 'a;
+/// The run, and why it stopped.
+pub(crate) type RunResult = Result<(Run, Rest), Error>;
+/// The attested isolation, with the sandbox that provides it.
+pub(crate) type AttestedLevel = (Option<SandboxFeatures>, Attestation);
+
+pub(crate) trait RunStrategy {
+    /// Name of the process that holds the plan's lease.
+    fn holder(&self, plan: &PlanId) -> String {
+        format!("plan {plan}")
+    }
+
+    /// Longest wait for a lease.
+    fn patience(&self, configured: Duration) -> Duration {
+        configured
+    }
+
+    /// Number of tasks at a time.
+    fn jobs(&self) -> usize {
+        1
+    }
+
+    /// Returns whether provost starts the agents, in the sandbox of the attested level.
+    fn starts_agents(&self) -> bool;
+
+    /// Returns whether steps are resumed that waited for their sub-plan.
+    fn resumes_steps(&self) -> bool {
+        false
+    }
+
+    /// Called once the leases are held. Returns the run if nothing has to be done.
+    fn begin(&self, _harness: &Harness, _fence: &Fence) -> Result<Option<Run>, Error> {
+        Ok(None)
+    }
+
+    /// Tests the isolation of this machine. `plan` is the plan file.
+    fn attest(&self, demand: Demand, paths: &RunPaths<'_>, _plan: &Path) -> Result<AttestedLevel, Error> {
+        Ok(environment::attest(demand, paths)?)
+    }
+
+    /// Returns the events to record before the attested level; `None` if it is not recorded. `is_known` says
+    /// that the log already has this level.
+    fn before_attestation(&self, _run: &Run, _is_known: bool) -> Result<Option<Vec<Event>>, Error> {
+        Ok(Some(Vec::new()))
+    }
+
+    /// Adapts the executor.
+    fn executor<'a>(&self, executor: Executor<'a>) -> Executor<'a> {
+        executor
+    }
+
+    /// Enters the loop, with reports before it where there are any.
+    fn work(
+        &self,
+        _harness: &Harness,
+        run: Run,
+        told: &mut ProgressListener<'_>,
+        enter: &mut EnterLoop<'_>,
+    ) -> RunResult {
+        enter(run, told)
+    }
+
+    /// Runs the loop.
+    fn drive(&self, drive: Drive<'_, Executor<'_>>, run: Run, head: Head) -> RunResult {
+        drive.go_on(run, head)
+    }
+
+    /// Returns whether this process may still run checks of the plan, so that their folders stay.
+    fn keeps_check_folders(&self) -> bool {
+        false
+    }
+}
+
+/// Agents that provost starts.
+pub(crate) struct Agents {
+    pub jobs: usize,
+}
+
+impl RunStrategy for Agents {
+    fn jobs(&self) -> usize {
+        self.jobs
+    }
+
+    fn starts_agents(&self) -> bool {
+        true
+    }
+
+    fn resumes_steps(&self) -> bool {
+        true
+    }
+
+    fn executor<'a>(&self, executor: Executor<'a>) -> Executor<'a> {
+        executor.side_by_side(self.jobs > 1)
+    }
+}
+
+/// A session of this client, which has stopped: every due check of its work runs once.
+pub(crate) struct StoppedSession<'a> {
+    pub client: &'a str,
+}
+
+impl RunStrategy for StoppedSession<'_> {
+    fn holder(&self, plan: &PlanId) -> String {
+        format!("{LOOKING}{}, at plan {plan}", self.client)
+    }
+
+    fn starts_agents(&self) -> bool {
+        false
+    }
+
+    fn executor<'a>(&self, executor: Executor<'a>) -> Executor<'a> {
+        executor.for_a_session(self.client)
+    }
+}

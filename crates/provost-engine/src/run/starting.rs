@@ -1,0 +1,90 @@
+//! Checks whether a plan can start: its roles have agents, the plans it depends on are done, and the
+//! workspace is writable.
+//!
+//! **Invariant:** these checks run before an attempt starts, so a missing requirement costs no attempt.
+
+use crate::journal;
+use std::path::PathBuf;
+
+use provost_core::model::plan::Step;
+use provost_core::rules::command::Refusal;
+use provost_core::state::run::{Run, Stage};
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
+
+use crate::Error;
+use crate::plan::plan_registry::{self, Here};
+
+use crate::plan::harness::Harness;
+
+/// Returns what keeps the plan from starting or continuing as an error.
+pub fn ready_to_drive(harness: &Harness, run: &Run) -> Result<(), Error> {
+    let target = |step: &Step| step.target.as_ref().map(|target| target.value.clone());
+    let mut roles: Vec<String> = run.plan.steps.iter().filter_map(target).collect();
+    roles.sort();
+    roles.dedup();
+    roles.retain(|role| !harness.config().agents.contains_key(role));
+    if !roles.is_empty() {
+        return Err(Error::NoAgent { roles });
+    }
+    dependencies_are_done(harness, run)?;
+    workspace_can_be_written(harness, run)
+}
+
+/// Checks that the plans named by `depends_on` are done, here or in another worktree of the repository.
+pub(crate) fn dependencies_are_done(harness: &Harness, run: &Run) -> Result<(), Error> {
+    let named = run.plan.depends_on.iter().map(|name| name.value.as_str());
+    let mut open: Vec<(String, Option<Stage>)> = named.map(|name| (name.to_owned(), None)).collect();
+    if open.is_empty() {
+        return Ok(());
+    }
+    let here = Here::of(&harness.place().workspace);
+    for id in harness.log().plans()? {
+        let Some(place) = plan_registry::find(harness.state(), &id).filter(|place| here.has(place)) else {
+            continue;
+        };
+        let Some((_, stage)) = open.iter_mut().find(|(name, _)| *name == place.name) else { continue };
+        // A plan that cannot be read or has forged events is not done.
+        let found = journal::read(harness.log(), &id).ok().filter(|other| other.forged_from.is_none());
+        if *stage != Some(Stage::Done) {
+            *stage = found.map(|other| other.stage).or(*stage);
+        }
+    }
+    open.retain(|(_, stage)| *stage != Some(Stage::Done));
+    if open.is_empty() {
+        return Ok(());
+    }
+    let stage = |stage: Option<Stage>| stage.unwrap_or_default().word();
+    let on = open.into_iter().map(|(name, found)| format!("{name} ({})", stage(found))).collect();
+    Err(Refusal::DependsOn { on }.into())
+}
+
+/// Checks that an agent can write at the top of the workspace or in a folder of `touches`.
+fn workspace_can_be_written(harness: &Harness, run: &Run) -> Result<(), Error> {
+    // If trees travel between machines, agents do not work in this workspace.
+    if harness.carrying.is_some() {
+        return Ok(());
+    }
+    let workspace = &harness.place().workspace;
+    let folders = run.plan.touches.iter().flatten().map(|glob| workspace.join(literal_folder(&glob.value)));
+    let mut refused = None;
+    for folder in std::iter::once(workspace.clone()).chain(folders) {
+        match access(&folder, Access::WRITE_OK) {
+            Ok(()) => return Ok(()),
+            Err(error @ (Errno::ROFS | Errno::ACCESS | Errno::PERM)) => refused = refused.or(Some(error)),
+            // A folder that does not exist yet says nothing.
+            Err(_) => {}
+        }
+    }
+    match refused {
+        Some(error) => Err(Error::ReadOnly { path: workspace.clone(), source: error.into() }),
+        None => Ok(()),
+    }
+}
+
+/// Returns the folder that a glob names before its first wildcard.
+fn literal_folder(glob: &str) -> PathBuf {
+    let mut parts: Vec<&str> = glob.trim_start_matches('!').split('/').collect();
+    parts.pop();
+    parts.into_iter().take_while(|part| !part.contains(['*', '?', '[', '{', '\\'])).collect()
+}

@@ -1,0 +1,450 @@
+//! The requests that the agent of an external session may make: a plan, its steps, its checks, its topics.
+//!
+//! A person starts the client and the client starts provost, so the agent is in no sandbox. It may ask, and
+//! what it reports counts as an agent's command. provost runs the checks in its own execution environment and
+//! their verdicts decide, as in any run. The log records that the agent worked outside of a sandbox.
+//!
+//! **Invariant:** of an agent's requests, only the step number and its published posts reach provost's own
+//! commands.
+//! **Invariant:** inside an attempt of a run nothing is judged here; a claim is passed on to that run.
+
+mod create;
+mod refused;
+mod topics;
+
+use crate::journal;
+use crate::plan::{commands, queries};
+use crate::run::{live_session, run_plan};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use provost_core::model::chain::{Head, PlanId, SealedEvent};
+use provost_core::model::event::{AttemptEnd, EndedAttempt, Event, TopicPost};
+use provost_core::model::plan::StepNumber;
+use provost_core::rules::command::{AgentCommand, HarnessCommand, Refusal};
+use provost_core::state::run::{Run, Stage, StepState};
+use provost_host::config::SessionGate;
+use provost_host::plans::plan_file;
+use provost_host::{config, process};
+
+use crate::Error;
+use crate::plan::harness::Harness;
+use crate::plan::sessions::{ClientSession, Sessions};
+use crate::plan::{plan_context, plan_registry};
+use crate::run::live_session::{LiveSession, Words};
+use crate::run_loop::world::TaskOutcome;
+use crate::settings::{Access, EngineSettings};
+
+pub use create::{CreateResult, SessionDecision};
+pub use refused::SessionRefusal;
+
+type Answer<T> = Result<T, SessionRefusal>;
+/// Called with every event of a check as it becomes durable.
+pub type EventListener<'a> = &'a mut dyn FnMut(&Run, &SealedEvent, &Event);
+
+pub struct AgentSessions {
+    settings: EngineSettings,
+    sessions: Sessions,
+    /// Gate setting when the client started provost; an agent may change the configuration later.
+    gate: SessionGate,
+    /// The plan that was named when provost was started.
+    named: Option<String>,
+    /// The attempt of a run that this process is inside of.
+    attempt: Option<String>,
+    /// The plan read last, with its head at that time.
+    kept: Mutex<Option<Kept>>,
+}
+
+struct Kept {
+    path: PathBuf,
+    harness: Arc<Harness>,
+    head: Head,
+    run: Arc<Run>,
+}
+
+/// A plan and its state.
+#[derive(Clone)]
+pub struct SessionPlan {
+    pub run: Arc<Run>,
+    /// Name of the plan for people.
+    pub name: String,
+    pub path: PathBuf,
+}
+
+impl AgentSessions {
+    /// Opens the requests of sessions. `settings.plan` is the plan of all sessions, if given.
+    pub fn open(settings: EngineSettings) -> Result<Self, Error> {
+        let gate = config::find(&settings.cwd)?.mcp.gate;
+        Ok(Self {
+            sessions: Sessions::new(&settings.state),
+            gate,
+            named: settings.plan.clone(),
+            attempt: process::inside_attempt(),
+            settings,
+            kept: Mutex::default(),
+        })
+    }
+
+    /// Registers a server of this session.
+    pub fn arrive(&self, session: &ClientSession) -> Answer<()> {
+        self.sessions.arrive(session)?;
+        // A named plan is bound at once, because hooks of the client ask for it too.
+        if self.named.is_some() && self.attempt.is_none() {
+            self.path(session)?;
+        }
+        Ok(())
+    }
+
+    /// Unregisters the server of this session, which ends because its client asked for it, not because it was
+    /// killed.
+    pub fn depart(&self, session: &ClientSession) {
+        self.sessions.depart(session);
+    }
+
+    fn bound(&self, session: &ClientSession, path: PathBuf) -> Answer<PathBuf> {
+        if self.sessions.plan_of(session).is_none_or(|bound| bound.plan != path) {
+            self.sessions.bind(session, &path)?;
+        }
+        Ok(path)
+    }
+
+    /// Stops the running checks.
+    pub fn stop(&self) {
+        self.settings.stop.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.settings.stop.load(Ordering::Relaxed)
+    }
+
+    /// Returns the plan of the session with its current state.
+    pub fn show(&self, session: &ClientSession) -> Answer<SessionPlan> {
+        let path = self.path(session)?;
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let harness = match kept.as_ref().filter(|kept| kept.path == path) {
+            Some(kept) => kept.harness.clone(),
+            None => Arc::new(self.at(&path, Access::Read)?),
+        };
+        let head = harness.log().head(harness.id()).map_err(Error::from)?;
+        let run = match kept.as_ref().filter(|kept| kept.path == path && kept.head == head && head.seq > 0) {
+            Some(kept) => kept.run.clone(),
+            None => Arc::new(journal::read(harness.log(), harness.id())?),
+        };
+        let name = harness.place().name.clone();
+        // A log that did not exist when it was opened for reading is opened again next time.
+        *kept = (head.seq > 0).then(|| Kept { path: path.clone(), harness, head, run: run.clone() });
+        if !run.exists() {
+            return Err(SessionRefusal::NotRecorded { name });
+        }
+        Ok(SessionPlan { run, name, path })
+    }
+
+    /// Binds the session to a plan whose own session is over.
+    pub fn take_up(&self, session: &ClientSession, name: &str) -> Answer<SessionPlan> {
+        // Only by name: a path could lead anywhere.
+        if self.attempt.is_some() || self.named.is_some() || name.contains('/') {
+            return Err(SessionRefusal::NotToTakeUp { name: name.to_owned() });
+        }
+        let place = plan_registry::resolve(Some(name), &self.settings.cwd)?;
+        if self.sessions.is_taken(session, &place.path) {
+            return Err(SessionRefusal::Taken { name: place.name });
+        }
+        if !self.at(&place.path, Access::Read)?.run()?.exists() {
+            return Err(SessionRefusal::NotRecorded { name: place.name });
+        }
+        self.sessions.bind(session, &place.path)?;
+        self.show(session)
+    }
+
+    /// Starts a step for the session.
+    pub fn begin(&self, session: &ClientSession, step: u32, told: EventListener<'_>) -> Answer<Run> {
+        let harness = self.to_write(session)?;
+        let run = harness.run()?;
+        let step = self.workable(&harness, &run, step)?;
+        if is_running(&run, step) {
+            return Ok(run);
+        }
+        let words = move |run: &Run| start(run, step);
+        self.judged(&harness, &words, told)
+    }
+
+    /// Gives back a step that the session no longer works on.
+    pub fn put_back(&self, session: &ClientSession, step: u32) -> Answer<Run> {
+        let harness = self.to_write(session)?;
+        let run = harness.run()?;
+        let step = known(&run, step)?;
+        let Some(StepState::Running { attempt }) = run.step(step).map(|step| step.state.clone()) else {
+            return Ok(run);
+        };
+        let back = move |_: &Run| {
+            Ok(vec![TaskOutcome::Harness(HarnessCommand::AttemptInterrupted { step, attempt })])
+        };
+        Ok(live_session::note(&harness, &back)?)
+    }
+
+    /// Claims a step for the session and runs its check, which decides.
+    pub fn claim(
+        &self,
+        session: &ClientSession,
+        step: u32,
+        evidence: &str,
+        told: EventListener<'_>,
+    ) -> Answer<Run> {
+        if evidence.trim().is_empty() {
+            return Err(SessionRefusal::NoEvidence);
+        }
+        if let Some(tag) = &self.attempt {
+            let evidence = evidence.to_owned();
+            return self.pass_on(tag, AgentCommand::Claim { step: StepNumber(step), evidence });
+        }
+        let harness = self.to_write(session)?;
+        let run = harness.run()?;
+        if let Some(number) = already(&run, step) {
+            return Err(SessionRefusal::Over { step: number, how: run.state_word(number) });
+        }
+        let step = self.workable(&harness, &run, step)?;
+        let evidence = harness.redactor().text(evidence.trim()).into_owned();
+        let since = begun(&harness, step)?;
+        let posts = self.posts(harness.id(), &run, step);
+        let words = move |run: &Run| {
+            let claim = TaskOutcome::Agent(AgentCommand::Claim { step, evidence: evidence.clone() });
+            let ended = ended(run, step, since, posts.clone());
+            Ok(start(run, step)?.into_iter().chain(ended).chain([claim]).collect())
+        };
+        let run = self.judged(&harness, &words, told)?;
+        if is_over(&run, step) {
+            self.forget_posts(harness.id(), step);
+        }
+        Ok(run)
+    }
+
+    /// Reports that the session cannot continue with a step; provost asks a person.
+    pub fn block(&self, session: &ClientSession, step: u32, reason: &str) -> Answer<Run> {
+        if reason.trim().is_empty() {
+            return Err(SessionRefusal::NoReason);
+        }
+        if let Some(tag) = &self.attempt {
+            let reason = reason.to_owned();
+            return self.pass_on(tag, AgentCommand::Block { step: StepNumber(step), reason });
+        }
+        let harness = self.to_write(session)?;
+        let step = self.workable(&harness, &harness.run()?, step)?;
+        let reason = harness.redactor().text(reason.trim()).into_owned();
+        let words = move |run: &Run| {
+            let block = TaskOutcome::Agent(AgentCommand::Block { step, reason: reason.clone() });
+            Ok(start(run, step)?.into_iter().chain([block]).collect())
+        };
+        Ok(live_session::note(&harness, &words)?)
+    }
+
+    /// Runs every check of the plan again, and the postconditions, if all steps are settled.
+    pub fn verify(&self, session: &ClientSession, told: EventListener<'_>) -> Answer<Run> {
+        let harness = self.to_write(session)?;
+        let run = harness.run()?;
+        self.may_work(&harness, &run)?;
+        if run.stage == Stage::Done {
+            return Ok(run);
+        }
+        if !run.all_settled() {
+            let open = run.steps().filter(|(step, _)| !is_over(&run, step.number));
+            return Err(SessionRefusal::StepsOpen { steps: open.map(|(step, _)| step.number).collect() });
+        }
+        self.judged(&harness, &|_| Ok(Vec::new()), told)
+    }
+
+    /// Returns the last `most` events of the plan from the log, oldest first.
+    pub fn log(&self, session: &ClientSession, most: usize) -> Answer<Vec<SealedEvent>> {
+        let harness = self.at(&self.path(session)?, Access::Read)?;
+        let query = provost_store::Query {
+            newest_first: true,
+            limit: Some(most as u64),
+            ..provost_store::Query::plan(harness.id())
+        };
+        let mut events = Vec::new();
+        queries::each(&harness, &query, &mut |sealed| {
+            events.push(sealed);
+            std::ops::ControlFlow::Continue(())
+        })?;
+        events.reverse();
+        Ok(events)
+    }
+
+    fn judged(&self, harness: &Harness, words: &Words<'_>, told: EventListener<'_>) -> Answer<Run> {
+        match run_plan::drive_for(harness, &LiveSession { words }, told) {
+            Ok((run, _)) => Ok(run),
+            // The check before the work may have escalated the step to a person.
+            Err(Error::Refused(Refusal::NotOpen { step })) => {
+                Err(match harness.run()?.step(step).map(|step| step.state.clone()) {
+                    Some(StepState::Blocked { reason }) => SessionRefusal::Blocked { step, reason },
+                    _ => Refusal::NotOpen { step }.into(),
+                })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns the file of the session's plan: the named one, the one it made, or the one of this worktree.
+    fn path(&self, session: &ClientSession) -> Answer<PathBuf> {
+        if let Some(tag) = &self.attempt {
+            return self.of_attempt(tag);
+        }
+        if let Some(name) = &self.named {
+            let place = plan_registry::resolve(Some(name), &self.settings.cwd)?;
+            return self.bound(session, place.path);
+        }
+        if let Some(bound) = self.sessions.plan_of(session) {
+            return Ok(bound.plan);
+        }
+        let here = plan_registry::Here::of(&self.settings.cwd);
+        if plan_file::marker(here.workspace()).symlink_metadata().is_ok() {
+            let place = plan_registry::resolve(None, &self.settings.cwd)?;
+            return self.bound(session, place.path);
+        }
+        Err(SessionRefusal::NoPlan)
+    }
+
+    fn of_attempt(&self, tag: &str) -> Answer<PathBuf> {
+        let plan = PlanId(tag.split('/').next().unwrap_or_default().to_owned());
+        plan_registry::find(&self.settings.state, &plan)
+            .map(|place| place.path)
+            .ok_or(SessionRefusal::InsideAttempt)
+    }
+
+    fn at(&self, path: &Path, access: Access) -> Answer<Harness> {
+        let settings = EngineSettings { plan: Some(path.display().to_string()), ..self.settings.clone() };
+        Ok(Harness::open(settings, access)?)
+    }
+
+    fn to_write(&self, session: &ClientSession) -> Answer<Harness> {
+        if self.attempt.is_some() {
+            return Err(SessionRefusal::InsideAttempt);
+        }
+        self.at(&self.path(session)?, Access::Write)
+    }
+
+    /// Passes a command to the run that this process is inside of, if its log can be reached from here. That
+    /// run judges.
+    fn pass_on(&self, tag: &str, command: AgentCommand) -> Answer<Run> {
+        let path = self.of_attempt(tag)?;
+        let harness = self.at(&path, Access::Write).map_err(|_| SessionRefusal::InsideAttempt)?;
+        match commands::agent(&harness, command) {
+            Ok(run) => Ok(run),
+            Err(Error::Refused(refusal)) => Err(refusal.into()),
+            Err(_) => Err(SessionRefusal::InsideAttempt),
+        }
+    }
+
+    /// Checks that the session may work on the step now.
+    fn workable(&self, harness: &Harness, run: &Run, step: u32) -> Answer<StepNumber> {
+        self.may_work(harness, run)?;
+        let number = known(run, step)?;
+        if let Some(plan) = run.carried_by(number) {
+            return Err(Refusal::CarriedByPlan { step: number, plan: plan.to_owned() }.into());
+        }
+        let state = run.step(number).map(|step| &step.state);
+        match state {
+            Some(StepState::Running { .. }) => return Ok(number),
+            Some(StepState::Ended { .. }) if !run.confirmed_by_person(number) => return Ok(number),
+            Some(StepState::Pending) => {}
+            Some(StepState::Blocked { reason }) => {
+                return Err(SessionRefusal::Blocked { step: number, reason: reason.clone() });
+            }
+            _ => return Err(SessionRefusal::Over { step: number, how: run.state_word(number) }),
+        }
+        if let Some(other) = run.under_way().find(|other| is_running(run, *other)) {
+            return Err(SessionRefusal::OneAtATime { step: other });
+        }
+        if let Some((blocked, _)) =
+            run.steps().find(|(_, step)| matches!(step.state, StepState::Blocked { .. }))
+        {
+            return Err(SessionRefusal::AnotherBlocked { step: blocked.number });
+        }
+        if !run.ready().any(|ready| ready == number) {
+            return Err(SessionRefusal::NotItsTurn { step: number, next: run.ready().next() });
+        }
+        Ok(number)
+    }
+
+    /// Checks that the plan is approved and its file still has the approved spec.
+    fn may_work(&self, harness: &Harness, run: &Run) -> Answer<()> {
+        match run.stage {
+            Stage::Approved | Stage::InProgress => {}
+            Stage::Done => return Ok(()),
+            Stage::Failed => return Err(SessionRefusal::Failed),
+            Stage::Draft | Stage::Verified => {
+                return Err(SessionRefusal::AtTheGate { name: harness.place().name.clone() });
+            }
+        }
+        match harness.site().law_changes(run) {
+            Some(changes) => Err(SessionRefusal::LawChanged { name: harness.place().name.clone(), changes }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn is_running(run: &Run, step: StepNumber) -> bool {
+    matches!(run.step(step).map(|step| &step.state), Some(StepState::Running { .. }))
+}
+
+fn is_over(run: &Run, step: StepNumber) -> bool {
+    matches!(run.step(step).map(|step| &step.state), Some(StepState::Passed | StepState::Waived { .. }))
+}
+
+fn already(run: &Run, step: u32) -> Option<StepNumber> {
+    Some(StepNumber(step)).filter(|number| is_over(run, *number))
+}
+
+fn known(run: &Run, step: u32) -> Answer<StepNumber> {
+    let count = run.plan.steps.len() as u32;
+    if (1..=count).contains(&step) {
+        Ok(StepNumber(step))
+    } else {
+        Err(SessionRefusal::NoSuchStep { step, count })
+    }
+}
+
+fn start(run: &Run, step: StepNumber) -> Result<Vec<TaskOutcome>, Refusal> {
+    let is_pending = run.step(step).is_some_and(|step| step.state == StepState::Pending);
+    Ok(if is_pending { vec![TaskOutcome::Harness(HarnessCommand::Start { step })] } else { Vec::new() })
+}
+
+/// Returns the end of the attempt that the session claims. A step that is checked again has ended before.
+fn ended(
+    run: &Run,
+    step: StepNumber,
+    since: Option<provost_core::model::timestamp::Timestamp>,
+    published: Vec<TopicPost>,
+) -> Option<TaskOutcome> {
+    let (state, attempts) = run.step(step).map(|step| (step.state.clone(), step.attempts))?;
+    let attempt = match state {
+        StepState::Running { attempt } => attempt,
+        StepState::Pending => attempts + 1,
+        _ => return None,
+    };
+    let duration_ms = since.map_or(0, |since| plan_context::now().0.saturating_sub(since.0));
+    Some(TaskOutcome::Harness(HarnessCommand::AttemptEnded(EndedAttempt {
+        duration_ms,
+        published,
+        ..EndedAttempt::new(step, attempt, AttemptEnd::Exited { exit_code: 0 })
+    })))
+}
+
+/// Returns when the running attempt started.
+fn begun(harness: &Harness, step: StepNumber) -> Answer<Option<provost_core::model::timestamp::Timestamp>> {
+    if !is_running(&harness.run()?, step) {
+        return Ok(None);
+    }
+    let query = provost_store::Query {
+        names: vec!["TASK_STARTED".to_owned()],
+        newest_first: true,
+        ..provost_store::Query::plan(harness.id())
+    };
+    let mut at = None;
+    queries::each(harness, &query, &mut |sealed| {
+        let is_it = sealed.event().is_ok_and(|event| event.step() == Some(step));
+        at = is_it.then_some(sealed.at);
+        if is_it { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
+    })?;
+    Ok(at)
+}
