@@ -42,7 +42,7 @@ async fn show(State(app): State<SharedState>, scraper: Scraper) -> Answer<Respon
         None => None,
     };
     let mut page = Page(String::new());
-    page.single("log_up", "gauge", "Whether the log could be read.", u8::from(plans.is_some()));
+    page.single("log_up", "gauge", "1 if the log could be read, else 0.", u8::from(plans.is_some()));
     page.0.extend([plans, beside].into_iter().flatten());
     own(&app, &mut page);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page.0).into_response())

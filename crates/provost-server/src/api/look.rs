@@ -6,7 +6,7 @@ use provost_core::model::chain::PlanId;
 use provost_core::model::plan::StepNumber;
 use provost_engine::observe::overview::{Overview, PlanSnapshot};
 use provost_engine::plan::human_check::Who;
-use provost_engine::plan::{queries, recording, step_changes};
+use provost_engine::plan::{queries, step_changes};
 use provost_engine::settings::Access;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
