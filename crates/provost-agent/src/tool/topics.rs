@@ -162,7 +162,7 @@ mod tests {
         say("found", "the cause").expect("published");
         say("found", "the fix").expect("published");
         assert_eq!(read(&at, "found").expect("text"), "the cause\n\nthe fix\n\n");
-        assert!(read(&at, "fuond").expect_err("nothing").ends_with("there are: found"));
+        assert!(read(&at, "fuond").expect_err("nothing").ends_with("the topics are: found"));
         for topic in ["../x", "", "a/b", "a.b"] {
             assert!(say(topic, "x").is_err(), "{topic}");
         }
