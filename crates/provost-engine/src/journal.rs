@@ -186,7 +186,10 @@ impl<'a> Journal<'a> {
     /// Returns an error if several processes share the run and this one has lost its lease: events of its
     /// successor must not be taken for forged.
     fn still_ours(&self) -> Result<(), Error> {
-        while self.is_shared {
+        if !self.is_shared {
+            return Ok(());
+        }
+        loop {
             let nothing = Append {
                 plan: self.plan,
                 expected_seq: self.log.head(self.plan)?.seq,
@@ -200,7 +203,6 @@ impl<'a> Journal<'a> {
                 answered => return Ok(answered.map(|_| ())?),
             }
         }
-        Ok(())
     }
 
     /// Records that nothing from this event on can be trusted. If this fails too, the proofs made so far are

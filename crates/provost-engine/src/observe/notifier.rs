@@ -51,7 +51,7 @@ pub fn notices(harness: &Harness) -> Result<Notices<'_>, Error> {
     let memory = Arc::new(SentNotifications::open(harness.state(), &harness.id().0));
     let ways = notify::ways(&wanted, &site.environment, &site.place.workspace);
     let start = |way| Courier::start(way, site.environment.clone(), memory.clone());
-    Ok(Notices { harness: harness, couriers: ways.into_iter().map(start).collect(), silent })
+    Ok(Notices { harness, couriers: ways.into_iter().map(start).collect(), silent })
 }
 
 /// Records that a person trusts the `[notify]` section.

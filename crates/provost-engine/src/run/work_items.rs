@@ -207,7 +207,7 @@ pub fn turn(
         log: harness.log(),
         plan: harness.id(),
         fence: Some(lease.fence().clone()),
-        world: &Overseer { harness: harness },
+        world: &Overseer { harness },
         jobs: JOBS,
         watch: &mut |_: &Run, _: &SealedEvent, _: &Event| {},
     };
