@@ -1,4 +1,3 @@
-use provost_engine::plan::commands;
 use std::time::Duration;
 
 use crate::open_plan::Global;
@@ -111,7 +110,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         }
         What::Push { plan } => {
             let harness = global.open(plan.as_deref(), Access::Write)?;
-            commands::only_people(&harness)?;
+            provost_engine::plan::commands::only_people(&harness)?;
             if !remote_tree::offer_base(&harness, &harness.run()?)? {
                 return Err(crate::failure::Failure::usage(
                     "no git remote is set here",
@@ -127,7 +126,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         }
         What::Wake { plan } => {
             let harness = global.open(plan.as_deref(), Access::Write)?;
-            commands::only_people(&harness)?;
+            provost_engine::plan::commands::only_people(&harness)?;
             desk()?.wake(&harness.id().to_string())?;
             terminal::talk("a free worker schedules the plan now");
         }
