@@ -13,7 +13,7 @@ async function fromLinkToProof(ada) {
   await ada.goto(place(`/plans/${id}/gate`));
   await sees(ada, "p", "all of it is new");
   await ada.click("button[value=approve]");
-  await sees(ada, "main", "It is approved");
+  await sees(ada, "main", "The plan is approved");
 
   // The law changes, and what changed is what is approved.
   write("PLAN.md", read("PLAN.md").replace("test -f out/1", "test -s out/1"));
@@ -25,7 +25,7 @@ async function fromLinkToProof(ada) {
   await isAccessible(ada);
   await shoot(ada, "gate");
   await ada.click("button[value=approve]");
-  await sees(ada, "main", "It is approved");
+  await sees(ada, "main", "The plan is approved");
   well("a plan was approved by its link, and again with what had changed");
 
   await ada.goto(place(`/plans/${id}`));
@@ -95,13 +95,13 @@ async function twoAtOnce(ada) {
   await Promise.all([ada, second].map((page) => page.click("button[value=approve]")));
   await Promise.all([ada, second].map((page) => page.unroute("**/api/events*")));
   const told = await Promise.all([ada, second].map((page) => page.locator("main").innerText()));
-  const won = told.filter((text) => text.includes("It is approved"));
-  const lost = told.filter((text) => /approved already, by (ada|second)/.test(text));
+  const won = told.filter((text) => text.includes("The plan is approved"));
+  const lost = told.filter((text) => /(ada|second) already approved revision/.test(text));
   check(won.length === 1 && lost.length === 1, `two at once:\n${told.join("\n---\n")}`);
-  const loser = told[0].includes("approved already") ? ada : second;
+  const loser = told[0].includes("already approved revision") ? ada : second;
   await isAccessible(loser);
   await loser.click("text=Look again");
-  await sees(loser, "main", "It is approved");
+  await sees(loser, "main", "The plan is approved");
   await second.context().close();
   well("of two at once one approved, and the other was told by whom");
 }
@@ -116,14 +116,14 @@ async function byTwo(ada) {
   await second.evaluate(() => { window.since = "the same page"; });
   await ada.click("button[value=approve]");
   await sees(ada, "main", "1 of 2 approvals (ada)");
-  await sees(ada, "main", "You have approved it; the others are waited for.");
+  await sees(ada, "main", "You have approved it. Others must approve it too.");
   check(await ada.locator("button[value=approve]").count() === 0, "somebody may approve twice");
   await isAccessible(ada);
   await shoot(ada, "gate-of-two");
   await sees(second, "main", "1 of 2 approvals (ada)");
   await second.click("button[value=approve]");
-  await sees(second, "main", "It is approved");
-  await sees(ada, "main", "It is approved");
+  await sees(second, "main", "The plan is approved");
+  await sees(ada, "main", "The plan is approved");
   const events = (await provost(0, "log", "PLAN-quorum.md", "--json", "--event", "GATE_APPROVED")).trim().split("\n");
   const names = events.map((line) => JSON.parse(line).details.by.person);
   check(JSON.stringify(names) === '["ada","second"]', `approved by ${names}`);
@@ -178,7 +178,7 @@ async function hostile(ada) {
   await shoot(ada, "gate-uncommitted");
   check(await ada.locator("button[value=approve]").count() === 0, "it can be approved beside work of others");
   await ada.click("button[value=include]");
-  await sees(ada, "main", "It is approved");
+  await sees(ada, "main", "The plan is approved");
   well("a file that was not committed was included knowingly");
   await provost(0, "run", "PLAN-hostile.md");
   const pages = [
