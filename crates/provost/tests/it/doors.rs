@@ -138,10 +138,10 @@ fn a_log_that_somebody_else_wrote_to_stops_the_run_and_is_never_believed() {
         return skip::tool("python3", "apt-get install python3, with its module sqlite3");
     }
     for (forged, from, says) in [
-        (PASS, 7, "ATTEMPT_ENDED was written by somebody else"),
+        (PASS, 7, "ATTEMPT_ENDED was not written by provost"),
         (LAW, 1, "was replaced by another one"),
         (CUT, 1, "was replaced by another one"),
-        (APPROVAL, 9, "GATE_APPROVED was written by somebody else"),
+        (APPROVAL, 9, "GATE_APPROVED was not written by provost"),
     ] {
         let env = unfenced(&["test -f out/1"], "escalate", &forger(forged));
         let run = env.provost(&["run"]).exits(70);
