@@ -6,10 +6,12 @@
 //! **Invariant:** no header and no password of an address appears in an error. Redirects are not followed,
 //! so data reaches only the configured address.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
@@ -235,20 +237,12 @@ fn headers(text: &str) -> Option<Vec<(String, String)>> {
         .collect()
 }
 
+/// Decodes percent-encoding; `None` if a percent sign is not followed by two digits.
 fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, more)) = rest.split_first() {
-        rest = more;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        rest = &rest[2..];
-    }
-    String::from_utf8(bytes).ok()
+    let is_code = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
+    let is_sound = text.split('%').skip(1).all(is_code);
+    let bytes = is_sound.then(|| percent_decode_str(text))?;
+    bytes.decode_utf8().ok().map(Cow::into_owned)
 }
 
 /// Returns the first 300 characters of the answer on one line.

@@ -14,6 +14,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use ureq::http::Uri;
 
 use crate::egress::proxy::{Address, Upstream};
 
@@ -35,15 +36,14 @@ pub struct Target {
 impl Target {
     /// Parses `https://host[:port][/path]`, or `http://` for a server of the user's own.
     pub fn parse(url: &str) -> Option<Self> {
-        let (scheme, rest) = url.trim().split_once("://")?;
-        let is_tls = match scheme.to_ascii_lowercase().as_str() {
+        let uri: Uri = url.trim().parse().ok()?;
+        let is_tls = match uri.scheme_str()? {
             "https" => true,
             "http" => false,
             _ => return None,
         };
-        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#' | b'@');
-        if !host.bytes().chain(path.bytes()).all(is_plain) {
+        let (host, path) = (uri.authority()?.as_str(), uri.path());
+        if host.contains('@') || uri.query().is_some() || url.contains('#') || !path.is_ascii() {
             return None;
         }
         let address = Address::of_url(url, 0)?;
