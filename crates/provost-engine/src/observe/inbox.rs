@@ -221,7 +221,8 @@ fn is_reminded(harness: &Harness, item: &InboxItem, reason: &str) -> Result<bool
     let query = Query { names, after_seq: Some(item.id.seq), ..Query::plan(harness.id()) };
     let mut found = false;
     queries::each(harness, &query, &mut |sealed| {
-        found = matches!(sealed.event(), Ok(Event::Escalated { step: None, reason: said }) if said == reason);
+        found =
+            matches!(sealed.event(), Ok(Event::Escalated { step: None, reason: said, .. }) if said == reason);
         if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     Ok(found)

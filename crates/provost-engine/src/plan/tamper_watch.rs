@@ -358,9 +358,9 @@ mod tests {
         let ours = std::fs::read_to_string(&path).expect("read");
         for (text, finding) in [
             (format!("{ours}a note of a person\n"), None),
-            (format!("{ours}{}\n", line(99)), Some("a line was put")),
-            (ours.replace("begun", "done!"), Some("what the harness had written")),
-            (String::new(), Some("what the harness had written")),
+            (format!("{ours}{}\n", line(99)), Some("another process wrote a line")),
+            (ours.replace("begun", "done!"), Some("lines that provost had written")),
+            (String::new(), Some("lines that provost had written")),
         ] {
             std::fs::write(&path, &text).expect("written");
             let found = progress.look().unwrap_or_default();
