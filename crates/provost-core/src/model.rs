@@ -9,6 +9,7 @@ pub mod graph;
 pub mod usage;
 pub mod verdict;
 pub mod run_policy;
+pub mod escalation;
 pub mod event;
 pub mod chain;
 pub mod approved_spec;

@@ -12,11 +12,11 @@ pub enum Error {
     /// The command is not allowed.
     #[error("{0}")]
     Refused(#[from] Refusal),
-    #[error("this is a person's door, and the command came {why}: refused and recorded")]
+    #[error("only a person may do this, and the command came {why} (refused and recorded)")]
     NotAPerson { why: String },
     #[error(
-        "this decision lets something through, and where agents run without a fence it takes a terminal \
-         that no agent can have opened; {why}: refused and recorded"
+        "this decision needs a terminal that no agent can have opened, because an agent of this plan \
+         ran without a sandbox; {why} (refused and recorded)"
     )]
     NoTerminal { why: String },
     /// A person interrupted it.
@@ -35,12 +35,12 @@ pub enum Error {
     /// The plan is wrong.
     #[error("the plan has errors")]
     Diagnosed { text: String, diagnostics: Vec<Diagnostic> },
-    #[error("the plan {plan} would carry out a step of itself")]
+    #[error("plan {plan} contains itself through `**plan:**`")]
     CarriesItself { plan: String },
     #[error("no agent is configured for {}", .roles.join(", "))]
     NoAgent { roles: Vec<String> },
     /// The environment is at fault: this costs no attempt.
-    #[error("the workspace {} cannot be written, so no agent could do anything there", .path.display())]
+    #[error("the workspace {} is not writable, so no agent can work there", .path.display())]
     ReadOnly {
         path: PathBuf,
         #[source]
@@ -58,25 +58,25 @@ pub enum Error {
     SshKey { path: PathBuf, why: provost_core::model::proof::Doubt },
     #[error(transparent)]
     Config(#[from] provost_host::config::Error),
-    #[error("the state folder {} lies inside the workspace, where an agent can write", .0.display())]
+    #[error("the state folder {} is inside the workspace, where agents can write", .0.display())]
     StateInWorkspace(PathBuf),
-    #[error("the configuration asks for the log {wanted}, and the log of this state folder is {here}")]
+    #[error("the configuration requires the log {wanted}, but this state folder uses {here}")]
     OtherLog { wanted: String, here: String },
-    #[error("the log {url} is in Postgres, and this provost was built without it")]
+    #[error("the log {url} is in Postgres, but this provost was built without Postgres")]
     NoPostgres { url: String },
     #[error("neither HOME nor XDG_STATE_HOME is set, so there is no place for the log")]
     NoStateFolder,
 
-    #[error("the file of plan {plan} is not where it was")]
+    #[error("the file of plan {plan} was moved or deleted")]
     NotThere { plan: provost_core::model::chain::PlanId },
 
     #[error(transparent)]
     Remote(#[from] provost_host::tree::BadRemote),
-    #[error("plan {plan} cannot be carried to this machine: {why}")]
+    #[error("plan {plan} cannot run on this machine: {why}")]
     NotCarried { plan: provost_core::model::chain::PlanId, why: String },
     #[error(transparent)]
     Carry(provost_host::tree::Error),
-    #[error("what was done for plan {plan} is on a git remote, and this machine does not know which")]
+    #[error("plan {plan} keeps its trees on a git remote, but none is configured here")]
     CarriedElsewhere { plan: provost_core::model::chain::PlanId },
 
     /// The environment failed.
@@ -86,14 +86,14 @@ pub enum Error {
     Store(#[from] provost_store::Error),
     #[error("the log of plan {plan} does not verify: {found}")]
     Broken { plan: provost_core::model::chain::PlanId, found: provost_core::model::chain::Break },
-    #[error("the log of plan {plan} is not the one that was proved: {finding}")]
+    #[error("the log of plan {plan} does not match its proofs: {finding}")]
     Disproved { plan: provost_core::model::chain::PlanId, finding: String },
     #[error(
-        "somebody else than the harness wrote to the log of plan {plan}, from event {from_seq} on: {what}; \
-         nothing after that is believed, and nothing is run on it"
+        "a process other than provost wrote to the log of plan {plan}, from event {from_seq} on: \
+         {what}; provost ignores these events and runs nothing"
     )]
     Forged { plan: provost_core::model::chain::PlanId, from_seq: u64, what: String },
-    #[error("the key in {} is not the one the harness has signed with so far: {why}", .folder.display())]
+    #[error("the key in {} is not the one that provost has signed with so far: {why}", .folder.display())]
     OtherKey { folder: PathBuf, why: &'static str },
     #[error(transparent)]
     Unreadable(#[from] provost_core::model::chain::Unreadable),

@@ -21,7 +21,7 @@ pub use fold::{read, replay};
 
 /// Attempts to record that the log cannot be trusted, if other writers keep appending first.
 const RACES: usize = 16;
-const REPLACED: &str = "the log is another than the one that was written";
+const REPLACED: &str = "the log was replaced by another one";
 
 /// The clock and the redactor of a journal.
 pub trait JournalContext {

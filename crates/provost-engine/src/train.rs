@@ -213,7 +213,7 @@ fn go(yard: &Yard<'_>, record: &mut Record<'_>) -> Result<TrainReport, Error> {
             // The branch moved meanwhile: the judged tree is not what would be on it.
             Err(Error::Ground(environment::Error::Trees(TreeError::Moved { .. }))) if attempt < TRIES => {
                 attempt += 1;
-                (yard.talk)(&format!("{} moved meanwhile: once more, on what is there now", yard.target));
+                (yard.talk)(&format!("{} moved meanwhile; trying again on its new head", yard.target));
             }
             landed => return landed.map(|checkouts| TrainReport { checkouts, ..report }),
         }

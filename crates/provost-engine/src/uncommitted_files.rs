@@ -72,15 +72,16 @@ impl UncommittedFiles {
         let mut lines = Vec::new();
         if !self.inside.is_empty() {
             lines.push(
-                "not committed and inside `touches`, so no agent is credited with them (commit them, stash them, or \
-                 make them part of the base with `--include-uncommitted`):"
+                "not committed and inside `touches`; no agent is credited with these files (commit \
+                 them, stash them, or make them part of the base with `--include-uncommitted`):"
                     .to_owned(),
             );
             lines.extend(named(&self.inside).into_iter().map(|file| format!("  {file}")));
         }
         if !self.outside.is_empty() {
             lines.push(
-                "not part of the check, because not committed and outside of `touches` (commit what a check needs):"
+                "not committed and outside of `touches`; no check uses these files (commit those that\
+                  a check needs):"
                     .to_owned(),
             );
             lines.extend(named(&self.outside).into_iter().map(|file| format!("  {file}")));
@@ -102,9 +103,7 @@ pub(crate) fn refusal(files: &[UncommittedFile]) -> String {
         many => (format!("{many} files"), "are"),
     };
     let named = named(files).join(", ");
-    format!(
-        "{count} inside `touches` {are} not committed, and would be taken for the work of an agent: {named}"
-    )
+    format!("{count} inside `touches` {are} not committed and would be credited to the agent: {named}")
 }
 
 /// Returns what a person can do about them.

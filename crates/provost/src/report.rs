@@ -106,7 +106,7 @@ pub fn checks(run: &Run) -> Vec<Check> {
             }
             StepState::Waived { by } => End::Waived(by.clone()),
             StepState::Failed => End::Failed(outcome),
-            StepState::Blocked { reason } => End::Waiting(reason.clone()),
+            StepState::Blocked { reason, .. } => End::Waiting(reason.clone()),
             StepState::Ended { .. } if run.confirmed_by_person(step.number) => {
                 End::Waiting("a person has to confirm this step".to_owned())
             }

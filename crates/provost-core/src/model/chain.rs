@@ -99,7 +99,8 @@ impl SealedEvent {
     /// Decodes the event.
     pub fn event(&self) -> Result<Event, Unreadable> {
         let wire = format!("{{\"event\":{},\"details\":{}}}", quoted(&self.name), self.details);
-        serde_json::from_str(&wire).map_err(|source| Unreadable {
+        let event = serde_json::from_str(&wire).map(Event::upgraded);
+        event.map_err(|source| Unreadable {
             plan: self.plan.clone(),
             seq: self.seq,
             name: self.name.clone(),

@@ -8,6 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::escalation::EscalationCause;
 use crate::model::pass::Pass;
 use crate::model::plan::StepNumber;
 use crate::model::run_policy::RunPolicy;
@@ -228,6 +229,9 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         step: Option<StepNumber>,
         reason: String,
+        /// `None` only in old events as they are stored.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<EscalationCause>,
     },
     /// The next attempt does not fit into the rest of a budget; a person decides.
     #[serde(rename = "BUDGET_EXCEEDED")]
@@ -799,6 +803,21 @@ pub enum RunEndReason {
 }
 
 impl Event {
+    /// Creates an escalation, of a step or of the whole plan.
+    pub fn escalated(step: Option<StepNumber>, cause: EscalationCause, reason: String) -> Self {
+        Event::Escalated { step, reason, cause: Some(cause) }
+    }
+
+    /// Returns the event with the fields that its program did not write yet.
+    pub fn upgraded(self) -> Self {
+        match self {
+            Event::Escalated { step, reason, cause: None } => {
+                Self::escalated(step, EscalationCause::of_old_reason(&reason), reason)
+            }
+            event => event,
+        }
+    }
+
     /// Returns the step the event is about, if any.
     pub fn step(&self) -> Option<StepNumber> {
         match self {
@@ -922,7 +941,7 @@ pub const DESCRIPTIONS: &[(&str, &str)] = &[
     ),
     (
         "RECOVERY_ESCALATION",
-        "The automatic retries are used up: a person decides, without a time limit. Without a step and with `overdue:` it is a reminder of an item that a person has not answered (`remind_after`); it changes nothing.",
+        "The automatic retries are used up: a person decides, without a time limit. `cause` says why, if a rule depends on it: `agent_blocked`, `subplan_waits`, `holds_already`, `overdue` or `other`; in events of older versions the reason begins with the words. `overdue` is a reminder of an item that a person has not answered (`remind_after`); it changes nothing.",
     ),
     (
         "BUDGET_EXCEEDED",

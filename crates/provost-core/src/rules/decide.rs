@@ -13,6 +13,7 @@ mod session;
 
 use crate::language::parse;
 use crate::model::approved_spec::{self, Binding, Law};
+use crate::model::escalation::EscalationCause;
 use crate::model::event::{
     Approver, AttemptEnd, BudgetScope, Dependency, EndedAttempt, Event, LossCause, Revision, RunEndReason,
     RunOutcome, StartTree,
@@ -24,7 +25,7 @@ use crate::rules::command::{HarnessCommand, Refusal};
 use crate::rules::inbox;
 use crate::rules::quorum::ApprovalCount;
 use crate::rules::recover::{self, AttemptFailure, RecoveryInput};
-use crate::state::run::{PLAN_WAITS, PostState, Run, Stage, StepRun, StepState};
+use crate::state::run::{PostState, Run, Stage, StepRun, StepState};
 
 pub use agent::agent;
 pub use human::human;
@@ -34,9 +35,6 @@ use judged::{doubted, judged, judged_lost, passed, postcondition_is_due, seen, w
 
 /// Start of an attempt's target if a sub-plan carries it out. No role name contains a blank.
 pub const PLAN: &str = "plan ";
-
-/// Start of the reason of an escalation that an agent asked for.
-pub(crate) const BLOCKED: &str = "the agent is blocked: ";
 
 type Decision = Result<Vec<Event>, Refusal>;
 
@@ -188,7 +186,8 @@ fn after_end(run: &Run, means: &RecoveryInput<'_>, ended: &EndedAttempt) -> Vec<
 }
 
 fn waits_for_its_plan(step: StepNumber, reason: &str) -> Event {
-    Event::Escalated { step: Some(step), reason: format!("{PLAN_WAITS}{reason}") }
+    let cause = EscalationCause::SubplanWaits;
+    Event::escalated(Some(step), cause, format!("{}{reason}", cause.words()))
 }
 
 fn plan_goes_on(step: StepNumber, outcome: &str) -> Event {
@@ -211,15 +210,15 @@ fn hold(run: &Run, step: StepNumber) -> Decision {
         return Err(Refusal::NotOpen { step });
     }
     let reason = format!("{role} has nothing left to spend (another step found this); `retry` when it has");
-    Ok(vec![Event::Escalated { step: Some(step), reason }])
+    Ok(vec![Event::escalated(Some(step), EscalationCause::Other, reason)])
 }
 
 /// Reminds a person; it changes nothing.
 fn remind(run: &Run, reason: String) -> Decision {
-    if !reason.starts_with(inbox::OVERDUE) || inbox::waiting(run).is_empty() {
+    if !reason.starts_with(EscalationCause::Overdue.words()) || inbox::waiting(run).is_empty() {
         return Err(Refusal::NothingWaits);
     }
-    Ok(vec![Event::Escalated { step: None, reason }])
+    Ok(vec![Event::escalated(None, EscalationCause::Overdue, reason)])
 }
 
 /// Escalates a step that is due but that the budget does not allow.

@@ -10,6 +10,7 @@
 //! from outside.
 
 use crate::model::approved_spec::Binding;
+use crate::model::escalation::EscalationCause;
 use crate::model::event::{Approver, Choice, EndedAttempt, Event, Revision};
 use crate::model::timestamp::Timestamp;
 use crate::model::verdict::Isolation;
@@ -106,13 +107,14 @@ fn again(run: &Run, event: &Event) -> Vec<Event> {
             human(run, HumanCommand::Answer { step, choice, note, by })
         }
         Event::StepClaimed { step, evidence } => decide::agent(run, AgentCommand::Claim { step, evidence }),
-        Event::Escalated { step: Some(step), reason } => {
-            let Some(reason) = reason.strip_prefix(decide::BLOCKED).map(str::to_owned) else {
-                return Vec::new();
-            };
-            decide::agent(run, AgentCommand::Block { step, reason })
+        Event::Escalated { step: Some(step), reason, cause: Some(EscalationCause::AgentBlocked) } => {
+            let said = reason.strip_prefix(EscalationCause::AgentBlocked.words()).unwrap_or(&reason);
+            decide::agent(run, AgentCommand::Block { step, reason: said.to_owned() })
         }
-        Event::Escalated { step: None, reason } => decide::harness(run, HarnessCommand::Remind { reason }),
+        Event::Escalated { step: Some(_), .. } => return Vec::new(),
+        Event::Escalated { step: None, reason, .. } => {
+            decide::harness(run, HarnessCommand::Remind { reason })
+        }
         Event::TamperDetected { from_seq: Some(_), .. }
         | Event::PlanCreated { .. }
         | Event::IsolationAttested { .. }

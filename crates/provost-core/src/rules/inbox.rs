@@ -14,6 +14,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 use crate::model::chain::PlanId;
+use crate::model::escalation::EscalationCause;
 use crate::model::event::{EndedAttempt, Event, FailureClass};
 use crate::model::plan::StepNumber;
 use crate::model::timestamp::Timestamp;
@@ -26,9 +27,6 @@ use offers::offers;
 
 pub use context::{FailedTry, ItemContext};
 pub use offers::ChoiceOffer;
-
-/// Start of a reminder in the log.
-pub const OVERDUE: &str = "overdue: ";
 
 /// The kind of decision a person has to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -184,7 +182,7 @@ fn unapproved(run: &Run) -> String {
 fn at_step(run: &Run, number: StepNumber) -> Option<WaitingItem> {
     let step = run.step(number)?;
     let (kind, reason) = match &step.state {
-        StepState::Blocked { reason } => {
+        StepState::Blocked { reason, .. } => {
             let kind = if step.over_budget.is_some() {
                 DecisionKind::Budget
             } else if run.halted.contains(run.role(number)) {
@@ -339,7 +337,12 @@ impl InboxItem {
             (Some(step), kind) => format!("the {} at step {step}", kind.word()),
             (None, kind) => format!("the {}", kind.word()),
         };
-        format!("{OVERDUE}{what} (e{}) waits since {}; reminder {reminder}", self.id.seq, self.since)
+        format!(
+            "{}{what} (e{}) waits since {}; reminder {reminder}",
+            EscalationCause::Overdue.words(),
+            self.id.seq,
+            self.since
+        )
     }
 
     /// Removes secrets, which must not leave this machine.

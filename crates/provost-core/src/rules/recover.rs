@@ -19,6 +19,7 @@ mod tests;
 
 use std::time::Duration;
 
+use crate::model::escalation::EscalationCause;
 use crate::model::event::{AttemptEnd, Event, FailureClass, RunEndReason, RunOutcome};
 use crate::model::plan::{Step, StepNumber, Then};
 use crate::model::timestamp::Timestamp;
@@ -522,7 +523,7 @@ impl Case<'_> {
     }
 
     fn to_a_person(&self, reason: String) -> Event {
-        Event::Escalated { step: Some(self.step), reason }
+        Event::escalated(Some(self.step), EscalationCause::Other, reason)
     }
 }
 

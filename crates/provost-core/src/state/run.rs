@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 
 use crate::model::approved_spec::{self, Binding};
+use crate::model::escalation::EscalationCause;
 use crate::model::event::{
     Approver, AttemptEnd, Breach, Event, FailureClass, OutsideKind, OutsidePath, RemoteTree, Revision,
     StartTree, Summary, TopicPost,
@@ -28,12 +29,6 @@ mod ready;
 use area::Areas;
 pub(crate) use fold::CONFIRMED;
 use ready::ReadySteps;
-
-/// Start of the reason if a step is blocked because its contract holds before any work.
-pub const HOLDS_ALREADY: &str = "its check holds already, before any work";
-
-/// Start of the reason if a step is blocked because its sub-plan waits.
-pub const PLAN_WAITS: &str = "its plan waits: ";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stage {
@@ -270,6 +265,7 @@ pub enum StepState {
     /// A person decides.
     Blocked {
         reason: String,
+        cause: EscalationCause,
     },
     Waived {
         by: String,
@@ -405,7 +401,7 @@ impl Run {
     pub fn waits_for_its_plan(&self, number: StepNumber) -> bool {
         let state = self.step(number).map(|step| &step.state);
         self.carried_by(number).is_some()
-            && matches!(state, Some(StepState::Blocked { reason }) if reason.starts_with(PLAN_WAITS))
+            && matches!(state, Some(StepState::Blocked { cause: EscalationCause::SubplanWaits, .. }))
     }
 
     /// Returns whether the step's contract held on the combined result of all steps, or needs no final check.
@@ -497,7 +493,7 @@ impl Run {
     /// Returns whether the step waits for a person because its contract already holds.
     pub fn holds_already(&self, number: StepNumber) -> bool {
         let state = self.step(number).map(|step| &step.state);
-        matches!(state, Some(StepState::Blocked { reason }) if reason.starts_with(HOLDS_ALREADY))
+        matches!(state, Some(StepState::Blocked { cause: EscalationCause::HoldsAlready, .. }))
     }
 
     /// Returns whether the plan was approved although no person has read its checks, and a person may still

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 pub mod base;
 pub mod graph;
 
+use crate::model::escalation::EscalationCause;
 use crate::model::event::{
     AttemptEnd, CheckSubject, Choice, EndedAttempt, Event, Landing, Probe, RunOutcome, Summary,
 };
@@ -16,8 +17,8 @@ use crate::model::plan::{Check, Contract, Needs, Step};
 use crate::model::run_policy::AgentAccess;
 use crate::model::usage::Cost;
 use crate::model::verdict::{CheckOutcome, Isolation, Teeth, Verdict};
+use crate::rules::budget;
 use crate::rules::quorum::ApprovalCount;
-use crate::rules::{budget, inbox};
 use crate::state::run::{Run, StepState};
 
 /// Returns the current plan as text.
@@ -115,7 +116,7 @@ pub fn plan(run: &Run) -> String {
         }
         let _ = writeln!(out, "   on_fail {}", run.on_fail(step.number));
         match &state.state {
-            StepState::Blocked { reason } => {
+            StepState::Blocked { reason, .. } => {
                 let _ = writeln!(out, "   waits for a person: {reason}");
             }
             StepState::Waived { by } => {
@@ -368,7 +369,7 @@ fn meaning(event: &Event) -> (Symbol, String) {
         Event::PermissionRequired { configure, .. } => {
             (Symbol::Note, format!("to configure outside of the run: {}", configure.join(", ")))
         }
-        Event::Escalated { step: None, reason } if reason.starts_with(inbox::OVERDUE) => {
+        Event::Escalated { cause: Some(EscalationCause::Overdue), reason, .. } => {
             (Symbol::Waiting, reason.clone())
         }
         Event::Escalated { reason, .. } => (Symbol::Blocked, format!("waits for a person: {reason}")),

@@ -94,7 +94,7 @@ fn what_ended_stays_ended_whatever_retries_are_written() {
     assert_eq!(names, expected);
     let mut run = begun("retry(5), then escalate");
     ended(&mut run, failed(), 1);
-    let Some(StepState::Blocked { reason }) = run.step(STEP).map(|step| &step.state) else { panic!() };
+    let Some(StepState::Blocked { reason, .. }) = run.step(STEP).map(|step| &step.state) else { panic!() };
     assert!(reason.contains("other") && reason.contains("its step 2 broke"), "{reason}");
     assert!(!run.waits_for_its_plan(STEP), "this is for a person to answer here");
 }

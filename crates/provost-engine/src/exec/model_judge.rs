@@ -42,7 +42,7 @@ impl JudgeRequest<'_> {
         let config = &self.site.config;
         let level = self.ground.level;
         let Some(role) = config.judge.role.as_deref() else {
-            return Ok(Verdict::not_run(level, "nobody is configured to judge: [judge] in provost.toml"));
+            return Ok(Verdict::not_run(level, "no judge is configured; add [judge] to provost.toml"));
         };
         if let Some(why) = self.unfit(role) {
             return Ok(Verdict::not_run(level, why));

@@ -210,9 +210,9 @@ fn written(path: &Path, harness: &Harness) -> Option<String> {
 fn missing(said: &AttemptReport) -> String {
     match said.end {
         AttemptEnd::Exited { exit_code: 0 } => {
-            "there is no plan in what the planner said: it begins with `---` and `status: draft`".to_owned()
+            "the planner's answer has no plan; a plan begins with `---` and `status: draft`".to_owned()
         }
-        _ => format!("the planner gave no plan: {}", consult::end_of(said)),
+        _ => format!("the planner returned no plan: {}", consult::end_of(said)),
     }
 }
 

@@ -80,8 +80,8 @@ pub fn findings(settings: &EngineSettings) -> (Vec<String>, Vec<Finding>) {
     match looked {
         Ok((found, plans)) => (plans.listed.into_iter().map(|plan| plan.name).collect(), found),
         Err(error) => {
-            let what = format!("the plans cannot be looked at: {error}");
-            let hint = "Nothing runs before that is mended.";
+            let what = format!("provost cannot read the plans: {error}");
+            let hint = "provost runs nothing until this is fixed.";
             let finding = warn("no-plans", what, hint, &settings.cwd);
             (Vec::new(), vec![Finding { level: Level::Fail, ..finding }])
         }
@@ -130,8 +130,8 @@ fn copy(copy: &ConflictCopy) -> Finding {
     let what = format!("{} is a conflict copy of {} ({})", path.display(), of.display(), copy.by);
     let is_held = is_within(&path, &of);
     let hint = match is_held {
-        true => "The original holds all of it.",
-        false => "Compare the two, keep what is right in the original, and remove the copy.",
+        true => "The original has all of its lines.",
+        false => "Compare the two files, put what you want to keep into the original, and remove the copy.",
     };
     let mend = is_held.then(|| Mend::RemoveCopy { path: path.clone(), of });
     Finding { mend, ..warn("conflict-copy", what, hint, &path) }
@@ -148,8 +148,8 @@ fn is_within(copy: &Path, of: &Path) -> bool {
 }
 
 fn unnameable(path: &Path) -> Finding {
-    let what = format!("{} is called like a plan, and no command can name it", path.display());
-    warn("unnameable-plan", what, "Names are like `fix-auth`: a-z, 0-9, `.`, `_`, `-`. Rename it.", path)
+    let what = format!("{} has the name of a plan file, but no command can use that name", path.display());
+    warn("unnameable-plan", what, "Rename it: use a-z, 0-9, `.`, `_` and `-`, as in `fix-auth`.", path)
 }
 
 fn of_plan(settings: &EngineSettings, plan: &PlanEntry) -> Vec<Finding> {
@@ -166,7 +166,7 @@ fn of_plan(settings: &EngineSettings, plan: &PlanEntry) -> Vec<Finding> {
     found.extend(unsound(settings, plan));
     let has_run = matches!(plan.stage, Stage::InProgress | Stage::Done | Stage::Failed);
     if has_run && !plan.progress.exists() {
-        let what = format!("{} has run, and {} is not there", plan.name, plan.progress.display());
+        let what = format!("plan {} has run, but {} is missing", plan.name, plan.progress.display());
         let hint = "The log has everything: `provost log`. The next run writes the file again.";
         found.push(warn("no-progress-file", what, hint, &plan.progress));
     }
@@ -193,21 +193,28 @@ fn lease(plan: &PlanEntry) -> Option<Finding> {
         return None;
     }
     let Some(claim) = plan_lease::look(&path) else {
-        let what = format!("{} cannot be read as a claim", path.display());
-        return Some(warn("unreadable-lease", what, "Remove it if nobody works on the plan.", &path));
+        let what = format!("{} is not a readable claim", path.display());
+        return Some(warn("unreadable-lease", what, "Remove it if no process works on the plan.", &path));
     };
     let now = plan_context::now().0;
     if claim.is_given_back() {
         return None;
     }
     if claim.is_expired(now) || claim.is_dead() {
-        let what = format!("{} is still claimed by {claim}, and nobody renews it", plan.name);
+        let what =
+            format!("{} is still claimed by {claim}, but that process no longer renews the claim", plan.name);
         let mend = Some(Mend::Release { path: path.clone() });
         return Some(Finding { mend, ..warn("stale-lease", what, "The next run takes it over.", &path) });
     }
     claim.is_from_the_future(now).then(|| {
-        let what = format!("{} is claimed until long from now by {claim}", plan.name);
-        warn("clock", what, "A clock is wrong, here or there; `run` waits until nobody renews it.", &path)
+        let what = format!("{} is claimed by {claim} until a time far in the future", plan.name);
+        warn(
+            "clock",
+            what,
+            "The clock of one of the machines is wrong; `provost run` waits until the claim is no longer \
+         renewed.",
+            &path,
+        )
     })
 }
 
@@ -244,10 +251,13 @@ fn of_worktrees(settings: &EngineSettings) -> Result<Vec<Finding>, Error> {
         let (code, what) = if !worktree.is_there() {
             (
                 "orphan-worktree",
-                format!("the worktree {} is gone, and git still knows it", worktree.path.display()),
+                format!("the worktree {} is gone, but git still lists it", worktree.path.display()),
             )
         } else if !note.finished {
-            ("unfinished-worktree", format!("the worktree {} was never finished", worktree.path.display()))
+            (
+                "unfinished-worktree",
+                format!("provost did not finish making the worktree {}", worktree.path.display()),
+            )
         } else {
             continue;
         };

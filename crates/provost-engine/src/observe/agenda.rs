@@ -174,7 +174,7 @@ fn one(log: &dyn Log, place: &PlanPlace) -> PlanEntry {
         Run::default()
     });
     if run.forged_from.is_some() {
-        trouble = Some("somebody else wrote to its log: `provost audit`".to_owned());
+        trouble = Some("a process other than provost wrote to its log; run `provost audit`".to_owned());
     }
     let (done, total) = if run.exists() { run.progress() } else { (0, plan.steps.len() as u32) };
     let spelled = |globs: Vec<provost_core::model::plan::Spanned<String>>| {

@@ -55,9 +55,10 @@ pub fn list(settings: &EngineSettings, everywhere: bool) -> Result<InboxListing,
         let heading = heading(&plan, place.as_ref(), &here);
         match journal::read(&*log, &plan) {
             Ok(run) if run.forged_from.is_some() => {
-                listing
-                    .troubles
-                    .push(format!("somebody else wrote to the log of plan {plan}: see `provost audit`"));
+                listing.troubles.push(format!(
+                    "a process other than provost wrote to the log of plan {plan}; run `provost \
+                     audit`"
+                ));
             }
             Ok(run) => {
                 let left = place.as_ref().map(|place| outside::left(&place.workspace, &run));
@@ -141,9 +142,10 @@ pub fn show_work(harness: &Harness, item: &mut InboxItem) {
             item.context.diff = Some(diff).filter(|diff| !diff.is_empty());
         }
         Err(Error::Refused(Refusal::NoTree)) => item.context.changed.push(
-            "no tree was kept of it at this isolation level; look at `git status` and `git diff` in the workspace".to_owned(),
+            "provost keeps no tree at this isolation level; see `git status` and `git diff` in the workspace"
+                .to_owned(),
         ),
-        Err(error) => item.context.changed.push(format!("what it changed cannot be shown: {error}")),
+        Err(error) => item.context.changed.push(format!("provost cannot show its changes: {error}")),
     }
 }
 
@@ -219,7 +221,8 @@ fn is_reminded(harness: &Harness, item: &InboxItem, reason: &str) -> Result<bool
     let query = Query { names, after_seq: Some(item.id.seq), ..Query::plan(harness.id()) };
     let mut found = false;
     queries::each(harness, &query, &mut |sealed| {
-        found = matches!(sealed.event(), Ok(Event::Escalated { step: None, reason: said }) if said == reason);
+        found =
+            matches!(sealed.event(), Ok(Event::Escalated { step: None, reason: said, .. }) if said == reason);
         if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     Ok(found)

@@ -109,13 +109,14 @@ impl Grounds {
             Event::RunEnded { outcome: RunOutcome::Done, .. } => {
                 if let Some(step) = self.run.to_be_final().next() {
                     let what = format!(
-                        "event {seq}: the plan was done, and step {step} was not seen to hold at the end"
+                        "event {seq}: the plan was marked done, but step {step} has no final check that held"
                     );
                     self.unfounded.push(what);
                 }
             }
             Event::TamperDetected { what, from_seq: Some(from), .. } => {
-                self.forged.push(format!("event {seq}: nothing from event {from} on is believed: {what}"));
+                self.forged
+                    .push(format!("event {seq}: provost ignores everything from event {from} on: {what}"));
             }
             _ => {}
         }

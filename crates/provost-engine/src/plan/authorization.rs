@@ -20,7 +20,7 @@ pub fn only_people(harness: &Harness) -> Result<(), Error> {
     else {
         return Ok(());
     };
-    let what = format!("a person's command was tried {why}");
+    let what = format!("a command for people came {why}");
     harness.own_command(|_| HarnessCommand::Tampered { step: None, what: what.clone() })?;
     Err(Error::NotAPerson { why })
 }
@@ -37,7 +37,7 @@ pub(crate) fn only_at_a_terminal(harness: &Harness) -> Result<(), Error> {
         found = found.or(why(&plan)?);
     }
     let Some(why) = found else { return Ok(()) };
-    let what = format!("a person's decision was tried, and {why}");
+    let what = format!("a decision for people was refused: {why}");
     harness.own_command(|_| HarnessCommand::Tampered { step: None, what: what.clone() })?;
     Err(Error::NoTerminal { why })
 }

@@ -40,7 +40,7 @@ pub fn ask_policies(harness: &Harness, run: &Run) -> Result<(Run, PolicyResult),
         }
         Ok(run) => Ok((run, hearing)),
         Err(refusal @ (Error::Refused(_) | Error::Uncommitted { .. })) => {
-            let silent = vec![format!("policy did not speak: {refusal}")];
+            let silent = vec![format!("the policy did not approve: {refusal}")];
             Ok((run.clone(), PolicyResult { approver: None, silent }))
         }
         Err(error) => Err(error),

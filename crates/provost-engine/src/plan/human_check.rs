@@ -153,7 +153,7 @@ pub fn intruder(log: &dyn Log, lease: &str, sessions: &Sessions, who: &Who) -> R
         Ok(None) => return Ok(None),
         Ok(Some(holder)) => holder,
         Err(StoreError::LeaseUnreadable { .. }) => {
-            let why = "while a run is under way here whose lease does not say whose it is";
+            let why = "while a run is active here whose lease names no holder";
             return Ok(Some(why.to_owned()));
         }
         Err(error) => return Err(error.into()),
@@ -161,11 +161,11 @@ pub fn intruder(log: &dyn Log, lease: &str, sessions: &Sessions, who: &Who) -> R
     let lineages = match who.lineages() {
         Ok(lineages) => lineages,
         Err(_) if holder.is_numbered_here() && who.is_unseen_elsewhere(holder.pid) => return Ok(None),
-        Err(blind) => return Ok(Some(format!("while {} is under way, and {blind}", holder.what))),
+        Err(blind) => return Ok(Some(format!("while {} is active, and {blind}", holder.what))),
     };
     for lineage in lineages.all() {
         if holder.pid_namespace.is_some() && holder.pid_namespace != lineage.pid_namespace {
-            return Ok(Some(format!("from where {}, which is under way, cannot be seen", holder.what)));
+            return Ok(Some(format!("from a place where {}, which is active, cannot be seen", holder.what)));
         }
         if lineage.has(holder.pid) {
             let why = format!("from inside attempt of {} (process {})", holder.what, holder.pid);
@@ -185,18 +185,18 @@ pub fn no_old_program(log: &dyn Log, plan: &PlanId, caller: &Caller) -> Result<O
     let lineages = match caller {
         Caller::Local(lineages) => lineages,
         Caller::Unseen { why, .. } => return Ok(Some(why.clone())),
-        Caller::Remote => return Ok(Some("it came from another machine, or by a proxy".to_owned())),
+        Caller::Remote => return Ok(Some("it came from another machine or through a proxy".to_owned())),
     };
     let now = plan_context::now();
     let before = |span: std::time::Duration| Timestamp(now.0.saturating_sub(span.as_millis() as u64));
     for lineage in lineages {
         let Some(age) = lineage.age() else {
-            return Ok(Some("when its program was begun cannot be seen".to_owned()));
+            return Ok(Some("the start time of its program cannot be read".to_owned()));
         };
         // No process of an attempt survives a reboot.
         let first = unfenced_since(log, plan, before(age.machine))?;
         if first.is_some_and(|first| before(age.process) >= first) {
-            return Ok(Some("its program was begun after the first attempt had".to_owned()));
+            return Ok(Some("its program was started after the first attempt".to_owned()));
         }
     }
     Ok(None)
@@ -220,7 +220,7 @@ pub fn no_terminal(log: &dyn Log, plan: &PlanId, begun: Timestamp) -> Result<Opt
     // No process of an attempt survives a reboot.
     let first = unfenced_since(log, plan, before(seat.booted_before))?;
     let is_old = first.is_none_or(|first| before(seat.begun_before) < first);
-    Ok((!is_old).then(|| "its terminal was opened after the first attempt had begun".to_owned()))
+    Ok((!is_old).then(|| "its terminal was opened after the first attempt started".to_owned()))
 }
 
 /// Returns whether the event starts a step in an external session, which is outside of provost's sandbox.

@@ -30,8 +30,8 @@ pub fn changed_caches(harness: &Harness, run: &Run) -> Vec<String> {
     let touched = harness.config().verify.caches.iter().filter_map(touched);
     let words = |(cache, (step, attempt)): (String, (StepNumber, u32))| {
         format!(
-            "changed since the last approval: the cache {cache}, during step {step}, attempt {attempt}: by the \
-             agent. Checks use it as it is: make it anew before you approve"
+            "the agent of step {step}, attempt {attempt}, changed the cache {cache} since the last \
+             approval. Checks use it as it is: rebuild it before you approve"
         )
     };
     touched.map(words).collect()
@@ -46,8 +46,8 @@ pub fn left(workspace: &Path, run: &Run) -> Vec<String> {
     if lines.is_empty() {
         return lines;
     }
-    let head = "the agent changed something outside of `touches`: no check saw it, no commit has it, and it is \
-                still there";
+    let head = "the agent changed files outside of `touches`; no check used them, no commit has them, and they \
+     are still there";
     let tail = "  look at it (`git status --ignored`, `git diff`) before you run anything from it";
     let lines = lines.into_iter().map(|line| format!("  {line}"));
     std::iter::once(head.to_owned()).chain(lines).chain([tail.to_owned()]).collect()

@@ -66,7 +66,7 @@ impl Prover {
     pub fn check(&self, log: &dyn Log, plan: &PlanId) -> Result<Vec<String>, Error> {
         let Ok(text) = fs::read_to_string(&self.file) else { return Ok(Vec::new()) };
         let Some(key) = self.public_key() else {
-            return Ok(vec!["there are proofs, but the key they were made with is gone".to_owned()]);
+            return Ok(vec!["there are proofs, but the key that signed them is missing".to_owned()]);
         };
         let mut findings = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -110,9 +110,9 @@ impl Prover {
         Ok(match found {
             Some(sealed) if sealed.seq == seq && sealed.hash.to_string() == hash => Ok(()),
             Some(sealed) if sealed.seq == seq => {
-                Err(format!("event {seq} of the log is not the one that was proved"))
+                Err(format!("event {seq} of the log differs from the one in the proof"))
             }
-            _ => Err(format!("event {seq} was proved and is not in the log")),
+            _ => Err(format!("event {seq} is in the proof but not in the log")),
         })
     }
 
@@ -144,19 +144,21 @@ impl Prover {
         let public = self.public_key();
         let secret = match self.secret_if_any()? {
             Some(secret) => secret,
-            None if public.is_some() => return Err(other("it is gone, and its public half is there")),
-            None if self.a_proof().is_some() => return Err(other("it is gone, and what it signed is there")),
+            None if public.is_some() => return Err(other("it is missing, but its public key is there")),
+            None if self.a_proof().is_some() => {
+                return Err(other("it is missing, but proofs that it signed are there"));
+            }
             None => KeySeed::make(&self.folder.join("key"))?,
         };
         let own = secret.key().public();
         match public {
-            Some(public) if public != own => return Err(other("its public half is that of another")),
+            Some(public) if public != own => return Err(other("its public key belongs to another key")),
             Some(_) => {}
             None => secret.publish(&self.folder)?,
         }
         let fits = |line: &str| Envelope::read(line).and_then(|envelope| own.open(&envelope)).is_ok();
         match self.a_proof() {
-            Some(line) if !fits(&line) => Err(other("the proofs beside it were signed with another")),
+            Some(line) if !fits(&line) => Err(other("the proofs beside it were signed with another key")),
             _ => Ok(secret),
         }
     }

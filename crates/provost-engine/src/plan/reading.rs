@@ -281,7 +281,7 @@ fn in_sight(site: &PlanContext, plan: &Plan) -> Option<String> {
         Demand::Exactly(level) => Some(format!("at isolation `{level}` the agent can read the plan file")),
         Demand::Auto => sandbox::survey(&site.place.workspace)
             .lacks()
-            .map(|missing| format!("without `clean` the agent can read the plan file; {missing}")),
+            .map(|missing| format!("below `clean` the agent can read the plan file; {missing}")),
     };
     let tracked = || {
         git::tracks(&site.place.workspace, &site.place.path)

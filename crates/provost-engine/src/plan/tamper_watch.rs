@@ -113,7 +113,7 @@ impl Watching {
                 continue;
             }
             if let Some(done) = file.seen.became(&Look::at(&file.path, &file.seen)) {
-                let words = format!("{} was {done} while an attempt was under way", file.what);
+                let words = format!("{} was {done} during an attempt", file.what);
                 self.findings.push(words);
             }
         }
@@ -203,9 +203,11 @@ impl Progress {
         match bytes.split_at_checked(length) {
             Some((kept, new)) if Sha256::digest(kept) == self.known.clone().finalize() => {
                 let posing = progress::has_our_lines(new);
-                posing.then(|| "a line was put into the progress file as if by the harness".to_owned())
+                posing.then(|| {
+                    "another process wrote a line of provost's form into the progress file".to_owned()
+                })
             }
-            _ => Some("what the harness had written into the progress file was changed".to_owned()),
+            _ => Some("lines that provost had written into the progress file were changed".to_owned()),
         }
     }
 
@@ -257,14 +259,14 @@ impl State {
         let mut findings = Vec::new();
         if !prove::is_kept(&self.folder, &self.secret) {
             let how = match prove::put_back(&self.folder, &self.secret) {
-                Ok(()) => "; it was put back".to_owned(),
-                Err(error) => format!("; it could not be put back: {error}"),
+                Ok(()) => "; provost restored it".to_owned(),
+                Err(error) => format!("; provost could not restore it: {error}"),
             };
             findings.push(format!("the key in the state folder was changed{how}"));
         }
         let proofs = Look::at(&self.proofs.path, &self.proofs.seen);
         if let Some(done) = self.proofs.seen.became(&proofs) {
-            findings.push(format!("{} were {done}; they are made anew", self.proofs.what));
+            findings.push(format!("{} were {done}; provost writes them again", self.proofs.what));
             self.proofs.seen = proofs;
         }
         findings.extend(self.look_at_policies());
@@ -283,8 +285,8 @@ impl State {
             None => std::fs::remove_file(&path),
         };
         let how = match put_back {
-            Ok(()) => "; it was put back".to_owned(),
-            Err(error) => format!("; it could not be put back: {error}"),
+            Ok(()) => "; provost restored it".to_owned(),
+            Err(error) => format!("; provost could not restore it: {error}"),
         };
         Some(format!("the address of the log in the state folder was changed{how}"))
     }
@@ -308,10 +310,10 @@ impl State {
             return None;
         }
         let how = match std::fs::write(&path, &self.policies) {
-            Ok(()) => "; it was put back".to_owned(),
-            Err(error) => format!("; it could not be put back: {error}"),
+            Ok(()) => "; provost restored it".to_owned(),
+            Err(error) => format!("; provost could not restore it: {error}"),
         };
-        Some(format!("the list of trusted policies was changed by no person{how}"))
+        Some(format!("the list of trusted policies was changed, but not by a person{how}"))
     }
 }
 
@@ -356,9 +358,9 @@ mod tests {
         let ours = std::fs::read_to_string(&path).expect("read");
         for (text, finding) in [
             (format!("{ours}a note of a person\n"), None),
-            (format!("{ours}{}\n", line(99)), Some("a line was put")),
-            (ours.replace("begun", "done!"), Some("what the harness had written")),
-            (String::new(), Some("what the harness had written")),
+            (format!("{ours}{}\n", line(99)), Some("another process wrote a line")),
+            (ours.replace("begun", "done!"), Some("lines that provost had written")),
+            (String::new(), Some("lines that provost had written")),
         ] {
             std::fs::write(&path, &text).expect("written");
             let found = progress.look().unwrap_or_default();

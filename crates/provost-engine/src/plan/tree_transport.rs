@@ -99,7 +99,9 @@ impl TreeTransport {
         };
         let forgotten = trees.forget_sent(&self.remote, commit, &prefix, is_attempt);
         if let Err(error) = forgotten {
-            (self.told)(&format!("what attempts left could not be taken off the remote: {error}"));
+            (self.told)(&format!(
+                "provost could not delete the attempts' trees from the git remote: {error}"
+            ));
         }
     }
 }
@@ -108,8 +110,8 @@ impl TreeTransport {
 pub(crate) fn not_at(level: Isolation) -> Option<&'static str> {
     match level {
         Isolation::Uid | Isolation::InPlace | Isolation::None => Some(
-            "at its isolation checks run in the workspace itself: workers must share the disk, and are started \
-             without a remote",
+            "at its isolation level checks run in the workspace itself; start workers that share the \
+             disk, without a remote",
         ),
         Isolation::Clean | Isolation::Landlock | Isolation::GuardClean => None,
     }

@@ -68,7 +68,7 @@ impl SharedFolderLock {
         wake.notify_all();
         match self.keeper.take().map(JoinHandle::join) {
             Some(Ok(ended)) => ended,
-            Some(Err(_)) => Err(LeaseError::Lost("whoever renewed it is gone".to_owned())),
+            Some(Err(_)) => Err(LeaseError::Lost("the thread that renewed the claim ended".to_owned())),
             None => Ok(()),
         }
     }

@@ -86,7 +86,7 @@ fn standing(harness: &Harness) -> Result<(Run, Standing), Error> {
     let run = match recording::bring_up(harness) {
         Ok((run, _)) => run,
         Err(Error::Diagnosed { .. }) => {
-            let words = format!("{name} has errors: `provost verify {name}` names them");
+            let words = format!("{name} has errors; run `provost verify {name}`");
             return Ok((harness.run()?, Standing::Waits(words)));
         }
         Err(error) => return Err(error),
@@ -185,18 +185,18 @@ fn carried(harness: &Harness) -> Result<(Run, Standing), Error> {
     let stopped = leash.is_some_and(SubplanLimits::is_at_its_end) && !harness.site().is_stopped();
     let standing = match rest {
         Rest::Interrupted if stopped && leash.is_some_and(SubplanLimits::is_out_of_time) => {
-            Standing::Failed("its time is up".to_owned())
+            Standing::Failed("its time limit is reached".to_owned())
         }
         Rest::Interrupted if stopped => Standing::Stopped,
         Rest::Interrupted => Standing::Interrupted,
         Rest::LawChanged(changes) => Standing::Waits(format!(
-            "the file of {name} is not what was approved ({}): restore it, or approve what it says now",
+            "the file of {name} differs from what was approved ({}); restore it, or approve it as it is now",
             changes.join("; ")
         )),
         Rest::Nothing => match run.stage {
             Stage::Done => Standing::Done,
             Stage::Failed => Standing::Failed(why_failed(harness, &run)?),
-            Stage::Draft => Standing::Failed("it went back to draft".to_owned()),
+            Stage::Draft => Standing::Failed("it is a draft again".to_owned()),
             Stage::Verified | Stage::Approved | Stage::InProgress => {
                 Standing::Waits(waits_for(harness, &run)?)
             }

@@ -276,7 +276,7 @@ impl AgentSessions {
             // The check before the work may have escalated the step to a person.
             Err(Error::Refused(Refusal::NotOpen { step })) => {
                 Err(match harness.run()?.step(step).map(|step| step.state.clone()) {
-                    Some(StepState::Blocked { reason }) => SessionRefusal::Blocked { step, reason },
+                    Some(StepState::Blocked { reason, .. }) => SessionRefusal::Blocked { step, reason },
                     _ => Refusal::NotOpen { step }.into(),
                 })
             }
@@ -347,7 +347,7 @@ impl AgentSessions {
             Some(StepState::Running { .. }) => return Ok(number),
             Some(StepState::Ended { .. }) if !run.confirmed_by_person(number) => return Ok(number),
             Some(StepState::Pending) => {}
-            Some(StepState::Blocked { reason }) => {
+            Some(StepState::Blocked { reason, .. }) => {
                 return Err(SessionRefusal::Blocked { step: number, reason: reason.clone() });
             }
             _ => return Err(SessionRefusal::Over { step: number, how: run.state_word(number) }),

@@ -172,7 +172,7 @@ impl Gate {
         let run = journal::read(&*log, &found.id)?;
         if !run.exists() {
             return Ok(let_go(format!(
-                "plan {} was not verified yet, so nothing holds it",
+                "plan {} is not verified yet, so this session is not held",
                 found.place.name
             )));
         }
@@ -213,10 +213,10 @@ impl Gate {
         let none = PlanId("none".to_owned());
         let times = self.count(&none, 0, hook.refusals)?;
         if times > hook.refusals {
-            return Ok(let_go("a plan is required here and there is none; the session was let go"));
+            return Ok(let_go("this project requires a plan and has none; provost let the session stop"));
         }
-        let words = "This project requires a plan, and there is none. Make one (plan_create, or PLAN.md as \
-                     docs/plan-format.md says), have it approved, carry it out, and stop then.";
+        let words = "This project requires a plan, and there is none. Write one (plan_create, or PLAN.md as in \
+         docs/plan-format.md), have it approved, carry it out, and then stop.";
         Ok(HookAnswer::Refuse { words: words.to_owned() })
     }
 
@@ -246,7 +246,7 @@ impl Gate {
         let lease = format!("workspace {}", found.place.workspace.display());
         let holder = log.holder(&lease).ok().flatten();
         if let Some(holder) = holder.as_ref().filter(|holder| !holder.what.starts_with(LOOKING)) {
-            return Ok(let_go(format!("{holder} is carrying a plan out here, and judges it itself")));
+            return Ok(let_go(format!("{holder} is running a plan here and checks it itself")));
         }
         let waited = self.turns.waits_since(self.name());
         // Checks that ran since the session was told to wait are the ones it waited for.
@@ -294,14 +294,14 @@ impl Gate {
         let mut words = prompt::unfinished(&run);
         if let Some(changes) = self.law_changes(found, &run) {
             words = format!(
-                "The plan file {} is not what was approved ({changes}). Put it back as it was: nothing is judged \
-                 by another law.\n\n{words}",
+                "The plan file {} differs from what was approved ({changes}). Restore it: provost \
+                 checks only against the approved plan.\n\n{words}",
                 found.place.name
             );
         }
         let trouble = fs::read_to_string(self.said(found)).unwrap_or_default();
         if !trouble.trim().is_empty() {
-            words = format!("The checks could not be made:\n{}\n\n{words}", trouble.trim());
+            words = format!("provost could not run the checks:\n{}\n\n{words}", trouble.trim());
         }
         let times = self.count(&found.id, progress(&run), hook.refusals)?;
         if times <= hook.refusals {
@@ -333,7 +333,7 @@ impl Gate {
         self.turns.forgive(self.name(), &found.id)?;
         self.turns.forgive(&format!("{} in all", self.name()), &found.id)?;
         Ok(let_go(format!(
-            "{reason}; plan {} is not done and waits for you: `provost inbox`",
+            "{reason}; plan {} is not done and waits for you; see `provost inbox`",
             found.place.name
         )))
     }
@@ -367,7 +367,7 @@ fn free(run: &Run) -> Option<String> {
     let title = &run.plan.title;
     if let Some(from) = run.forged_from {
         return Some(format!(
-            "the log of “{title}” is not to be believed from event {from} on: `provost audit`"
+            "the log of “{title}” cannot be trusted from event {from} on; run `provost audit`"
         ));
     }
     match run.stage {
@@ -412,8 +412,8 @@ fn wait(mut looking: Option<Child>, log: &dyn Log, lease: &str, until: Instant) 
 
 fn still_looking(plan: &str) -> String {
     format!(
-        "The checks of plan {plan} are still being made, and nothing is decided yet. Change nothing, wait a \
-         minute, and stop again: the answer is given then."
+        "The checks of plan {plan} are still running. Change nothing, wait a minute, and stop again; \
+         then you get the result."
     )
 }
 

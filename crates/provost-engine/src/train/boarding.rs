@@ -149,7 +149,7 @@ impl TrainCandidates {
             Ok(place) => place,
             Err(error) => return error,
         };
-        let why = self.unready.get(&place.name).cloned().unwrap_or_else(|| "it was never run".to_owned());
+        let why = self.unready.get(&place.name).cloned().unwrap_or_else(|| "it has never run".to_owned());
         Refusal::CannotLand { name: place.name, why }.into()
     }
 
@@ -208,12 +208,12 @@ impl TrainCandidates {
             for place in (0..self.plans.len()).rev().filter(|_| !round.is_empty()) {
                 if round.contains(&self.plans[place].name) {
                     let plan = self.plans.remove(place);
-                    self.leave(plan, format!("waits for itself: {way}"), None);
+                    self.leave(plan, format!("depends on itself: {way}"), None);
                 }
             }
             while let Some((place, need)) = self.missing() {
                 let plan = self.plans.remove(place);
-                self.leave(plan, format!("depends on {need}, which waits for itself"), Some(need));
+                self.leave(plan, format!("depends on {need}, which depends on itself"), Some(need));
             }
         }
     }

@@ -169,7 +169,7 @@ impl<'a> TrainChecker<'a> {
                 Says::Held | Says::Doubtful { at_times: true, .. } => {}
                 Says::Red { what, .. } | Says::Doubtful { what, .. } => {
                     return Ok(TrainResult::Red {
-                        what: format!("{what}; it has landed and is to stay done"),
+                        what: format!("{what}; it has landed and must stay done"),
                     });
                 }
             }
@@ -331,8 +331,8 @@ pub fn look_at_landed(
         let suspects = yard.trees.commits(&landed.commit, tip, &paths, SUSPECTS).unwrap_or_default();
         let who = if suspects.is_empty() { format!("{} moved", yard.target) } else { suspects.join(", ") };
         let reason = format!(
-            "undone on {}: {what}; since it landed its files were changed by: {who}. Revise it on {} as it is \
-             now, or take that back and retry",
+            "no longer holds on {}: {what}; since it landed, its files were changed by {who}. Revise \
+             the plan on {}, or revert that change and retry",
             yard.target, yard.target
         );
         if yard.request.wish != Wish::DryRun {

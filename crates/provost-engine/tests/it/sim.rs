@@ -55,6 +55,7 @@ use std::time::Duration;
 
 use provost_core::model::approved_spec::Binding;
 use provost_core::model::chain::{Auditor, Head, PlanId, SealedEvent};
+use provost_core::model::escalation::EscalationCause;
 use provost_core::model::event::{AttemptEnd, BudgetScope, CheckSubject, Choice, EndedAttempt, Event};
 use provost_core::model::plan::StepNumber;
 use provost_core::model::run_policy::RunPolicy;
@@ -700,7 +701,7 @@ fn silence(log: &Memory, plan: &PlanId, world: &SimWorld, jobs: usize, seed: u64
     let before = inbox::waiting(&journal::read(log, plan).unwrap());
     assert!(!before.is_empty(), "seed {seed}: at rest, and the inbox is empty");
     world.truth().clock += 10 * 365 * 24 * 3600 * 1000;
-    let reason = format!("{}the escalation", inbox::OVERDUE);
+    let reason = format!("{}the escalation", EscalationCause::Overdue.words());
     harness(log, plan, |_| HarnessCommand::Remind { reason: reason.clone() });
     let head = log.head(plan).unwrap();
     let lived = live(log, plan, world, jobs, Fate::At { left: u32::MAX, after: false });

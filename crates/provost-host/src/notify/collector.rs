@@ -6,12 +6,15 @@
 //! **Invariant:** no header and no password of an address appears in an error. Redirects are not followed,
 //! so data reaches only the configured address.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
+use percent_encoding::percent_decode_str;
 use serde::Deserialize;
-use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+
+use crate::egress::trust_roots::TrustRoots;
 
 const TRACES: &str = "v1/traces";
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -26,12 +29,8 @@ pub enum Error {
     NoAddress,
     #[error("{name} is not `name=value,name=value`")]
     Headers { name: &'static str },
-    #[error("{} has no readable certificate", .path.display())]
-    Certificate {
-        path: PathBuf,
-        #[source]
-        source: Option<std::io::Error>,
-    },
+    #[error("{0}")]
+    Certificates(String),
     #[error("provost could not reach the collector at {address}")]
     Unreached {
         address: String,
@@ -115,15 +114,16 @@ impl Collector {
     }
 
     fn new(url: String, environment: &Environment) -> Result<Self, Error> {
-        let mut config = ureq::Agent::config_builder()
+        let roots = match either(environment, "CERTIFICATE") {
+            Some((_, file)) => TrustRoots::from_file(PathBuf::from(file)),
+            None => TrustRoots::from_environment(environment),
+        };
+        let config = ureq::Agent::config_builder()
             .timeout_global(Some(TIMEOUT))
             .max_redirects(0)
             .http_status_as_error(false)
+            .tls_config(roots.for_request(&url).map_err(Error::Certificates)?)
             .user_agent(concat!("provost/", env!("CARGO_PKG_VERSION")));
-        if let Some(file) = either(environment, "CERTIFICATE") {
-            let roots = certificates(Path::new(file.1))?;
-            config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
-        }
         let headers = match either(environment, "HEADERS") {
             Some((name, text)) => headers(&text.to_string_lossy()).ok_or(Error::Headers { name })?,
             None => Vec::new(),
@@ -208,18 +208,6 @@ fn either<'e>(environment: &'e Environment, what: &str) -> Option<(&'static str,
     names.into_iter().find_map(|name| Some((name, value(environment, name)?)))
 }
 
-fn certificates(path: &Path) -> Result<RootCerts, Error> {
-    let wrong = |source| Error::Certificate { path: path.to_owned(), source };
-    let pem = std::fs::read(path).map_err(|source| wrong(Some(source)))?;
-    let found: Vec<_> = parse_pem(&pem)
-        .filter_map(|item| match item {
-            Ok(PemItem::Certificate(certificate)) => Some(certificate),
-            _ => None,
-        })
-        .collect();
-    if found.is_empty() { Err(wrong(None)) } else { Ok(RootCerts::new_with_certs(&found)) }
-}
-
 /// Parses `name=value,name=value`; values may be percent-encoded.
 fn headers(text: &str) -> Option<Vec<(String, String)>> {
     let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
@@ -235,20 +223,12 @@ fn headers(text: &str) -> Option<Vec<(String, String)>> {
         .collect()
 }
 
+/// Decodes percent-encoding; `None` if a percent sign is not followed by two digits.
 fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, more)) = rest.split_first() {
-        rest = more;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        rest = &rest[2..];
-    }
-    String::from_utf8(bytes).ok()
+    let is_code = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
+    let is_sound = text.split('%').skip(1).all(is_code);
+    let bytes = is_sound.then(|| percent_decode_str(text))?;
+    bytes.decode_utf8().ok().map(Cow::into_owned)
 }
 
 /// Returns the first 300 characters of the answer on one line.
@@ -270,8 +250,8 @@ mod tests {
     fn a_base_gets_the_path_for_traces_and_a_path_is_kept() {
         for (said, meant) in [
             ("http://localhost:4318", "http://localhost:4318/v1/traces"),
-            ("https://otel.example/", "https://otel.example/v1/traces"),
-            ("https://otel.example/in/v1/traces", "https://otel.example/in/v1/traces"),
+            ("http://otel.example/", "http://otel.example/v1/traces"),
+            ("http://otel.example/in/v1/traces", "http://otel.example/in/v1/traces"),
         ] {
             assert_eq!(Collector::at(said, &[]).expect("a collector").url, meant);
         }

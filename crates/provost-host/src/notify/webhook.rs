@@ -7,7 +7,6 @@
 //! **Invariant:** no redirect is followed: only the configured address gets the item.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
@@ -16,11 +15,12 @@ use provost_core::model::hash::Hash;
 use ring::hmac;
 use ureq::Agent;
 use ureq::http::Uri;
-use ureq::tls::{self, PemItem, RootCerts, TlsConfig};
+use ureq::tls::TlsConfig;
 
 use super::{DeliveryError, Notification};
 use crate::config;
 use crate::config::notify;
+use crate::egress::trust_roots::TrustRoots;
 
 /// Timeout of one request; a later try follows.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -29,8 +29,7 @@ pub struct Webhook {
     url: String,
     uri: Uri,
     secret: SigningSecret,
-    /// The trusted certificates, or why they cannot be read.
-    roots: Result<RootCerts, String>,
+    roots: TrustRoots,
 }
 
 /// The secret that signs requests.
@@ -63,25 +62,6 @@ fn variable_of<'e>(name: &str, environment: &'e [(OsString, OsString)]) -> Optio
     found.map(|(_, value)| value.as_os_str()).filter(|value| !value.is_empty())
 }
 
-/// Reads the certificates of `SSL_CERT_FILE`, or else uses the built-in ones.
-fn roots(environment: &[(OsString, OsString)]) -> Result<RootCerts, String> {
-    let Some(path) = variable_of("SSL_CERT_FILE", environment).map(Path::new) else {
-        return Ok(RootCerts::WebPki);
-    };
-    let wrong = |why: &str| format!("SSL_CERT_FILE names {}, but {why}", path.display());
-    let text = std::fs::read(path).map_err(|error| wrong(&error.to_string()))?;
-    let certificates: Vec<_> = tls::parse_pem(&text)
-        .filter_map(|item| match item {
-            Ok(PemItem::Certificate(certificate)) => Some(certificate),
-            _ => None,
-        })
-        .collect();
-    match certificates.is_empty() {
-        true => Err(wrong("there is no certificate in it")),
-        false => Ok(RootCerts::from(certificates)),
-    }
-}
-
 /// Returns the value of the signature header.
 fn signature(key: &hmac::Key, id: &str, second: u64, body: &str) -> String {
     let code = hmac::sign(key, format!("{id}.{second}.{body}").as_bytes());
@@ -94,7 +74,7 @@ impl Webhook {
             url: webhook.url.clone(),
             uri: webhook.url.parse().unwrap_or_default(),
             secret: SigningSecret::of(webhook.secret_env.as_ref(), environment),
-            roots: roots(environment),
+            roots: TrustRoots::from_environment(environment),
         }
     }
 
@@ -117,10 +97,10 @@ impl Webhook {
                 )));
             }
         };
-        let roots = self.roots.clone().map_err(DeliveryError::for_good)?;
+        let tls = self.roots.for_request(&self.url).map_err(DeliveryError::for_good)?;
         let second = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let mut request = self
-            .agent(patience.min(PATIENCE), roots)
+            .agent(patience.min(PATIENCE), tls)
             .post(&self.url)
             .header("content-type", "application/json")
             .header("webhook-id", &message.id)
@@ -134,11 +114,11 @@ impl Webhook {
         }
     }
 
-    fn agent(&self, patience: Duration, roots: RootCerts) -> Agent {
+    fn agent(&self, patience: Duration, tls: TlsConfig) -> Agent {
         let config = Agent::config_builder()
             .timeout_global(Some(patience))
             .max_redirects(0)
-            .tls_config(TlsConfig::builder().root_certs(roots).build())
+            .tls_config(tls)
             .http_status_as_error(false)
             .user_agent(concat!("provost/", env!("CARGO_PKG_VERSION")));
         // A server on this machine is not behind a proxy.

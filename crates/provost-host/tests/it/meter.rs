@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use provost_core::model::usage::Usage;
+use provost_host::config::WebhookConfig;
 use provost_host::egress::meter::{
     Account, Limit, MeterKey, MeteredApi, NetworkSettings, Service, Source, Target,
 };
+use provost_host::notify::{Channel, Courier, Notification, SentNotifications, Webhook};
 use provost_rehearsal::skip;
 use provost_rehearsal::{ApiFailure, Fault, Model, Rehearsal, Script, Turn};
 use serde_json::{Value, json};
@@ -639,10 +641,25 @@ fn the_provider_is_reached_by_tls_and_has_to_be_who_it_says() {
     let ([(streamed, _), (whole, _)], tokens) = asked("localhost", &trusted);
     let ([(other_name, words), _], _) = asked("127.0.0.1", &trusted);
     let ([(untrusted, reason), _], _) = asked("localhost", &[]);
+    let requests = model.requests().len();
+    let webhook = |path: &str| {
+        let config = WebhookConfig { url: url("localhost"), secret_env: None };
+        let environment = vec![(OsString::from("SSL_CERT_FILE"), OsString::from(path))];
+        let channel = Channel::Webhook(Box::new(Webhook::new(&config, &environment)));
+        let memory = Arc::new(SentNotifications::open(folder.path(), "plan"));
+        let courier = Courier::start(channel, environment, memory);
+        let text = || "x".to_owned();
+        courier.take(&Notification { id: text(), title: text(), line: text(), body: "{}".to_owned() });
+        courier.close(Duration::from_secs(20));
+        courier.finish().concat()
+    };
+    let (heard, unread) = (webhook(&cert), webhook("/nowhere/cert.pem"));
     server.kill().expect("ended");
     server.wait().expect("ended");
     assert_eq!((streamed, whole, tokens), (200, 200, Some(2100)));
     assert_eq!((other_name, untrusted), (502, 502), "{words} {reason}");
     assert!(reason.contains("certificate"), "{reason}");
-    assert_eq!(model.requests().len(), 2);
+    assert_eq!(requests, 2);
+    assert!(heard.contains("it answered 4"), "{heard}");
+    assert!(unread.contains("/nowhere/cert.pem"), "{unread}");
 }

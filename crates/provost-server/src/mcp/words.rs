@@ -49,7 +49,7 @@ pub fn plan(run: &Run, name: &str) -> String {
 
 fn open_matter(out: &mut String, step: &Step, state: &StepRun) {
     match &state.state {
-        StepState::Blocked { reason } => {
+        StepState::Blocked { reason, .. } => {
             let _ = writeln!(out, "   waits for a person: {reason}");
         }
         StepState::Pending | StepState::Running { .. } | StepState::Ended { .. } => {
@@ -327,7 +327,7 @@ fn verdict_on(run: &Run, step: &Step, state: &StepRun) -> Reply {
         StepState::Ended { .. } if run.confirmed_by_person(number) => Reply::ok(format!(
             "Step {number} is claimed. No check decides it: a person has to confirm it (`provost inbox`)."
         )),
-        StepState::Blocked { reason } => {
+        StepState::Blocked { reason, .. } => {
             let seen =
                 verdict.filter(|verdict| !verdict.held()).map(|verdict| seen(verdict, step.is_hidden()));
             Reply::refusal(format!(

@@ -230,7 +230,7 @@ impl StepView {
             hidden: step.is_hidden(),
             on_fail: run.on_fail(step.number).to_string(),
             blocked: match &state.state {
-                StepState::Blocked { reason } => Some(reason.clone()),
+                StepState::Blocked { reason, .. } => Some(reason.clone()),
                 _ => None,
             },
             waived_by: match &state.state {

@@ -104,7 +104,7 @@ fn a_workspace_that_cannot_be_written_is_said_before_an_agent_starts() {
     }
     let run = answer(command.output().expect("bwrap"));
     assert_eq!(run.code, 70, "{run:?}");
-    assert!(run.err.contains("cannot be written"), "{}", run.err);
+    assert!(run.err.contains("is not writable"), "{}", run.err);
     assert_eq!(count(&env, "TASK_STARTED"), 0);
 }
 

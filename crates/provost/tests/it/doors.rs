@@ -39,7 +39,7 @@ fn a_door_stays_shut_where_nothing_can_be_seen() {
         "for lease in $state/leases/*; do : > $lease; done\n\
          clean setsid bash -c '(setsid bash -c \"$0 reject --reason x; echo \\$? > late\" &)' $provost\n\
          until [ -s late ]; do sleep 0.02; done; (exit $(cat late))",
-        "does not say whose it is",
+        "names no holder",
     )];
     if succeeds("unshare", &["-Urpf", "--mount-proc", "true"]) {
         ways.push(("clean unshare -Urpf --mount-proc $provost reject --reason x", "cannot be seen"));
@@ -139,8 +139,8 @@ fn a_log_that_somebody_else_wrote_to_stops_the_run_and_is_never_believed() {
     }
     for (forged, from, says) in [
         (PASS, 7, "ATTEMPT_ENDED was not written by provost"),
-        (LAW, 1, "another than the one that was written"),
-        (CUT, 1, "another than the one that was written"),
+        (LAW, 1, "was replaced by another one"),
+        (CUT, 1, "was replaced by another one"),
         (APPROVAL, 9, "GATE_APPROVED was not written by provost"),
     ] {
         let env = unfenced(&["test -f out/1"], "escalate", &forger(forged));
@@ -214,7 +214,7 @@ fn a_policy_nobody_trusted_at_a_door_stays_silent() {
     );
     env.provost(&["run"]).exits(4);
     let seen = tampering(&env);
-    assert!(seen.contains("trusted policies was changed by no person"), "{seen}");
+    assert!(seen.contains("trusted policies was changed, but not by a person"), "{seen}");
     assert!(seen.contains("the configuration was changed"), "{seen}");
     assert_eq!(std::fs::read_to_string(env.state().join("trusted-policies")).unwrap_or_default(), "");
 }
@@ -227,8 +227,8 @@ fn what_an_attempt_does_to_the_harnesss_files_is_said() {
         ("rm PLAN.md; mkfifo PLAN.md", "the plan file was replaced"),
         ("echo '# mine' >> provost.toml", "the configuration was changed"),
         ("mkdir -p .harness; echo mine > .harness/active-plan", "the marker of the active plan was made"),
-        ("echo '- 2030-01-01T00:00:00.000Z #99 ✅ done' >> progress.md", "as if by the harness"),
-        ("sed -i s/Progress/Done/ progress.md", "had written into the progress file was changed"),
+        ("echo '- 2030-01-01T00:00:00.000Z #99 ✅ done' >> progress.md", "a line of provost's form"),
+        ("sed -i s/Progress/Done/ progress.md", "had written into the progress file were changed"),
     ] {
         // The second step is what it is done in. The progress file may come up to a second after the event.
         let there = "until [ -s progress.md ]; do sleep 0.02; done";

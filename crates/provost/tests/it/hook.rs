@@ -149,7 +149,7 @@ fn checks_that_take_long_are_waited_for_and_never_taken_for_a_yes() {
     env.write("provost.toml", format!("{}[hook]\npatience = \"300ms\"\n", env.read("provost.toml")));
     for _ in 0..2 {
         let answer = stop(&env, "claude", "s");
-        assert!(refused(&answer).is_some_and(|words| words.contains("still being made")), "{answer}");
+        assert!(refused(&answer).is_some_and(|words| words.contains("still running")), "{answer}");
         assert_eq!(env.states(), "1 pending");
     }
     env.write("out/go", "");
@@ -166,7 +166,7 @@ fn checks_that_take_long_are_waited_for_and_never_taken_for_a_yes() {
 fn answered(env: &Env, client: &str, session: &str) -> Value {
     loop {
         let answer = stop(env, client, session);
-        if !refused(&answer).is_some_and(|words| words.contains("still being made")) {
+        if !refused(&answer).is_some_and(|words| words.contains("still running")) {
             return answer;
         }
     }
@@ -210,7 +210,7 @@ fn a_check_that_cannot_be_made_is_not_taken_for_a_yes() {
     // provost cannot make its own trees where a file is in their place.
     std::fs::write(env.state().join("trees"), "").expect("a file");
     let answer = stop(&env, "claude", "s");
-    assert!(refused(&answer).is_some_and(|words| words.contains("could not be made")), "{answer}");
+    assert!(refused(&answer).is_some_and(|words| words.contains("could not run the checks")), "{answer}");
     assert_ne!(env.stage(), "done");
 }
 
@@ -266,7 +266,10 @@ fn a_session_that_rewrites_the_plan_is_told_to_put_it_back() {
     env.write("PLAN.md", text.replace("test -f out/2", "true"));
     env.write("out/1", "x");
     let answer = stop(&env, "claude", "s");
-    assert!(refused(&answer).is_some_and(|words| words.contains("not what was approved")), "{answer}");
+    assert!(
+        refused(&answer).is_some_and(|words| words.contains("differs from what was approved")),
+        "{answer}"
+    );
     env.write("PLAN.md", text);
     assert!(refused(&stop(&env, "claude", "s")).is_some_and(|words| words.contains("Step 2")));
 }

@@ -259,7 +259,7 @@ fn a_cache_that_an_agent_changed_is_shown_at_the_gate() {
     env.provost(&["run"]).exits(4);
     env.write("PLAN.md", env.read("PLAN.md").replace("Do part 1 of the work.", "Do part 1 of all the work."));
     let shown = env.provost(&["show"]).exits(0).out;
-    assert!(shown.contains("the cache .venv, during step 1, attempt 1: by the agent"), "{shown}");
+    assert!(shown.contains("the agent of step 1, attempt 1, changed the cache .venv"), "{shown}");
 }
 
 #[test]

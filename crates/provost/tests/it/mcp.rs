@@ -93,7 +93,7 @@ fn what_is_refused_says_what_to_do() {
         ),
         (json!({ "status": "done" }), "`step` is missing"),
         (json!({ "step": "one", "status": "done" }), "whole number"),
-        (json!({ "step": 2, "status": "in_progress" }), "not the turn of step 2 yet; go on with step 1"),
+        (json!({ "step": 2, "status": "in_progress" }), "step 2 cannot start yet; continue with step 1"),
     ] {
         client.call("step_update", arguments).refuses(words);
     }
@@ -224,7 +224,7 @@ fn what_an_agent_writes_into_its_plan_file_changes_nothing() {
     let file = ".harness/PLAN-write-two-files.md";
     let text = env.read(file);
     env.write(file, text.replace("grep -q alpha out/a", "true"));
-    client.call("step_update", claim(1)).refuses("does not say any more what was approved");
+    client.call("step_update", claim(1)).refuses("differs from what was approved");
     env.write(file, text.replace("### 1. ", "### 1. ✅ "));
     client.call("step_update", claim(1)).refuses("Step 1 is NOT done");
     std::fs::remove_file(env.work().join(file)).expect("gone");

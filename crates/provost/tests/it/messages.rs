@@ -15,6 +15,7 @@ const FINISHED: &[&str] = &[
     "crates/provost-agent/src",
     "crates/provost-core/src",
     "crates/provost-dbos/src",
+    "crates/provost-engine/src",
     "crates/provost-host/src",
     "crates/provost-server/src",
     "crates/provost-store/src",

@@ -310,10 +310,12 @@ fn over_tls(env: &Env, packages: &Path) {
     let url = format!("--otel={}", receiver.address);
     let stranger = env.provost(&["log", TOLD, &url]).exits(70);
     assert!(stranger.err.contains("certificate"), "{}", stranger.err);
-    let mut command = env.command(&["log", TOLD, &url]);
-    command.env("OTEL_EXPORTER_OTLP_CERTIFICATE", folder.join("ca.pem"));
-    answer(command.output().expect("provost")).exits(0);
-    check_told(&spans(&receiver.next()));
+    for name in ["OTEL_EXPORTER_OTLP_CERTIFICATE", "SSL_CERT_FILE"] {
+        let mut command = env.command(&["log", TOLD, &url]);
+        command.env(name, folder.join("ca.pem"));
+        answer(command.output().expect("provost")).exits(0);
+        check_told(&spans(&receiver.next()));
+    }
 }
 
 #[test]

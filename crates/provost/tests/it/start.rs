@@ -199,7 +199,7 @@ fn uncommitted_files_are_shown_at_the_gate_with_whose_they_are() {
     let outside = shown["not_checked"].to_string();
     assert!(outside.contains("tests/test_a.py"), "{outside}");
     let text = env.provost(&["show"]).exits(0).out;
-    assert!(text.contains("not part of the check"), "{text}");
+    assert!(text.contains("no check uses these files"), "{text}");
     assert!(text.contains("--include-uncommitted"), "{text}");
     let waits = env.provost(&["run"]).exits(4);
     assert!(waits.err.contains("src/notes.txt (added, yours)"), "{}", waits.err);
@@ -225,7 +225,7 @@ fn a_policy_does_not_approve_what_nobody_committed() {
     env.write("provost.toml", format!("{}\n{policy}", env.read("provost.toml")));
     env.provost(&["approve", "--policy", "sources"]).exits(0);
     let waits = env.provost(&["run"]).exits(4);
-    assert!(waits.err.contains("policy did not speak: 2 files inside `touches`"), "{}", waits.err);
+    assert!(waits.err.contains("the policy did not approve: 2 files inside `touches`"), "{}", waits.err);
     env.git(&["add", "src"]);
     env.git(&["commit", "--quiet", "--message", "mine"]);
     env.provost(&["run"]).exits(0);

@@ -107,7 +107,7 @@ fn a_plan_nobody_approved_waits_and_says_how_to_approve_it() {
     // An agent of the plan above has worked without a fence, and could have left somebody behind.
     let revision = env.provost(&["show", "child", "--json"]).exits(0).json()["revision"].clone();
     let approve = ["approve", "child", "--revision", revision.as_str().unwrap()];
-    assert!(env.provost(&approve).exits(5).err.contains("takes a terminal"));
+    assert!(env.provost(&approve).exits(5).err.contains("needs a terminal"));
     person.provost(&approve).exits(0);
     env.provost(&["run"]).exits(0);
     assert_eq!((env.stage(), ledger(&env)), ("done".into(), "1 a 3".into()));

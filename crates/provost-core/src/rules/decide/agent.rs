@@ -1,6 +1,7 @@
 //! Decides about commands of agents: none of them ends a step.
 
-use super::{BLOCKED, Decision, genuine, said};
+use super::{Decision, genuine, said};
+use crate::model::escalation::EscalationCause;
 use crate::model::event::Event;
 use crate::model::plan::StepNumber;
 use crate::rules::command::{AgentCommand, Refusal};
@@ -20,7 +21,8 @@ pub fn agent(run: &Run, command: AgentCommand) -> Decision {
         AgentCommand::Block { step, reason } => {
             under_way(run, step)?;
             let reason = said(reason, "why the step is blocked")?;
-            Ok(vec![Event::Escalated { step: Some(step), reason: format!("{BLOCKED}{reason}") }])
+            let cause = EscalationCause::AgentBlocked;
+            Ok(vec![Event::escalated(Some(step), cause, format!("{}{reason}", cause.words()))])
         }
         AgentCommand::Finish => finish(run),
     }

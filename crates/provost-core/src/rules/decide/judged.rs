@@ -5,13 +5,14 @@
 
 use super::Decision;
 use crate::language::test_files;
+use crate::model::escalation::EscalationCause;
 use crate::model::event::{CheckSubject, Event, FailureClass, LossCause, RunEndReason, RunOutcome};
 use crate::model::pass::Pass;
 use crate::model::plan::{Check, StepNumber};
 use crate::model::verdict::{CheckOutcome, Verdict};
 use crate::rules::command::Refusal;
 use crate::rules::recover::{self, AttemptFailure, RecoveryInput, environment};
-use crate::state::run::{CONFIRMED, HOLDS_ALREADY, PostState, Run, Stage, StepState};
+use crate::state::run::{CONFIRMED, PostState, Run, Stage, StepState};
 
 pub(super) fn judged(
     run: &Run,
@@ -223,17 +224,19 @@ fn closed_door(
             halts: None,
             of_the_check: false,
         },
-        Event::Escalated { step: Some(step), reason },
+        Event::escalated(Some(step), EscalationCause::Other, reason),
     ]
 }
 
 /// Asks a person before an agent does work that this check cannot show.
 fn holds_already(step: StepNumber) -> Event {
+    let cause = EscalationCause::HoldsAlready;
     let reason = format!(
-        "{HOLDS_ALREADY}, so it cannot show that the work was done; change it, or write `**guard:** yes` in the step \
-         if it is meant to hold before"
+        "{}, so it cannot show that the work was done; change it, or write `**guard:** yes` in the step \
+         if it is meant to hold before",
+        cause.words()
     );
-    Event::Escalated { step: Some(step), reason }
+    Event::escalated(Some(step), cause, reason)
 }
 
 /// Decides after provost crashed during the attempt. If the contract holds, the step passes; if not, it is
@@ -261,7 +264,7 @@ pub(super) fn judged_lost(run: &Run, number: StepNumber, verdict: Verdict, max_l
             0 => "provost died during an attempt".to_owned(),
             more => format!("provost died during {} attempts in a row", more + 1),
         };
-        follows.push(Event::Escalated { step: Some(number), reason });
+        follows.push(Event::escalated(Some(number), EscalationCause::Other, reason));
     }
     Ok(with_verdict(Some(number), subject, verdict, follows))
 }

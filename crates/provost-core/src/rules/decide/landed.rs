@@ -1,6 +1,7 @@
 //! Decides about landed plans: a plan that is done can land, and is reopened if the branch breaks it.
 
 use super::{Decision, wrong_stage};
+use crate::model::escalation::EscalationCause;
 use crate::model::event::{CheckSubject, Event, RunEndReason, RunOutcome};
 use crate::model::verdict::Verdict;
 use crate::rules::command::Refusal;
@@ -32,7 +33,7 @@ pub fn undone(run: &Run, subject: CheckSubject, verdict: Verdict, reason: String
         None,
     );
     let judged = Event::Judged { step, subject, verdict, plan };
-    let told = Event::Escalated { step, reason };
+    let told = Event::escalated(step, EscalationCause::Other, reason);
     if step.is_some() {
         return Ok(vec![judged, told]);
     }

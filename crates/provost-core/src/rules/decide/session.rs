@@ -5,6 +5,7 @@
 use super::{
     Decision, doubted, judged, passed, postcondition_is_due, said, seen, start, with_verdict, wrong_stage,
 };
+use crate::model::escalation::EscalationCause;
 use crate::model::event::{AttemptEnd, CheckSubject, EndedAttempt, Event, RunEndReason, RunOutcome};
 use crate::model::timestamp::Timestamp;
 use crate::model::usage::Amount;
@@ -104,7 +105,7 @@ pub(super) fn let_go(run: &Run, reason: &str) -> Decision {
     }
     let reason = format!("the session was released: {}", said(reason.to_owned(), "why it was released")?);
     if let Some(step) = run.under_way().chain(run.ready()).next() {
-        return Ok(vec![Event::Escalated { step: Some(step), reason }]);
+        return Ok(vec![Event::escalated(Some(step), EscalationCause::Other, reason)]);
     }
     let broke = run.postconditions().any(|(_, state)| matches!(state, PostState::Broke(_)));
     if !broke {

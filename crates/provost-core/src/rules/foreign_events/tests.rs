@@ -2,6 +2,7 @@
 
 use super::made;
 use crate::model::approved_spec::Binding;
+use crate::model::escalation::EscalationCause;
 use crate::model::event::{
     Approver, AttemptEnd, CheckSubject, Choice, EndedAttempt, Event, Revision, RunEndReason, RunOutcome,
     Summary,
@@ -73,7 +74,7 @@ fn passed(result: &str) -> Event {
 }
 
 fn blocked() -> Event {
-    Event::Escalated { step: Some(ONE), reason: "its contract broke".to_owned() }
+    Event::escalated(Some(ONE), EscalationCause::Other, "its contract broke".to_owned())
 }
 
 fn answered(choice: Choice) -> Event {
@@ -103,7 +104,7 @@ fn run_ended(outcome: RunOutcome, failed: u32, completed: u32) -> Event {
 }
 
 fn reminder(reason: &str) -> Event {
-    Event::Escalated { step: None, reason: reason.to_owned() }
+    Event::Escalated { step: None, reason: reason.to_owned(), cause: None }.upgraded()
 }
 
 fn tampered(from_seq: Option<u64>) -> Event {
@@ -126,7 +127,8 @@ fn only_what_a_door_makes_is_taken_from_somebody_else() {
         by: "ada".to_owned(),
     };
     let claim = Event::StepClaimed { step: ONE, evidence: "done".to_owned() };
-    let stuck = Event::Escalated { step: Some(ONE), reason: "the agent is blocked: no key".to_owned() };
+    let stuck =
+        Event::escalated(Some(ONE), EscalationCause::AgentBlocked, "the agent is blocked: no key".to_owned());
     let stale = Event::Approved {
         revision: Revision("another".to_owned()),
         by: Approver::Person("ada".to_owned()),

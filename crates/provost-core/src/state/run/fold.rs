@@ -7,6 +7,7 @@ use super::ready::ReadySteps;
 use super::{Conversation, LandedCommit, LastAttempt, PostState, Run, Stage, StepRun, StepState, Wait};
 use crate::language::parse;
 use crate::model::approved_spec::{self, Binding};
+use crate::model::escalation::EscalationCause;
 use crate::model::event::{
     Approver, BudgetScope, CheckSubject, Choice, EndedAttempt, Event, LossCause, OutsidePath, Revision,
     RunOutcome, SESSION_POLICY, StartTree,
@@ -235,8 +236,9 @@ impl Run {
                     }
                 }
             }
-            Event::Escalated { step: Some(step), reason } => {
-                self.set_state(*step, StepState::Blocked { reason: reason.clone() });
+            Event::Escalated { step: Some(step), reason, cause } => {
+                let (reason, cause) = (reason.clone(), cause.unwrap_or_default());
+                self.set_state(*step, StepState::Blocked { reason, cause });
                 // The plan was done, and the branch it landed on broke it.
                 if self.stage == Stage::Done {
                     self.stage = Stage::InProgress;
@@ -244,7 +246,10 @@ impl Run {
                 }
             }
             Event::BudgetExceeded { step, breach } => {
-                self.set_state(*step, StepState::Blocked { reason: breach.to_string() });
+                self.set_state(
+                    *step,
+                    StepState::Blocked { reason: breach.to_string(), cause: EscalationCause::Other },
+                );
                 if let Some(step) = self.step_mut(*step) {
                     step.over_budget = Some(breach.clone());
                 }

@@ -1,5 +1,6 @@
 //! Plans as they are heard, and the tables they leave.
 
+use crate::model::escalation::EscalationCause;
 use expect_test::{Expect, expect};
 
 use super::*;
@@ -133,7 +134,7 @@ fn event(word: &str) -> Event {
             role: None,
             fresh: false,
         },
-        "escalated" => Event::Escalated { step: Some(step), reason: "look".to_owned() },
+        "escalated" => Event::escalated(Some(step), EscalationCause::Other, "look".to_owned()),
         "confirm" => answer(Choice::Confirm),
         "again" => answer(Choice::Retry),
         "done" => Event::RunEnded {

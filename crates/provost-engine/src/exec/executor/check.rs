@@ -221,7 +221,7 @@ impl Executor<'_> {
         let shell = match order.check.clone() {
             Some(Check::Shell(shell)) => shell,
             Some(Check::Judge { .. }) => {
-                let reason = "a model judged this, and what a model says is not to be repeated";
+                let reason = "a model judged this, and its answer cannot be repeated";
                 return Some(Verdict::not_run(self.ground.level, reason));
             }
             Some(Check::Human) | None => return None,
@@ -256,7 +256,7 @@ impl Executor<'_> {
             (Ok(()), Some(Check::Shell(shell))) => {
                 self.judge(order, shell).and_then(|verdict| self.compared(order, shell, verdict))
             }
-            (Ok(()), Some(Check::Human)) => not_run("a person confirms this, no command does"),
+            (Ok(()), Some(Check::Human)) => not_run("a person confirms this step; no command checks it"),
             (Ok(()), Some(Check::Judge { rubric })) => self.judge_by_model(order, rubric),
             (Ok(()), None) => not_run("the approved plan has no such check"),
         };

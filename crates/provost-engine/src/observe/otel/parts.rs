@@ -89,7 +89,7 @@ fn used(usage: &Usage) -> impl Iterator<Item = Attribute> {
 
 pub fn lost(mut span: OtelSpan, at: Nanoseconds) -> OtelSpan {
     span.attributes.extend(maybe("error.type", Some("lost")));
-    span.status = SpanStatus::bad("the harness stopped while it ran");
+    span.status = SpanStatus::bad("provost stopped while it ran");
     unseen(span, at)
 }
 

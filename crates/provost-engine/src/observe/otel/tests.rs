@@ -153,7 +153,7 @@ fn a_run_is_a_tree_of_steps_attempts_checks_and_waits() {
                   gen_ai.operation.name=invoke_agent gen_ai.agent.name=coder provost.attempt=2 provost.attempt.end=timed_out error.type=timed_out
                 wait for a person 81..141
                   provost.wait.for=person provost.answer=retry
-                invoke_agent coder 142..143 [2: the harness stopped while it ran]
+                invoke_agent coder 142..143 [2: provost stopped while it ran]
                   gen_ai.operation.name=invoke_agent gen_ai.agent.name=coder provost.attempt=3 error.type=lost provost.attempt.end=lost
                 invoke_agent reviewer 144..145
                   gen_ai.operation.name=invoke_agent gen_ai.agent.name=reviewer provost.attempt=4 provost.attempt.end=exited process.exit.code=0

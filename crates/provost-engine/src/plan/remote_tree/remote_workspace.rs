@@ -39,7 +39,7 @@ use crate::{Error, journal};
 /// Age after which an unused workspace is removed; it can be made again.
 const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
 
-pub(super) const NO_COMMIT: &str = "it was approved on no commit";
+pub(super) const NO_COMMIT: &str = "it was approved without a base commit";
 
 /// Opens a plan by its log, in a workspace that provost makes.
 pub fn open(
@@ -64,13 +64,13 @@ pub fn open(
     let harness = Harness::at_an_outpost(place, config, state, settings, log, (plan.clone(), carrying));
     if reading::terms(harness.site(), &run.plan) != run.binding.terms {
         let path = harness.config().path.clone();
-        let found = path.map_or("no provost.toml is there".to_owned(), |path| {
+        let found = path.map_or("there is no provost.toml".to_owned(), |path| {
             let name = path.strip_prefix(&work).unwrap_or(&path);
-            format!("{} says otherwise", name.display())
+            format!("{} differs", name.display())
         });
         return Err(refused(format!(
-            "it was approved with other terms than those of commit {}: {found}; commit the configuration and \
-             approve the plan again",
+            "it was approved with other settings than those of commit {}: {found}; commit the \
+             configuration and approve the plan again",
             short(&commit)
         )));
     }
@@ -80,10 +80,10 @@ pub fn open(
 /// Returns why a plan needs a disk that all workers share, if so.
 fn cannot_travel(run: &Run) -> Option<&'static str> {
     let is_carried_out = run.plan.steps.iter().any(|step| step.plan.is_some());
-    let by_a_plan = "a step is carried out by another plan, which is looked for in the workspace";
+    let by_a_plan = "one of its steps is run by another plan, which must be in the workspace";
     let deletes = run.binding.included.iter().any(|file| file.sha256.is_none());
     let deleted =
-        "files that are deleted and not committed are part of its base: commit that, and approve it again";
+        "its base includes deletions that are not committed; commit them and approve the plan again";
     let kept_here = is_carried_out.then_some(by_a_plan).or(deletes.then_some(deleted));
     run.binding.terms.isolation.and_then(not_at).or(kept_here)
 }
@@ -99,8 +99,8 @@ fn workspace(state: &Path, plan: &PlanId, commit: &str, carrying: &TreeTransport
         TreeError::NotOnRemote { .. } => Error::NotCarried {
             plan: plan.clone(),
             why: format!(
-                "the git remote does not have the commit {} it was approved on; `provost cluster push` sends \
-                 it, on the machine it was approved on",
+                "the git remote does not have commit {}, which it was approved on; run `provost \
+                 cluster push` on the machine of the approval",
                 short(commit)
             ),
         },
@@ -166,8 +166,8 @@ fn bring_files(
         TreeError::NotOnRemote { .. } => Error::NotCarried {
             plan: plan.clone(),
             why: format!(
-                "{} was approved as it is in no commit, and the git remote does not have it; `provost cluster \
-                 push` sends it",
+                "{} was approved without being committed, and the git remote does not have it; run \
+                 `provost cluster push` on the machine of the approval",
                 other.join(", ")
             ),
         },

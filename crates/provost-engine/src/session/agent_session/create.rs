@@ -121,9 +121,13 @@ impl AgentSessions {
             return Ok((run, SessionDecision::Open(by)));
         }
         let why = match (self.gate, past(harness)?) {
-            (SessionGate::Person, _) => "the configuration says so ([mcp] gate = \"person\")".to_owned(),
-            _ if !run.quorum().lets_policies() => "people have to approve it ([gate])".to_owned(),
-            (_, Past { withheld: true, .. }) => "a person has asked or refused before".to_owned(),
+            (SessionGate::Person, _) => {
+                "the configuration requires a person ([mcp] gate = \"person\")".to_owned()
+            }
+            _ if !run.quorum().lets_policies() => "the configuration requires people ([gate])".to_owned(),
+            (_, Past { withheld: true, .. }) => {
+                "a person has asked about it or rejected it before".to_owned()
+            }
             (SessionGate::Auto, past) => match session::covers(past.approved.as_ref(), &run.plan) {
                 Ok(()) => {
                     let by = rule(commands::trusted_checks(harness, &run.plan)?);

@@ -26,17 +26,18 @@ pub enum SessionRefusal {
         "evidence is required: say what was done and where it can be seen, for example which command showed it"
     )]
     NoEvidence,
-    #[error("a reason is required: say what keeps you from going on, so that a person can help")]
+    #[error("a reason is required: say what keeps you from continuing, so that a person can help")]
     NoReason,
     #[error("there is no step {step}: steps are 1 to {count}")]
     NoSuchStep { step: u32, count: u32 },
     #[error("step {step} is {how} already; call plan_next")]
     Over { step: StepNumber, how: &'static str },
     #[error(
-        "step {step} is in progress, and only one is at a time: claim it (done), block it or put it back (pending) first"
+        "step {step} is in progress, and only one step can be: claim it (done), block it or put it \
+         back (pending) first"
     )]
     OneAtATime { step: StepNumber },
-    #[error("it is not the turn of step {step} yet; {}", turn(*next))]
+    #[error("step {step} cannot start yet; {}", turn(*next))]
     NotItsTurn { step: StepNumber, next: Option<StepNumber> },
     #[error("step {step} waits for a person: {reason}. Tell your user; they answer with `provost inbox`")]
     Blocked { step: StepNumber, reason: String },
@@ -45,7 +46,7 @@ pub enum SessionRefusal {
     )]
     AnotherBlocked { step: StepNumber },
     #[error(
-        "still open: step {}; the postconditions are looked at when every step has passed",
+        "still open: step {}; provost checks the postconditions when every step has passed",
         listed(steps)
     )]
     StepsOpen { steps: Vec<StepNumber> },
@@ -55,12 +56,14 @@ pub enum SessionRefusal {
         "the plan waits for a person's approval. Tell your user to read and approve it: `provost approve {name}`"
     )]
     AtTheGate { name: String },
-    #[error("the file of plan {name} does not say any more what was approved ({}). Ask your user to look: `provost diff {name}`", changes.join("; "))]
+    #[error("the file of plan {name} differs from what was approved ({}). Ask your user to look at it: \
+     `provost diff {name}`", changes.join("; "))]
     LawChanged { name: String, changes: Vec<String> },
     #[error("this plan was written by a person: ask your user to change it (`provost amend {name}`)")]
     NotYours { name: String },
     #[error(
-        "you work on one step of a run: do it, and end with what was done and where it can be seen. The harness judges when you have ended"
+        "you work on one step of a run: do it, and end with what you did and where it can be seen. \
+         provost checks it when you have ended"
     )]
     InsideAttempt,
     #[error("{0}")]
@@ -73,14 +76,14 @@ pub enum SessionRefusal {
     NoSuchTopic { name: String, topics: Vec<String> },
     #[error("a topic takes at most {most} bytes; publish a summary, or a path to a file")]
     TopicFull { most: usize },
-    #[error("no step is open, so there is nobody to publish for; call plan_show")]
+    #[error("no step is open, so no step would read it; call plan_show")]
     NoStepToPublish,
     #[error(
         "step {step} does not publish `{name}`: {}. Topics are declared with the plan (`publishes` of a step in plan_create)",
         declared_topics(declared)
     )]
     NotDeclared { name: String, step: StepNumber, declared: Vec<String> },
-    #[error("say what is to be published: the text is empty")]
+    #[error("there is nothing to publish: `text` is empty")]
     NothingToPublish,
     #[error(transparent)]
     Engine(Error),
@@ -116,7 +119,7 @@ impl SessionRefusal {
 }
 
 fn turn(next: Option<StepNumber>) -> String {
-    next.map_or("call plan_next".to_owned(), |next| format!("go on with step {next}"))
+    next.map_or("call plan_next".to_owned(), |next| format!("continue with step {next}"))
 }
 
 fn listed(steps: &[StepNumber]) -> String {

@@ -7,15 +7,16 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use ureq::http::Uri;
 
 use crate::egress::proxy::{Address, Upstream};
+use crate::egress::trust_roots::TrustRoots;
 
 const CONNECT_PATIENCE: Duration = Duration::from_secs(20);
 /// A model may think for minutes before the next byte arrives.
@@ -35,15 +36,14 @@ pub struct Target {
 impl Target {
     /// Parses `https://host[:port][/path]`, or `http://` for a server of the user's own.
     pub fn parse(url: &str) -> Option<Self> {
-        let (scheme, rest) = url.trim().split_once("://")?;
-        let is_tls = match scheme.to_ascii_lowercase().as_str() {
+        let uri: Uri = url.trim().parse().ok()?;
+        let is_tls = match uri.scheme_str()? {
             "https" => true,
             "http" => false,
             _ => return None,
         };
-        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#' | b'@');
-        if !host.bytes().chain(path.bytes()).all(is_plain) {
+        let (host, path) = (uri.authority()?.as_str(), uri.path());
+        if host.contains('@') || uri.query().is_some() || url.contains('#') || !path.is_ascii() {
             return None;
         }
         let address = Address::of_url(url, 0)?;
@@ -69,19 +69,14 @@ impl fmt::Display for Target {
 /// The user's network settings: the proxy and the trusted certificates.
 pub struct NetworkSettings {
     proxy: Option<Upstream>,
-    /// `SSL_CERT_FILE` and `SSL_CERT_DIR`; otherwise the system's certificates.
-    certificates: (Option<PathBuf>, Option<PathBuf>),
+    roots: TrustRoots,
     tls: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
 
 impl NetworkSettings {
     pub fn of(environment: &[(OsString, OsString)]) -> Self {
-        let path = |name: &str| {
-            let found = environment.iter().find(|(known, value)| known == name && !value.is_empty());
-            found.map(|(_, value)| PathBuf::from(value))
-        };
-        let certificates = (path("SSL_CERT_FILE"), path("SSL_CERT_DIR"));
-        Self { proxy: Upstream::of(environment), certificates, tls: OnceLock::new() }
+        let roots = TrustRoots::from_environment(environment);
+        Self { proxy: Upstream::of(environment), roots, tls: OnceLock::new() }
     }
 
     pub(super) fn connect(&self, target: &Target) -> io::Result<UpstreamConnection> {
@@ -95,7 +90,7 @@ impl NetworkSettings {
         let stream = match target.is_tls {
             false => UpstreamStream::Plain(watched),
             true => {
-                let config = self.tls.get_or_init(|| config(&self.certificates)).clone();
+                let config = self.tls.get_or_init(|| config(&self.roots)).clone();
                 let name = ServerName::try_from(target.address.host.clone()).map_err(io::Error::other)?;
                 let config = config.map_err(io::Error::other)?;
                 let connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
@@ -123,16 +118,9 @@ fn directly(to: &Address) -> io::Result<TcpStream> {
     Err(last)
 }
 
-fn config(certificates: &(Option<PathBuf>, Option<PathBuf>)) -> Result<Arc<ClientConfig>, String> {
-    let found = match certificates {
-        (None, None) => rustls_native_certs::load_native_certs(),
-        (file, folder) => rustls_native_certs::load_certs_from_paths(file.as_deref(), folder.as_deref()),
-    };
+fn config(trusted: &TrustRoots) -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(found.certs);
-    if roots.is_empty() {
-        return Err("no CA certificates found: install `ca-certificates`, or set SSL_CERT_FILE".into());
-    }
+    roots.add_parsable_certificates(trusted.load()?);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.map_err(|error| error.to_string())?;

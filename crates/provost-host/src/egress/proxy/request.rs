@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use super::Address;
 
 const HEAD_MAX: usize = 32 * 1024;
+const HEADERS_MAX: usize = 128;
 
 /// Headers between client and proxy, not forwarded.
 const OURS: [&str; 6] =
@@ -48,14 +49,15 @@ pub fn read_head(mut from: &UnixStream) -> io::Result<(Vec<u8>, Vec<u8>)> {
 
 impl ProxyRequest {
     pub fn parse(head: &[u8]) -> Result<Self, &'static str> {
-        let mut lines =
-            head.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-        let first = lines.next().and_then(|line| std::str::from_utf8(line).ok()).unwrap_or_default();
-        let words: Vec<&str> = first.split(' ').collect();
-        let [method, target, version] = words[..] else { return Err("this is not a request") };
-        if !matches!(version, "HTTP/1.0" | "HTTP/1.1") {
-            return Err("this proxy speaks HTTP/1.1");
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let mut request = httparse::Request::new(&mut headers);
+        match request.parse(head) {
+            Ok(httparse::Status::Complete(end)) if end == head.len() => {}
+            Err(httparse::Error::Version) => return Err("this proxy speaks HTTP/1.1"),
+            Ok(_) | Err(_) => return Err("this is not a request"),
         }
+        let (method, target) = request.method.zip(request.path).ok_or("this is not a request")?;
+        let minor = request.version.unwrap_or_default();
         if method == "CONNECT" {
             let to = Address::parse(target).ok_or("CONNECT needs host:port")?;
             return Ok(Self { to, form: RequestForm::Tunnel });
@@ -67,15 +69,11 @@ impl ProxyRequest {
         let to = Address::parse(authority).or_else(|| Address::parse(&format!("{authority}:80")));
         let to = to.ok_or("this address cannot be read")?;
         let slash = if path.starts_with('/') { "" } else { "/" };
-        let mut passed = format!("{method} {slash}{path} {version}\r\nHost: {authority}\r\n").into_bytes();
-        for line in lines.filter(|line| !line.is_empty()) {
-            let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
-            if name.is_empty() || name.iter().any(|byte| !byte.is_ascii_graphic()) {
-                return Err("a header cannot be read");
-            }
-            if !OURS.iter().any(|ours| ours.as_bytes().eq_ignore_ascii_case(name)) {
-                passed.extend_from_slice(line);
-                passed.extend_from_slice(b"\r\n");
+        let mut passed =
+            format!("{method} {slash}{path} HTTP/1.{minor}\r\nHost: {authority}\r\n").into_bytes();
+        for header in request.headers {
+            if !OURS.iter().any(|ours| ours.eq_ignore_ascii_case(header.name)) {
+                passed.extend([header.name.as_bytes(), b": ", header.value, b"\r\n"].concat());
             }
         }
         // The next request on this connection might be for another host.
@@ -114,6 +112,9 @@ mod tests {
             "CONNECT a:443 HTTP/2\r\n\r\n",
             "CONNECT  a:443 HTTP/1.1\r\n\r\n",
             "GET http://a/ HTTP/1.1\r\n folded: x\r\n\r\n",
+            "GET http://a/ HTTP/1.1\r\nX : 1\r\n\r\n",
+            "GET http://a/ HTTP/1.1\r\nX: 1\rPOST / HTTP/1.1\r\n\r\n",
+            "GET http://a/ HTTP/1.1\nX: 1\n\nPOST http://b/ HTTP/1.1\r\n\r\n",
         ] {
             assert!(ProxyRequest::parse(head.as_bytes()).is_err(), "{head}");
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use percent_encoding::percent_decode_str;
 
 use super::{Address, CONNECT_PATIENCE};
 
@@ -34,7 +35,8 @@ impl Upstream {
         let url = VARIABLES.into_iter().find_map(value)?;
         let rest = url.strip_prefix("http://").or((!url.contains("://")).then_some(url))?;
         let authority = rest.split('/').next().unwrap_or_default();
-        let login = authority.rsplit_once('@').map(|(login, _)| STANDARD.encode(decoded(login)));
+        let encoded = |login: &str| STANDARD.encode(percent_decode_str(login).collect::<Vec<u8>>());
+        let login = authority.rsplit_once('@').map(|(login, _)| encoded(login));
         let past = ["no_proxy", "NO_PROXY"].into_iter().find_map(value).unwrap_or_default();
         let past =
             past.split(',').map(|each| each.trim().trim_start_matches(['*', '.']).to_ascii_lowercase());
@@ -72,27 +74,6 @@ impl Upstream {
             _ => Err(io::Error::other(format!("your proxy {} said {first:?}", self.at))),
         }
     }
-}
-
-/// Decodes percent-encoding: `%40` is an at sign.
-fn decoded(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        let digits =
-            after.get(..2).filter(|_| *first == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    bytes
 }
 
 #[cfg(test)]

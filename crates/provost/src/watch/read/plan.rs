@@ -76,7 +76,7 @@ fn page(
     let state_word = run.word(step.number);
     page.push(Said::quiet(format!("{state_word} · {who}{needs} · on_fail {}", run.on_fail(step.number))));
     match &state.state {
-        StepState::Blocked { reason } => {
+        StepState::Blocked { reason, .. } => {
             page.push(Said::new(Tone::Wait, format!("waits for a person: {reason} (i opens the inbox)")));
         }
         StepState::Waived { by } => page.push(Said::new(Tone::Wait, format!("waived by {by}"))),

@@ -142,12 +142,12 @@ fn a_dump_that_is_brought_back_is_gone_on_from_and_what_it_lacks_is_noticed() {
     std::fs::copy(there.join("log.url"), here.join("log.url")).expect("the address");
     let doubt = moved.audit(&here).exits(70).json();
     let doubts = doubt["disproved"].to_string();
-    assert!(doubts.contains("was proved and is not in the log"), "{doubt}");
+    assert!(doubts.contains("is in the proof but not in the log"), "{doubt}");
     let refused = fleet.provost(0, &["run"]).exits(70);
-    assert!(refused.err.contains("is not the one that was proved"), "{}", refused.err);
+    assert!(refused.err.contains("does not match its proofs"), "{}", refused.err);
     let doubting = fleet.worker_of(&here, &[]);
     fleet.until("it is told", PATIENCE, || {
-        fleet.status()["troubles"].to_string().contains("is not the one that was proved")
+        fleet.status()["troubles"].to_string().contains("does not match its proofs")
     });
     drop(doubting);
     assert_eq!(moved.audit(&there).exits(0).json()["events"], copied, "it wrote to a log it doubts");

@@ -52,7 +52,7 @@ fn the_python_client_lists_and_calls_every_tool() {
         plan_next ok Next: step 1: Write out.txt
         step_update ok Step 1 is in progress.
         step_update refused Step 1 is NOT done: its check broke: exit code 1 (not met: exit_code == 0)
-        postcondition_verify refused still open: step 1; the postconditions are looked at when every step has passed
+        postcondition_verify refused still open: step 1; provost checks the postconditions when every step has passed
         topic_publish ok published to notes, 6 bytes; others read it after the step has passed
         topic_read refused there is no topic `notes`; none was published yet
         claimed False Step 1 has passed: its check held

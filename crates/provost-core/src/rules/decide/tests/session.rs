@@ -1,6 +1,7 @@
 //! Sessions that the harness did not start.
 
 use super::*;
+use crate::model::escalation::EscalationCause;
 
 /// A session that stops too early, twice with the same output, then does the work.
 #[test]
@@ -87,10 +88,11 @@ fn a_session_that_is_let_go_leaves_its_step_to_a_person() {
     let events = harness(&run, go()).unwrap();
     assert_eq!(
         events,
-        [Event::Escalated {
-            step: Some(StepNumber(1)),
-            reason: "the session was released: 5 refusals without progress".to_owned()
-        }]
+        [Event::escalated(
+            Some(StepNumber(1)),
+            EscalationCause::Other,
+            "the session was released: 5 refusals without progress".to_owned()
+        )]
     );
     events.iter().for_each(|event| run.apply(event));
     assert!(run.any_blocked() && !run.all_settled());
