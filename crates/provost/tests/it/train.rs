@@ -340,7 +340,7 @@ fn done_is_a_lease() {
     assert!(undone.contains("so many users") && undone.contains("delta broke"), "{undone}");
     assert_eq!(stage(&env, "delta"), "in-progress");
     let inbox = there(&env, "delta", &["inbox", "--json"]).exits(0);
-    assert!(inbox.out.contains("undone on main"), "{}", inbox.out);
+    assert!(inbox.out.contains("no longer holds on main"), "{}", inbox.out);
     there(&env, "delta", &["audit", "delta"]).exits(0);
     env.provost(&["integrate", "--check"]).exits(0);
 }
