@@ -37,8 +37,8 @@ impl Modes {
         self.is_older(stamp) || stamp.mode & 0o777 == by_umask
     }
 
-    /// Returns whether a folder has permissions that nobody chose during the work. In trees, every folder has
-    /// 0755.
+    /// Returns whether the permissions of a folder are the usual ones, or older than the attempt. In trees,
+    /// every folder has 0755.
     pub fn are_usual_for_folder(&self, stamp: &FileStamp) -> bool {
         let mode = stamp.mode & 0o777;
         mode == 0o755 || mode == 0o777 & !umask() || self.is_older(stamp)

@@ -159,8 +159,8 @@ fn run(global: &Global, harness: &Harness, notices: &Notices<'_>, args: &Args) -
     }
 }
 
-/// Runs the plan as far as it goes without a person. The second value says whether a person can answer: if
-/// the plan file differs from the approved revision, nobody can yet.
+/// Runs the plan as far as it goes without a person. The second value says whether an answer of a person can
+/// continue it; if the plan file differs from the approved revision, a person must restore or approve it first.
 fn once(
     global: &Global,
     harness: &Harness,

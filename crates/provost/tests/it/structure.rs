@@ -531,7 +531,7 @@ const NOUNS: &[&str] = &[
 fn an_exported_type_has_a_name_of_its_own_and_the_name_is_a_noun() {
     let sources = sources();
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    // The types of the program itself are seen by nobody else.
+    // No other crate can use the types of the program itself.
     for source in sources.iter().filter(|source| source.krate != "provost") {
         for item in &source.syntax.items {
             let (name, visibility, attributes) = match item {

@@ -297,7 +297,7 @@ fn a_remote_that_is_away_is_told_and_waited_for() {
     std::thread::sleep(Duration::from_secs(1));
     let away = format!("{}.away", machines.remote());
     std::fs::rename(machines.remote(), &away).expect("away");
-    machines.until("it is told", || machines.trouble().contains("waits to be sent"));
+    machines.until("the worker reports it", || machines.trouble().contains("waits to be sent"));
     std::fs::rename(&away, machines.remote()).expect("back");
     machines.until_done();
     machines.is_sound(1);
@@ -311,7 +311,7 @@ fn what_no_other_machine_can_begin_with_is_told_with_what_to_do() {
     machines.env.write("check.sh", "test -e out/$1\n");
     machines.env.approve();
     let _worker = machines.worker("a", &[]);
-    machines.until("it is told", || machines.trouble().contains("provost cluster push"));
+    machines.until("the worker reports it", || machines.trouble().contains("provost cluster push"));
     machines.env.provost(&["cluster", "push"]).exits(2);
     machines.sets_remote();
     let shown = machines.env.provost(&["cluster", "remote", "--json"]).exits(0).json();
@@ -331,7 +331,7 @@ fn a_plan_whose_checks_run_in_the_workspace_is_not_carried() {
     machines.env.git(&["commit", "--quiet", "--all", "--message", "in place"]);
     machines.env.approve();
     let _worker = machines.worker("a", &[]);
-    machines.until("it is told", || machines.trouble().contains("share the disk"));
+    machines.until("the worker reports it", || machines.trouble().contains("share the disk"));
 }
 
 #[test]
