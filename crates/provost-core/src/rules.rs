@@ -10,3 +10,4 @@ pub mod decide;
 pub mod foreign_events;
 pub mod gate;
 pub mod schedule;
+pub mod session_work;

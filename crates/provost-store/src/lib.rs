@@ -157,6 +157,9 @@ pub struct Holder {
     /// The PID namespace that `pid` belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid_namespace: Option<u64>,
+    /// It only checks the work of an agent that provost did not start.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub checks_session: bool,
 }
 
 impl Holder {
@@ -165,7 +168,12 @@ impl Holder {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let namespace = std::fs::metadata("/proc/self/ns/pid").ok();
         let pid_namespace = namespace.map(|found| std::os::unix::fs::MetadataExt::ino(&found));
-        Self { pid: std::process::id(), host, what: what.into(), since, pid_namespace }
+        Self { pid: std::process::id(), host, what: what.into(), since, pid_namespace, checks_session: false }
+    }
+
+    /// Describes this process, which only checks the work of a session.
+    pub fn checking_session(what: impl Into<String>, since: Timestamp) -> Self {
+        Self { checks_session: true, ..Self::here(what, since) }
     }
 
     /// Returns whether `pid` means the same process here.

@@ -434,6 +434,7 @@ pub fn someone() -> Holder {
         what: "a test".to_owned(),
         since: Timestamp(5),
         pid_namespace: None,
+        checks_session: false,
     }
 }
 

@@ -16,7 +16,6 @@ use provost_core::model::chain::PlanId;
 use provost_core::model::event::Event;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::model::verdict::Isolation;
-use provost_core::rules::decide;
 use provost_host::process;
 use provost_host::process::{Caller, Lineage};
 use provost_store::{Error as StoreError, Log, Query};
@@ -223,11 +222,6 @@ pub fn no_terminal(log: &dyn Log, plan: &PlanId, begun: Timestamp) -> Result<Opt
     Ok((!is_old).then(|| "its terminal was opened after the first attempt started".to_owned()))
 }
 
-/// Returns whether the event starts a step in an external session, which is outside of provost's sandbox.
-fn is_a_session(event: &Event) -> bool {
-    matches!(event, Event::StepStarted { target, .. } if target.starts_with(decide::SESSION))
-}
-
 /// Returns when the first attempt without a sandbox started, at `since` or later.
 fn unfenced_since(log: &dyn Log, plan: &PlanId, since: Timestamp) -> Result<Option<Timestamp>, Error> {
     let names = ["ISOLATION_ATTESTED", "TASK_STARTED"].map(str::to_owned).to_vec();
@@ -236,7 +230,7 @@ fn unfenced_since(log: &dyn Log, plan: &PlanId, since: Timestamp) -> Result<Opti
         match sealed.event() {
             Ok(Event::IsolationAttested { agent_outside: true, .. }) => level = Isolation::None,
             Ok(Event::IsolationAttested { level: attested, .. }) => level = attested,
-            Ok(event) if sealed.at >= since && (!level.has_fence() || is_a_session(&event)) => {
+            Ok(event) if sealed.at >= since && (!level.has_fence() || event.starts_in_session()) => {
                 first = Some(sealed.at);
             }
             Ok(_) => {}

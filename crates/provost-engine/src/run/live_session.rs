@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::Event;
+use provost_core::model::timestamp::Timestamp;
 use provost_core::rules::command::Refusal;
 use provost_core::rules::decide;
 use provost_core::state::run::Run;
@@ -16,7 +17,7 @@ use crate::Error;
 use crate::exec::executor::Executor;
 use crate::plan::harness::Harness;
 use crate::plan::{plan_context, recording};
-use crate::run::run_strategy::{EnterLoop, LOOKING, ProgressListener, RunResult, RunStrategy};
+use crate::run::run_strategy::{EnterLoop, ProgressListener, RunResult, RunStrategy, session_holder};
 use crate::run_loop::Rest;
 use crate::run_loop::world::TaskOutcome;
 
@@ -32,8 +33,8 @@ pub(crate) struct LiveSession<'a> {
 }
 
 impl RunStrategy for LiveSession<'_> {
-    fn holder(&self, plan: &PlanId) -> String {
-        format!("{LOOKING}an MCP client, at plan {plan}")
+    fn holder(&self, plan: &PlanId, since: Timestamp) -> Holder {
+        session_holder("an MCP client", plan, since)
     }
 
     fn patience(&self, configured: Duration) -> Duration {

@@ -148,7 +148,7 @@ struct Leases {
 
 impl Leases {
     fn take(harness: &Harness, strategy: &dyn RunStrategy) -> Result<Self, Error> {
-        let holder = Holder::here(strategy.holder(harness.id()), plan_context::now());
+        let holder = strategy.holder(harness.id(), plan_context::now());
         let patience = strategy.patience(harness.config().run.lease_timeout);
         let workspace =
             || crate::plan::harness::lease(harness, &harness.workspace_lease(), &holder, patience);

@@ -8,19 +8,17 @@ use std::time::Duration;
 
 use provost_core::model::chain::{Head, PlanId, SealedEvent};
 use provost_core::model::event::Event;
+use provost_core::model::timestamp::Timestamp;
 use provost_core::state::run::Run;
 use provost_host::config::Demand;
 use provost_host::exec::environment::{self, RunPaths};
 use provost_host::sandbox::{Attestation, SandboxFeatures};
-use provost_store::Fence;
+use provost_store::{Fence, Holder};
 
 use crate::Error;
 use crate::exec::executor::Executor;
 use crate::plan::harness::Harness;
 use crate::run_loop::{Drive, Rest};
-
-/// Prefix in the name of a lease holder that checks the work of a session.
-pub(crate) const LOOKING: &str = "a look for a session of ";
 
 /// Called with every event of a run.
 pub(crate) type ProgressListener<'a> = dyn FnMut(&Run, &SealedEvent, &Event) + 'a;
@@ -32,9 +30,9 @@ pub(crate) type RunResult = Result<(Run, Rest), Error>;
 pub(crate) type AttestedLevel = (Option<SandboxFeatures>, Attestation);
 
 pub(crate) trait RunStrategy {
-    /// Name of the process that holds the plan's lease.
-    fn holder(&self, plan: &PlanId) -> String {
-        format!("plan {plan}")
+    /// Describes the process that holds the plan's lease.
+    fn holder(&self, plan: &PlanId, since: Timestamp) -> Holder {
+        Holder::here(format!("plan {plan}"), since)
     }
 
     /// Longest wait for a lease.
@@ -127,8 +125,8 @@ pub(crate) struct StoppedSession<'a> {
 }
 
 impl RunStrategy for StoppedSession<'_> {
-    fn holder(&self, plan: &PlanId) -> String {
-        format!("{LOOKING}{}, at plan {plan}", self.client)
+    fn holder(&self, plan: &PlanId, since: Timestamp) -> Holder {
+        session_holder(self.client, plan, since)
     }
 
     fn starts_agents(&self) -> bool {
@@ -138,4 +136,9 @@ impl RunStrategy for StoppedSession<'_> {
     fn executor<'a>(&self, executor: Executor<'a>) -> Executor<'a> {
         executor.for_a_session(self.client)
     }
+}
+
+/// Describes a process that checks the work of a session of `client`.
+pub(crate) fn session_holder(client: &str, plan: &PlanId, since: Timestamp) -> Holder {
+    Holder::checking_session(format!("a check of a session of {client}, at plan {plan}"), since)
 }

@@ -12,29 +12,29 @@ mod create;
 mod refused;
 mod topics;
 
-use crate::journal;
-use crate::plan::{commands, queries};
-use crate::run::{live_session, run_plan};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use provost_core::model::chain::{Head, PlanId, SealedEvent};
 use provost_core::model::event::{AttemptEnd, EndedAttempt, Event, TopicPost};
+use provost_core::model::timestamp::Timestamp;
 use provost_core::model::plan::StepNumber;
 use provost_core::rules::command::{AgentCommand, HarnessCommand, Refusal};
+use provost_core::rules::session_work::{self, WorkRefusal};
 use provost_core::state::run::{Run, Stage, StepState};
 use provost_host::config::SessionGate;
 use provost_host::plans::plan_file;
 use provost_host::{config, process};
 
-use crate::Error;
 use crate::plan::harness::Harness;
 use crate::plan::sessions::{ClientSession, Sessions};
-use crate::plan::{plan_context, plan_registry};
+use crate::plan::{commands, plan_context, plan_registry, queries};
 use crate::run::live_session::{LiveSession, Words};
+use crate::run::{live_session, run_plan};
 use crate::run_loop::world::TaskOutcome;
 use crate::settings::{Access, EngineSettings};
+use crate::{Error, journal};
 
 pub use create::{CreateResult, SessionDecision};
 pub use refused::SessionRefusal;
@@ -52,13 +52,15 @@ pub struct AgentSessions {
     named: Option<String>,
     /// The attempt of a run that this process is inside of.
     attempt: Option<String>,
-    /// The plan read last, with its head at that time.
-    kept: Mutex<Option<Kept>>,
+    /// The plan read last.
+    known: Mutex<Option<KnownPlan>>,
 }
 
-struct Kept {
+struct KnownPlan {
     path: PathBuf,
-    harness: Arc<Harness>,
+    /// The plan, opened for reading.
+    reader: Arc<Harness>,
+    /// Its newest event when `run` was folded.
     head: Head,
     run: Arc<Run>,
 }
@@ -82,7 +84,7 @@ impl AgentSessions {
             named: settings.plan.clone(),
             attempt: process::inside_attempt(),
             settings,
-            kept: Mutex::default(),
+            known: Mutex::default(),
         })
     }
 
@@ -118,22 +120,24 @@ impl AgentSessions {
         self.settings.stop.load(Ordering::Relaxed)
     }
 
-    /// Returns the plan of the session with its current state.
+    /// Returns the plan of the session with its current state. Folds the log only if it has changed since the
+    /// last time.
     pub fn show(&self, session: &ClientSession) -> Answer<SessionPlan> {
         let path = self.path(session)?;
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let harness = match kept.as_ref().filter(|kept| kept.path == path) {
-            Some(kept) => kept.harness.clone(),
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = known.take().filter(|known| known.path == path);
+        let reader = match &last {
+            Some(last) => last.reader.clone(),
             None => Arc::new(self.at(&path, Access::Read)?),
         };
-        let head = harness.log().head(harness.id()).map_err(Error::from)?;
-        let run = match kept.as_ref().filter(|kept| kept.path == path && kept.head == head && head.seq > 0) {
-            Some(kept) => kept.run.clone(),
-            None => Arc::new(journal::read(harness.log(), harness.id())?),
+        let head = reader.log().head(reader.id()).map_err(Error::from)?;
+        let run = match last.filter(|last| last.head == head && head.seq > 0) {
+            Some(last) => last.run,
+            None => Arc::new(journal::read(reader.log(), reader.id())?),
         };
-        let name = harness.place().name.clone();
+        let name = reader.place().name.clone();
         // A log that did not exist when it was opened for reading is opened again next time.
-        *kept = (head.seq > 0).then(|| Kept { path: path.clone(), harness, head, run: run.clone() });
+        *known = (head.seq > 0).then(|| KnownPlan { path: path.clone(), reader, head, run: run.clone() });
         if !run.exists() {
             return Err(SessionRefusal::NotRecorded { name });
         }
@@ -159,11 +163,10 @@ impl AgentSessions {
 
     /// Starts a step for the session.
     pub fn begin(&self, session: &ClientSession, step: u32, told: EventListener<'_>) -> Answer<Run> {
-        let harness = self.to_write(session)?;
-        let run = harness.run()?;
+        let (harness, run) = self.to_write(session)?;
         let step = self.workable(&harness, &run, step)?;
-        if is_running(&run, step) {
-            return Ok(run);
+        if session_work::is_running(&run, step) {
+            return Ok(Arc::unwrap_or_clone(run));
         }
         let words = move |run: &Run| start(run, step);
         self.judged(&harness, &words, told)
@@ -171,11 +174,10 @@ impl AgentSessions {
 
     /// Gives back a step that the session no longer works on.
     pub fn put_back(&self, session: &ClientSession, step: u32) -> Answer<Run> {
-        let harness = self.to_write(session)?;
-        let run = harness.run()?;
-        let step = known(&run, step)?;
+        let (harness, run) = self.to_write(session)?;
+        let step = session_work::known_step(&run, step)?;
         let Some(StepState::Running { attempt }) = run.step(step).map(|step| step.state.clone()) else {
-            return Ok(run);
+            return Ok(Arc::unwrap_or_clone(run));
         };
         let back = move |_: &Run| {
             Ok(vec![TaskOutcome::Harness(HarnessCommand::AttemptInterrupted { step, attempt })])
@@ -198,14 +200,10 @@ impl AgentSessions {
             let evidence = evidence.to_owned();
             return self.pass_on(tag, AgentCommand::Claim { step: StepNumber(step), evidence });
         }
-        let harness = self.to_write(session)?;
-        let run = harness.run()?;
-        if let Some(number) = already(&run, step) {
-            return Err(SessionRefusal::Over { step: number, how: run.state_word(number) });
-        }
+        let (harness, run) = self.to_write(session)?;
         let step = self.workable(&harness, &run, step)?;
         let evidence = harness.redactor().text(evidence.trim()).into_owned();
-        let since = begun(&harness, step)?;
+        let since = begun(&harness, &run, step)?;
         let posts = self.posts(harness.id(), &run, step);
         let words = move |run: &Run| {
             let claim = TaskOutcome::Agent(AgentCommand::Claim { step, evidence: evidence.clone() });
@@ -213,7 +211,7 @@ impl AgentSessions {
             Ok(start(run, step)?.into_iter().chain(ended).chain([claim]).collect())
         };
         let run = self.judged(&harness, &words, told)?;
-        if is_over(&run, step) {
+        if session_work::is_over(&run, step) {
             self.forget_posts(harness.id(), step);
         }
         Ok(run)
@@ -228,8 +226,8 @@ impl AgentSessions {
             let reason = reason.to_owned();
             return self.pass_on(tag, AgentCommand::Block { step: StepNumber(step), reason });
         }
-        let harness = self.to_write(session)?;
-        let step = self.workable(&harness, &harness.run()?, step)?;
+        let (harness, run) = self.to_write(session)?;
+        let step = self.workable(&harness, &run, step)?;
         let reason = harness.redactor().text(reason.trim()).into_owned();
         let words = move |run: &Run| {
             let block = TaskOutcome::Agent(AgentCommand::Block { step, reason: reason.clone() });
@@ -240,16 +238,12 @@ impl AgentSessions {
 
     /// Runs every check of the plan again, and the postconditions, if all steps are settled.
     pub fn verify(&self, session: &ClientSession, told: EventListener<'_>) -> Answer<Run> {
-        let harness = self.to_write(session)?;
-        let run = harness.run()?;
+        let (harness, run) = self.to_write(session)?;
         self.may_work(&harness, &run)?;
         if run.stage == Stage::Done {
-            return Ok(run);
+            return Ok(Arc::unwrap_or_clone(run));
         }
-        if !run.all_settled() {
-            let open = run.steps().filter(|(step, _)| !is_over(&run, step.number));
-            return Err(SessionRefusal::StepsOpen { steps: open.map(|(step, _)| step.number).collect() });
-        }
+        session_work::finish(&run)?;
         self.judged(&harness, &|_| Ok(Vec::new()), told)
     }
 
@@ -276,7 +270,7 @@ impl AgentSessions {
             // The check before the work may have escalated the step to a person.
             Err(Error::Refused(Refusal::NotOpen { step })) => {
                 Err(match harness.run()?.step(step).map(|step| step.state.clone()) {
-                    Some(StepState::Blocked { reason, .. }) => SessionRefusal::Blocked { step, reason },
+                    Some(StepState::Blocked { reason, .. }) => WorkRefusal::Blocked { step, reason }.into(),
                     _ => Refusal::NotOpen { step }.into(),
                 })
             }
@@ -316,11 +310,13 @@ impl AgentSessions {
         Ok(Harness::open(settings, access)?)
     }
 
-    fn to_write(&self, session: &ClientSession) -> Answer<Harness> {
+    /// Opens the plan of the session for writing, with its current state.
+    fn to_write(&self, session: &ClientSession) -> Answer<(Harness, Arc<Run>)> {
         if self.attempt.is_some() {
             return Err(SessionRefusal::InsideAttempt);
         }
-        self.at(&self.path(session)?, Access::Write)
+        let SessionPlan { run, path, .. } = self.show(session)?;
+        Ok((self.at(&path, Access::Write)?, run))
     }
 
     /// Passes a command to the run that this process is inside of, if its log can be reached from here. That
@@ -338,69 +334,20 @@ impl AgentSessions {
     /// Checks that the session may work on the step now.
     fn workable(&self, harness: &Harness, run: &Run, step: u32) -> Answer<StepNumber> {
         self.may_work(harness, run)?;
-        let number = known(run, step)?;
-        if let Some(plan) = run.carried_by(number) {
-            return Err(Refusal::CarriedByPlan { step: number, plan: plan.to_owned() }.into());
-        }
-        let state = run.step(number).map(|step| &step.state);
-        match state {
-            Some(StepState::Running { .. }) => return Ok(number),
-            Some(StepState::Ended { .. }) if !run.confirmed_by_person(number) => return Ok(number),
-            Some(StepState::Pending) => {}
-            Some(StepState::Blocked { reason, .. }) => {
-                return Err(SessionRefusal::Blocked { step: number, reason: reason.clone() });
-            }
-            _ => return Err(SessionRefusal::Over { step: number, how: run.state_word(number) }),
-        }
-        if let Some(other) = run.under_way().find(|other| is_running(run, *other)) {
-            return Err(SessionRefusal::OneAtATime { step: other });
-        }
-        if let Some((blocked, _)) =
-            run.steps().find(|(_, step)| matches!(step.state, StepState::Blocked { .. }))
-        {
-            return Err(SessionRefusal::AnotherBlocked { step: blocked.number });
-        }
-        if !run.ready().any(|ready| ready == number) {
-            return Err(SessionRefusal::NotItsTurn { step: number, next: run.ready().next() });
-        }
-        Ok(number)
+        Ok(session_work::step(run, step)?)
     }
 
     /// Checks that the plan is approved and its file still has the approved spec.
     fn may_work(&self, harness: &Harness, run: &Run) -> Answer<()> {
-        match run.stage {
-            Stage::Approved | Stage::InProgress => {}
-            Stage::Done => return Ok(()),
-            Stage::Failed => return Err(SessionRefusal::Failed),
-            Stage::Draft | Stage::Verified => {
-                return Err(SessionRefusal::AtTheGate { name: harness.place().name.clone() });
-            }
+        let name = &harness.place().name;
+        session_work::plan(run, name)?;
+        if run.stage == Stage::Done {
+            return Ok(());
         }
         match harness.site().law_changes(run) {
-            Some(changes) => Err(SessionRefusal::LawChanged { name: harness.place().name.clone(), changes }),
+            Some(changes) => Err(SessionRefusal::LawChanged { name: name.clone(), changes }),
             None => Ok(()),
         }
-    }
-}
-
-fn is_running(run: &Run, step: StepNumber) -> bool {
-    matches!(run.step(step).map(|step| &step.state), Some(StepState::Running { .. }))
-}
-
-fn is_over(run: &Run, step: StepNumber) -> bool {
-    matches!(run.step(step).map(|step| &step.state), Some(StepState::Passed | StepState::Waived { .. }))
-}
-
-fn already(run: &Run, step: u32) -> Option<StepNumber> {
-    Some(StepNumber(step)).filter(|number| is_over(run, *number))
-}
-
-fn known(run: &Run, step: u32) -> Answer<StepNumber> {
-    let count = run.plan.steps.len() as u32;
-    if (1..=count).contains(&step) {
-        Ok(StepNumber(step))
-    } else {
-        Err(SessionRefusal::NoSuchStep { step, count })
     }
 }
 
@@ -413,7 +360,7 @@ fn start(run: &Run, step: StepNumber) -> Result<Vec<TaskOutcome>, Refusal> {
 fn ended(
     run: &Run,
     step: StepNumber,
-    since: Option<provost_core::model::timestamp::Timestamp>,
+    since: Option<Timestamp>,
     published: Vec<TopicPost>,
 ) -> Option<TaskOutcome> {
     let (state, attempts) = run.step(step).map(|step| (step.state.clone(), step.attempts))?;
@@ -431,8 +378,8 @@ fn ended(
 }
 
 /// Returns when the running attempt started.
-fn begun(harness: &Harness, step: StepNumber) -> Answer<Option<provost_core::model::timestamp::Timestamp>> {
-    if !is_running(&harness.run()?, step) {
+fn begun(harness: &Harness, run: &Run, step: StepNumber) -> Answer<Option<Timestamp>> {
+    if !session_work::is_running(run, step) {
         return Ok(None);
     }
     let query = provost_store::Query {

@@ -33,7 +33,6 @@ use crate::observe::agenda;
 use crate::plan::harness::Harness;
 use crate::plan::plan_registry;
 use crate::plan::sessions::{ClientIdentity, ClientSession, Sessions};
-use crate::run::run_strategy::LOOKING;
 use crate::session::session_turns::Turns;
 use crate::settings::{Access, EngineSettings};
 
@@ -245,7 +244,7 @@ impl Gate {
         let hook = config::find(&found.place.workspace)?.hook;
         let lease = format!("workspace {}", found.place.workspace.display());
         let holder = log.holder(&lease).ok().flatten();
-        if let Some(holder) = holder.as_ref().filter(|holder| !holder.what.starts_with(LOOKING)) {
+        if let Some(holder) = holder.as_ref().filter(|holder| !holder.checks_session) {
             return Ok(let_go(format!("{holder} is running a plan here and checks it itself")));
         }
         let waited = self.turns.waits_since(self.name());

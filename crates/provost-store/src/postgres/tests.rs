@@ -16,6 +16,7 @@ mod outage;
 mod scale;
 mod tls;
 mod trouble;
+mod writers;
 
 fn fresh() -> Handles {
     let Some(cluster) = Cluster::shared() else {

@@ -14,9 +14,6 @@ use crate::rules::command::Refusal;
 use crate::rules::recover::{self, AttemptFailure, RecoveryInput};
 use crate::state::run::{PostState, Run, Stage, StepState};
 
-/// Start of an attempt's target if a session did the work, outside of any sandbox of provost.
-pub const SESSION: &str = "session:";
-
 /// Handles the check of a session's work. The session learns the result and continues, until the caller lets
 /// it stop.
 pub(super) fn looked(
@@ -83,7 +80,7 @@ fn session_ended(run: &Run, subject: CheckSubject, client: &str) -> Decision {
                 Err(refusal) => return Err(refusal),
             }
             let attempt = step.attempts + 1;
-            let target = format!("{SESSION}{client}");
+            let target = Event::session_target(client);
             Ok(vec![
                 Event::StepStarted {
                     step: number,

@@ -5,6 +5,7 @@
 use provost_core::language::plan_writer::Unwritable;
 use provost_core::model::plan::StepNumber;
 use provost_core::rules::command::Refusal;
+use provost_core::rules::session_work::WorkRefusal;
 
 use crate::Error;
 
@@ -28,34 +29,6 @@ pub enum SessionRefusal {
     NoEvidence,
     #[error("a reason is required: say what keeps you from continuing, so that a person can help")]
     NoReason,
-    #[error("there is no step {step}: steps are 1 to {count}")]
-    NoSuchStep { step: u32, count: u32 },
-    #[error("step {step} is {how} already; call plan_next")]
-    Over { step: StepNumber, how: &'static str },
-    #[error(
-        "step {step} is in progress, and only one step can be: claim it (done), block it or put it \
-         back (pending) first"
-    )]
-    OneAtATime { step: StepNumber },
-    #[error("step {step} cannot start yet; {}", turn(*next))]
-    NotItsTurn { step: StepNumber, next: Option<StepNumber> },
-    #[error("step {step} waits for a person: {reason}. Tell your user; they answer with `provost inbox`")]
-    Blocked { step: StepNumber, reason: String },
-    #[error(
-        "step {step} is blocked and waits for a person, so nothing else begins. Tell your user; they answer with `provost inbox`"
-    )]
-    AnotherBlocked { step: StepNumber },
-    #[error(
-        "still open: step {}; provost checks the postconditions when every step has passed",
-        listed(steps)
-    )]
-    StepsOpen { steps: Vec<StepNumber> },
-    #[error("the plan has failed and waits for a person. Tell your user; they answer with `provost inbox`")]
-    Failed,
-    #[error(
-        "the plan waits for a person's approval. Tell your user to read and approve it: `provost approve {name}`"
-    )]
-    AtTheGate { name: String },
     #[error("the file of plan {name} differs from what was approved ({}). Ask your user to look at it: \
      `provost diff {name}`", changes.join("; "))]
     LawChanged { name: String, changes: Vec<String> },
@@ -85,6 +58,8 @@ pub enum SessionRefusal {
     NotDeclared { name: String, step: StepNumber, declared: Vec<String> },
     #[error("there is nothing to publish: `text` is empty")]
     NothingToPublish,
+    #[error(transparent)]
+    Work(#[from] WorkRefusal),
     #[error(transparent)]
     Engine(Error),
 }
@@ -116,14 +91,6 @@ impl SessionRefusal {
         }
         words
     }
-}
-
-fn turn(next: Option<StepNumber>) -> String {
-    next.map_or("call plan_next".to_owned(), |next| format!("continue with step {next}"))
-}
-
-fn listed(steps: &[StepNumber]) -> String {
-    steps.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn declared_topics(declared: &[String]) -> String {

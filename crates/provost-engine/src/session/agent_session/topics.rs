@@ -14,12 +14,13 @@ use std::path::PathBuf;
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::TopicPost;
 use provost_core::model::plan::StepNumber;
+use provost_core::rules::session_work;
 use provost_core::state::run::Run;
 use provost_host::files;
 use provost_host::files::Put;
 use provost_host::plans::{plan_file, trust};
 
-use super::{AgentSessions, Answer, SessionRefusal, is_running};
+use super::{AgentSessions, Answer, SessionRefusal};
 use crate::Error;
 use crate::plan::plan_registry::Here;
 use crate::plan::sessions::ClientSession;
@@ -63,10 +64,9 @@ impl AgentSessions {
         if self.attempt.is_some() {
             return Err(SessionRefusal::InsideAttempt);
         }
-        let harness = self.to_write(session)?;
-        let run = harness.run()?;
+        let (harness, run) = self.to_write(session)?;
         // The running step; after a failed check, the one to continue with.
-        let begun = run.plan.steps.iter().find(|step| is_running(&run, step.number));
+        let begun = run.plan.steps.iter().find(|step| session_work::is_running(&run, step.number));
         let next = || run.under_way().chain(run.ready()).next().and_then(|number| run.plan.step(number));
         let step = begun.or_else(next).ok_or(SessionRefusal::NoStepToPublish)?;
         if !step.publishes.iter().any(|topic| topic.value == name) {
