@@ -4,8 +4,6 @@
 //! **Invariant:** an item is taken once, under a held lease, before anything starts; an item that was taken
 //! and not finished is never started again, but judged.
 
-use provost_engine::journal;
-use provost_engine::run::work_items;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,7 +12,7 @@ use provost_core::fleet::labels::{self, Label};
 use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::CheckSubject;
-use provost_engine::run::work_items::ItemResult;
+use provost_engine::journal;
 use provost_store::{Effect, Error as StoreError};
 use sqlx::Row as _;
 
@@ -22,6 +20,7 @@ use crate::continuation::{InHand, Stint};
 use crate::error::ErrorContext as _;
 use crate::tick::said;
 use crate::wire::Piece;
+use crate::work_items::{self, ItemResult};
 use crate::worker_context::{Busy, Crew};
 use crate::{Error, dispatch};
 
@@ -66,9 +65,9 @@ pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str,
     let shared = in_hand.clone();
     let done = crew.apart(move |crew, runtime| {
         let finished = [dispatch::finish(&plan, item), Effect::Wake(plan.clone())];
-        let harness = crew.harness(&plan, stop.clone(), runtime)?;
-        let stint = Stint::new(crew, runtime, &harness, &plan, stop, shared);
-        work_items::carry_out_item(&harness, item, &|fence| stint.take(fence), &finished, Some(&stint))
+        let open = crew.open(&plan, stop.clone(), runtime)?;
+        let stint = Stint::new(crew, runtime, &open.harness, &plan, stop, shared);
+        work_items::carry_out_item(&open, item, &|fence| stint.take(fence), &finished, Some(&stint))
     });
     let done = done.await;
     // It may have continued with another item since.

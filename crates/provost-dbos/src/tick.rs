@@ -3,8 +3,6 @@
 //! **Invariant:** the offered items are read while the plan's lease is held, so that an item given to another
 //! worker is never taken for lost work.
 
-use provost_engine::journal;
-use provost_engine::run::work_items;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -14,12 +12,13 @@ use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::state::run::{Run, Stage};
+use provost_engine::journal;
 use provost_engine::plan::harness::Harness;
-use provost_engine::run::work_items::PassResult;
 use provost_store::Effect;
 
 use crate::Error;
 use crate::wire::{END, JUDGE};
+use crate::work_items::{self, PassResult};
 use crate::worker_context::Crew;
 
 /// Number of retries if another process writes first or holds the plan, before the plan is left to the next
@@ -78,11 +77,11 @@ async fn once(crew: &Arc<Crew>, plan: &str) -> Result<Result<PassResult, provost
         if crew.carries.is_some() && is_at_rest(crew, &plan)? {
             return Ok(PassResult::Idle);
         }
-        let harness = match crew.harness(&plan, Arc::new(AtomicBool::new(false)), runtime) {
+        let harness = match crew.open(&plan, Arc::new(AtomicBool::new(false)), runtime) {
             Err(provost_engine::Error::NotThere { .. }) if is_at_rest(crew, &plan)? => {
                 return Ok(PassResult::Idle);
             }
-            found => found?,
+            open => open?.harness,
         };
         let asked = |role: &str| asked(&harness, role);
         let in_hand = || runtime.block_on(in_hand(crew, &plan));

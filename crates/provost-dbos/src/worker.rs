@@ -10,9 +10,6 @@ use std::time::Duration;
 use provost_core::fleet::labels::Label;
 use provost_core::model::timestamp::Timestamp;
 use provost_engine::journal::log_locator;
-use provost_engine::manage::reaper::Keeper;
-use provost_engine::plan::remote_tree;
-use provost_engine::run::work_items;
 use provost_engine::settings::EngineSettings;
 use provost_store::{Holder, Postgres};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -20,6 +17,7 @@ use sqlx::{Connection as _, PgConnection};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
+use crate::agent_reaper::Keeper;
 use crate::dispatch::Queues;
 use crate::error::ErrorContext as _;
 use crate::heartbeat::Pulse;
@@ -28,7 +26,7 @@ use crate::reaper::Badge;
 use crate::wakeup::Bell;
 use crate::wire::{END, JUDGE, TICKS};
 use crate::worker_context::Crew;
-use crate::{Error, queues, reaper, schema, tick, wakeup, wire};
+use crate::{Error, queues, reaper, remote, schema, tick, wakeup, wire, work_items};
 
 /// Interval at which the request to leave is checked.
 const EAR: Duration = Duration::from_millis(50);
@@ -147,8 +145,8 @@ async fn work(
 /// Returns the remote and the identifier of this machine.
 fn carries(options: &WorkerOptions) -> Result<Option<(String, String)>, Error> {
     let Some(address) = &options.remote else { return Ok(None) };
-    remote_tree::remote(address)?;
-    Ok(Some((address.clone(), remote_tree::machine(&options.settings.state)?)))
+    remote::remote(address)?;
+    Ok(Some((address.clone(), remote::machine(&options.settings.state)?)))
 }
 
 /// Returns the label by which others know that this machine judges their trees.

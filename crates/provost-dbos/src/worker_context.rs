@@ -1,6 +1,5 @@
 //! The worker context for ticks and items: its name, its log, and how it opens plans.
 
-use provost_engine::journal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,19 +8,21 @@ use std::time::Duration;
 use provost_core::fleet::labels::Label;
 use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
-use provost_engine::manage::reaper::{self, Keeper};
+use provost_engine::journal;
 use provost_engine::plan::harness::Harness;
 use provost_engine::plan::plan_registry;
-use provost_engine::plan::remote_tree::{self, TreeTransport};
 use provost_engine::settings::EngineSettings;
 use provost_store::Postgres;
 use sqlx::PgPool;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::Error;
+use crate::agent_reaper::{self, Keeper};
 use crate::error::ErrorContext as _;
+use crate::outpost::{Outpost, WaitListener};
 use crate::wakeup::Bell;
+use crate::work_items::OpenPlan;
+use crate::{Error, outpost_workspace, remote, remote_base};
 
 pub(crate) struct Crew {
     pub id: String,
@@ -77,24 +78,27 @@ pub(crate) struct Busy {
 
 impl Crew {
     /// Opens the plan on the shared log: from the log if trees travel, otherwise from its file.
-    pub fn harness(
+    pub fn open(
         &self,
         plan: &PlanId,
         stop: Arc<AtomicBool>,
         runtime: &Handle,
-    ) -> Result<Harness, provost_engine::Error> {
-        let Some((address, machine)) = &self.carries else { return self.at_home(plan, stop) };
-        let remote = remote_tree::remote(address)?;
+    ) -> Result<OpenPlan, provost_engine::Error> {
+        let Some((address, machine)) = &self.carries else {
+            return Ok(OpenPlan { harness: self.at_home(plan, stop)?, outpost: None });
+        };
+        let remote = remote::remote(address)?;
         let settings = EngineSettings { stop: stop.clone(), ..self.settings.clone() };
         let open = || {
-            let carrying = TreeTransport::new(remote.clone(), machine.clone(), self.teller(plan, runtime));
-            remote_tree::open(settings.clone(), self.log.clone(), plan, carrying)
+            let outpost = Arc::new(Outpost::new(remote.clone(), machine.clone(), self.teller(plan, runtime)));
+            let harness = outpost_workspace::open(settings.clone(), self.log.clone(), plan, outpost.clone())?;
+            Ok(OpenPlan { harness, outpost: Some(outpost) })
         };
         match open() {
             // This machine may have the base that was not sent yet.
             Err(error @ provost_engine::Error::NotCarried { .. }) => {
                 let sent = self.at_home(plan, stop).and_then(|harness| {
-                    remote_tree::send_base(&harness, &journal::read(&*self.log, plan)?, &remote)
+                    remote_base::push_to(&harness, &journal::read(&*self.log, plan)?, &remote)
                 });
                 sent.map_or(Err(error), |()| open())
             }
@@ -103,7 +107,7 @@ impl Crew {
     }
 
     /// Returns a callback that records why a plan waits, from a thread that may block.
-    fn teller(&self, plan: &PlanId, runtime: &Handle) -> remote_tree::WaitListener {
+    fn teller(&self, plan: &PlanId, runtime: &Handle) -> WaitListener {
         let (pool, id, plan, runtime) = (self.pool.clone(), self.id.clone(), plan.0.clone(), runtime.clone());
         Arc::new(move |what| drop(runtime.block_on(note_trouble(&pool, &id, &plan, what))))
     }
@@ -195,7 +199,7 @@ impl Crew {
     }
 
     fn tell_keeper(&self, plan: &PlanId, item: WorkItem, tell: impl Fn(&Keeper, &str)) {
-        if let (Some(keeper), Some(attempt)) = (&self.keeper, reaper::attempt(plan, item)) {
+        if let (Some(keeper), Some(attempt)) = (&self.keeper, agent_reaper::attempt(plan, item)) {
             tell(keeper, &attempt);
         }
     }

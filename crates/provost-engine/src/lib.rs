@@ -7,6 +7,7 @@
 
 mod uncommitted_files;
 mod error;
+pub mod workplace;
 pub mod settings;
 pub mod journal;
 pub mod run_loop;

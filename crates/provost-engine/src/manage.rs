@@ -6,4 +6,3 @@ pub mod doctor;
 pub mod plan_doctor;
 pub mod tokens;
 pub mod migrate;
-pub mod reaper;

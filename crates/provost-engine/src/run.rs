@@ -1,10 +1,10 @@
-//! Runs a plan with one of the strategies: agents, a session, a stopped session, or one item of a shared plan.
+//! Runs a plan with one of the strategies: agents, a session, a stopped session, or one that
+//! another crate provides.
 
-pub(crate) mod run_strategy;
-pub(crate) mod run_environment;
+pub mod run_strategy;
+pub mod run_environment;
 pub mod run_plan;
 pub(crate) mod live_session;
-pub mod work_items;
 pub mod base_look;
 pub mod starting;
 pub(crate) mod shared_folder_lock;

@@ -4,12 +4,13 @@
 //! the loop performs tasks on its own thread. With several jobs each task has its own thread, and the loop
 //! waits for the first one that ends.
 //!
-//! If several processes share a plan, the loop is split: [`Drive::announce`] decides what to do and publishes
-//! it, and the process that takes an item calls [`Drive::items`].
+//! If several processes share a plan, the loop is split (`run_loop/shared.rs`, with the feature `cluster`): one
+//! process decides what to do and publishes it, and the process that takes an item performs it.
 //!
 //! **Invariant:** nothing is performed before every event it depends on is durable.
 
 pub mod world;
+#[cfg(feature = "cluster")]
 mod shared;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -31,6 +32,7 @@ use crate::journal::{Commit, Journal, Watch};
 use crate::run_loop::world::{TaskOutcome, World};
 use crate::{Error, journal};
 
+#[cfg(feature = "cluster")]
 pub use self::shared::{Continues, Effects};
 
 /// Maximum number of final verdicts in one append; a batch is also written after `BATCH_MS`.

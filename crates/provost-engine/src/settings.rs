@@ -9,6 +9,7 @@ use provost_core::redact;
 use provost_core::redact::Redactor;
 
 use crate::Error;
+use crate::workplace::Workplace;
 
 /// Settings of a harness: folders, plan, environment.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub struct EngineSettings {
     pub stop: Arc<AtomicBool>,
     /// Environment for agents; its secret values must not be shown.
     pub environment: Vec<(OsString, OsString)>,
+    /// Where agents work.
+    pub workplace: Arc<dyn Workplace>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

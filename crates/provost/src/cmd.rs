@@ -30,6 +30,7 @@ mod inbox;
 mod init;
 mod integrate;
 mod item_mcp;
+#[cfg(feature = "cluster")]
 mod keeper;
 mod list;
 mod log;
@@ -132,6 +133,7 @@ enum Command {
     HookLook(Described<hook_look::Args>),
     #[command(hide = true)]
     ItemMcp(Described<item_mcp::Args>),
+    #[cfg(feature = "cluster")]
     #[command(hide = true)]
     Keeper(Described<keeper::Args>),
     #[command(hide = true)]
@@ -205,6 +207,7 @@ pub fn obey(cli: Cli) -> Answer {
         Command::Migrate(Described(args)) => migrate::obey(global, args),
         Command::Hook(Described(args)) => hook::obey(global, args),
         Command::HookLook(Described(args)) => hook_look::obey(global, args),
+        #[cfg(feature = "cluster")]
         Command::Keeper(Described(args)) => keeper::obey(args),
         Command::Mcp(Described(args)) => mcp::obey(global, args),
         Command::Serve(Described(args)) => serve::obey(global, args),

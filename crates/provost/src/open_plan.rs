@@ -1,14 +1,15 @@
 //! From the command line's words to an open harness: folder, state, plan, environment, interruption.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use provost_core::state::run::Run;
 use provost_engine::journal::log_locator;
 use provost_engine::plan::harness::Harness;
-use provost_engine::plan::remote_tree;
 use provost_engine::settings::{Access, EngineSettings};
+use provost_engine::workplace::Workplace;
 
 use crate::failure::Failure;
 use crate::hardening;
@@ -50,7 +51,7 @@ impl Global {
         };
         provost_engine::trust::use_state(&state);
         log_locator::keep_the_keys(&state, &mut environment);
-        remote_tree::keep_the_keys(&state, &mut environment);
+        let workplace = workplace(&state, &mut environment);
         let program = std::env::current_exe()
             .map_err(|source| Failure::Io { what: "find this program's own file".to_owned(), source })?;
         Ok(EngineSettings {
@@ -60,6 +61,7 @@ impl Global {
             launcher: vec![program.into(), "scripted-agent".into()],
             stop: Arc::default(),
             environment,
+            workplace,
         })
     }
 
@@ -77,6 +79,19 @@ impl Global {
             Err(Failure::Usage { message: format!("{} is not a folder", folder.display()), hint: None })
         }
     }
+}
+
+/// Returns where agents work. Credentials of the workers' git remote leave the environment of agents.
+#[cfg(feature = "cluster")]
+fn workplace(state: &Path, environment: &mut Vec<(OsString, OsString)>) -> Arc<dyn Workplace> {
+    provost_dbos::remote::keep_the_keys(state, environment);
+    provost_dbos::remote_base::workplace()
+}
+
+/// Returns where agents work.
+#[cfg(not(feature = "cluster"))]
+fn workplace(_state: &Path, _environment: &mut Vec<(OsString, OsString)>) -> Arc<dyn Workplace> {
+    Arc::new(provost_engine::workplace::LocalWorkplace)
 }
 
 /// The first interruption asks the harness to stop and put things in order; the second ends it.

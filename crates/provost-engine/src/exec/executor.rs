@@ -1,15 +1,15 @@
-//! The executor in the real world: gives work to agents (`hands/attempt.rs`) and runs checks
-//! (`hands/check.rs`).
+//! The executor in the real world: gives work to agents (`executor/attempt.rs`) and runs checks
+//! (`executor/check.rs`).
 //!
 //! An order holds everything a task needs and is built from the run on the loop's thread. Performing it
 //! touches the machine, never the run.
 
 mod step_worktree;
 mod attempt;
-mod remote_tree;
 mod check;
 mod start;
 mod merged;
+mod workplace;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,13 +32,13 @@ use provost_host::process::Survivor;
 
 use self::attempt::AttemptOrder;
 use self::check::CheckOrder;
-use self::remote_tree::Courier;
 use self::step_worktree::told;
 use crate::exec::metering::RunMetering;
 use crate::plan::plan_context::{self, PlanContext};
 use crate::plan::subplan::{ParentContext, SubplanRequest, SubplanRunner};
 use crate::plan::tamper_watch::TamperWatch;
 use crate::run_loop::world::{TaskOutcome, World};
+use crate::workplace::{LocalWorkplace, Workplace};
 
 /// Interval at which signals are polled while a step waits.
 const EAR: Duration = Duration::from_millis(100);
@@ -64,8 +64,10 @@ pub struct Executor<'a> {
     carrier: Option<&'a dyn SubplanRunner>,
     /// Context of the parent plan, if this plan is a sub-plan.
     within: Option<&'a ParentContext>,
-    /// Sends trees to the git remote, if they travel between machines.
-    courier: Option<Courier<'a>>,
+    /// Where agents work.
+    workplace: &'a dyn Workplace,
+    /// Epoch of the plan's lease.
+    epoch: u64,
     /// Verdicts of the checks on the base, from the gate.
     base: Option<BaseLook>,
 }
@@ -119,7 +121,8 @@ impl<'a> Executor<'a> {
             at_home: Mutex::default(),
             carrier: None,
             within: None,
-            courier: None,
+            workplace: &LocalWorkplace,
+            epoch: 0,
             base: None,
         }
     }

@@ -14,7 +14,7 @@ use provost_store::Holder;
 
 use crate::Error;
 use crate::plan::gate::{self, PolicyResult};
-use crate::plan::{commit, plan_context, remote_tree};
+use crate::plan::{commit, kept_trees, plan_context};
 
 use crate::plan::authorization::only_at_a_terminal;
 pub use crate::plan::authorization::only_people;
@@ -118,7 +118,7 @@ pub fn approve(harness: &Harness, run: &Run, revision: Revision, by: String) -> 
     let run = human(harness, command)?;
     if run.approved_by.is_some() {
         // The plan is approved even if this fails; a worker that does not find the base reports it.
-        let _ = remote_tree::offer_base(harness, &run);
+        let _ = kept_trees::offer_base(harness, &run);
     }
     Ok(run)
 }

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::Error;
 use crate::plan::harness::Harness;
-use crate::plan::remote_tree;
+use crate::plan::kept_trees;
 
 /// Ref of the notes about commits.
 pub const NOTES: &str = "refs/notes/provost";
@@ -87,7 +87,7 @@ pub(crate) fn trees(harness: &Harness, run: &Run, commit: &str) -> Result<(Trees
         secret: None,
         launcher: &[],
     };
-    let (verify, caches) = (&harness.config().verify, remote_tree::caches(harness, run));
+    let (verify, caches) = (&harness.config().verify, kept_trees::caches(harness, run));
     let approval = ApprovedFiles {
         revision: &run.revision.0,
         commit: Some(commit),
@@ -103,7 +103,7 @@ pub(crate) fn trees(harness: &Harness, run: &Run, commit: &str) -> Result<(Trees
 
 /// Returns a tree that a contract held on.
 pub(crate) fn kept_tree(harness: &Harness, run: &Run, trees: &Trees, id: &str) -> Result<Base, Error> {
-    let kept = remote_tree::kept(harness, run, trees, id)?;
+    let kept = kept_trees::find(harness, run, trees, id)?;
     Ok(kept.ok_or_else(|| environment::Error::from(TreeError::Damaged { id: id.to_owned() }))?)
 }
 
@@ -233,7 +233,7 @@ fn others(harness: &Harness, run: &Run, kept: &PlanTrees) -> Result<Vec<String>,
 fn tree(harness: &Harness, run: &Run, kept: &PlanTrees, id: &str) -> Result<Option<Base>, Error> {
     match id == kept.approved.id {
         true => Ok(Some(kept.approved.clone())),
-        false => Ok(remote_tree::kept(harness, run, &kept.trees, id).ok().flatten()),
+        false => Ok(kept_trees::find(harness, run, &kept.trees, id).ok().flatten()),
     }
 }
 
@@ -249,7 +249,7 @@ fn commit_included(
         return Ok(None);
     };
     let failed = environment::Error::from;
-    let caches = remote_tree::caches(harness, run);
+    let caches = kept_trees::caches(harness, run);
     let plain = trees.base(&run.revision.0, Some(commit), &run.binding.files, caches).map_err(failed)?;
     let message = format!(
         "Files that were not committed when \u{201c}{}\u{201d} was approved\n\nProvost-Plan: {}\n",

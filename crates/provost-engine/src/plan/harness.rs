@@ -28,8 +28,8 @@ use crate::plan::plan_context::{self, PlanContext};
 use crate::plan::plan_registry;
 use crate::plan::prove::Prover;
 use crate::plan::subplan::ParentContext;
-use crate::plan::tree_transport::TreeTransport;
 use crate::settings::{Access, EngineSettings};
+use crate::workplace::Workplace;
 use crate::{Error, journal, settings};
 
 pub struct Harness {
@@ -45,8 +45,7 @@ pub struct Harness {
     name: Option<String>,
     /// Context of the parent plan, if this plan is a sub-plan.
     pub(crate) within: Option<ParentContext>,
-    /// Transport of trees, if they travel between machines.
-    pub(crate) carrying: Option<TreeTransport>,
+    workplace: Arc<dyn Workplace>,
     /// Callback for the events of sub-plans.
     told: Mutex<Option<Arc<Below>>>,
     /// Uncommitted files inside `touches` become part of the base.
@@ -88,18 +87,18 @@ impl Harness {
         Ok(Self::with(place, config, state, settings, log, true))
     }
 
-    /// Opens a plan that has its identifier from the log and whose trees come from a remote.
-    pub(crate) fn at_an_outpost(
+    /// Opens a plan that has its identifier from the log, in a workspace that was made for it.
+    pub fn for_logged_plan(
         place: PlanPlace,
         config: Config,
         state: PathBuf,
         settings: EngineSettings,
         log: Arc<dyn Log>,
-        (id, carrying): (PlanId, TreeTransport),
+        id: PlanId,
     ) -> Self {
         let mut harness = Self::with(place, config, state, settings, log, true);
         harness.site.id = id;
-        Self { carrying: Some(carrying), ..harness }
+        harness
     }
 
     pub(crate) fn at(place: PlanPlace, settings: EngineSettings, access: Access) -> Result<Self, Error> {
@@ -130,7 +129,7 @@ impl Harness {
         let begun = plan_context::now();
         add_tools_of_the_workspace(&mut config, &place.workspace);
         let redactor = settings::redactor(&settings.environment, &config.verify.secrets);
-        let EngineSettings { launcher, environment, stop, .. } = settings;
+        let EngineSettings { launcher, environment, stop, workplace, .. } = settings;
         let site = PlanContext::new(place, config, redactor, launcher, environment, stop);
         Self {
             log,
@@ -141,7 +140,7 @@ impl Harness {
             who: Who::Here,
             name: None,
             within: None,
-            carrying: None,
+            workplace,
             told: Mutex::default(),
             includes: AtomicBool::new(false),
         }
@@ -200,8 +199,17 @@ impl Harness {
         &self.who
     }
 
-    pub(crate) fn site(&self) -> &PlanContext {
+    pub fn site(&self) -> &PlanContext {
         &self.site
+    }
+
+    /// Returns where the agents of the plan work.
+    pub fn workplace(&self) -> &dyn Workplace {
+        &*self.workplace
+    }
+
+    pub(crate) fn shared_workplace(&self) -> Arc<dyn Workplace> {
+        self.workplace.clone()
     }
 
     pub fn redactor(&self) -> &Redactor {
@@ -214,7 +222,7 @@ impl Harness {
     }
 
     /// Folds the plan's log; an error if another process has forged events in it.
-    pub(crate) fn genuine(&self) -> Result<Run, Error> {
+    pub fn genuine(&self) -> Result<Run, Error> {
         let run = self.run()?;
         match run.forged_from {
             None => Ok(run),
@@ -250,7 +258,7 @@ impl Harness {
     }
 
     /// Applies the events and makes them durable, under this lease and with these effects.
-    pub(crate) fn append_with(
+    pub fn append_with(
         &self,
         run: &mut Run,
         events: &[Event],

@@ -17,7 +17,7 @@ use similar::TextDiff;
 
 use crate::Error;
 use crate::plan::harness::Harness;
-use crate::plan::{commit, remote_tree};
+use crate::plan::{commit, kept_trees};
 
 /// Maximum size of a file that is shown.
 const FILE_BYTES: u64 = 256 * 1024;
@@ -114,7 +114,7 @@ pub fn look(harness: &Harness, number: StepNumber) -> Result<StepChanges, Error>
         commit::trees(harness, &run, commit)?;
     }
     let kept =
-        |id: &str| remote_tree::kept(harness, &run, &trees, id)?.ok_or_else(|| Error::from(Refusal::NoTree));
+        |id: &str| kept_trees::find(harness, &run, &trees, id)?.ok_or_else(|| Error::from(Refusal::NoTree));
     let (before, after) = (kept(before)?, kept(after)?);
     let paths = trees.differing_paths(&before, &after).map_err(environment::Error::from)?;
     let seen = commit::judged(step);

@@ -17,14 +17,16 @@ use provost_store::Fence;
 use crate::Error;
 use crate::exec::confined;
 use crate::plan::harness::Harness;
-use crate::plan::{remote_tree, tree_transport};
+use crate::plan::kept_trees;
 use crate::run::run_strategy::{ProgressListener, RunStrategy};
 
 /// Refuses if the trees of the plan travel and none can be fetched here: the workspace does not show the
 /// work.
-pub(crate) fn can_see_the_work(harness: &Harness, run: &Run) -> Result<(), Error> {
-    match (&run.work, &harness.carrying) {
-        (Some(_), None) => Err(Error::CarriedElsewhere { plan: harness.id().clone() }),
+pub fn can_see_the_work(harness: &Harness, run: &Run) -> Result<(), Error> {
+    match run.work {
+        Some(_) if harness.workplace().is_workspace() => {
+            Err(Error::CarriedElsewhere { plan: harness.id().clone() })
+        }
         _ => Ok(()),
     }
 }
@@ -52,7 +54,7 @@ pub(crate) fn prepare(
     let demand = harness.config().verify.isolation;
     let (features, attestation) = strategy.attest(demand, &paths, &harness.place().path)?;
     let level = attestation.level;
-    if let Some(why) = harness.carrying.as_ref().and_then(|_| tree_transport::not_at(level)) {
+    if let Some(why) = harness.workplace().refuses_level(level) {
         return Err(Error::NotCarried { plan: harness.id().clone(), why: why.to_owned() });
     }
     record(harness, strategy, took_over, run, attestation, fence, told)?;
@@ -61,7 +63,7 @@ pub(crate) fn prepare(
 
 /// Returns the path that no agent may see: the key that signs proofs, or the folder of ssh keys around it.
 fn secret(harness: &Harness) -> Option<PathBuf> {
-    let keys = harness.carrying.as_ref().and_then(|carrying| carrying.keys(&harness.site().environment));
+    let keys = harness.workplace().key_folder(&harness.site().environment);
     let secret = harness.config().proof.ssh_key.clone();
     keys.filter(|keys| secret.as_ref().is_none_or(|key| key.starts_with(keys))).or(secret)
 }
@@ -118,8 +120,11 @@ pub(crate) fn on_the_base(
         files: &run.binding.files,
         included: &run.binding.included,
         touches: &touches,
-        caches: remote_tree::caches(harness, run),
-        limits: ImportLimits { as_git: harness.carrying.is_some(), ..ImportLimits::of_file(verify.max_file) },
+        caches: kept_trees::caches(harness, run),
+        limits: ImportLimits {
+            as_git: !harness.workplace().is_workspace(),
+            ..ImportLimits::of_file(verify.max_file)
+        },
         wanted: CheckSettings {
             provision: &verify.provision,
             build_caches: verify.build_caches,

@@ -24,7 +24,7 @@ use crate::plan::projections::{self, DelayedWriter, Projector};
 use crate::plan::prove::ProofWriter;
 use crate::plan::subplan::SubplanRunner as _;
 use crate::plan::tamper_watch::TamperWatch;
-use crate::plan::{plan_context, remote_tree};
+use crate::plan::{kept_trees, plan_context};
 use crate::run::base_look;
 use crate::run::run_environment::{self, can_see_the_work, on_the_base};
 use crate::run::run_strategy::{Agents, ProgressListener, RunResult, RunStrategy, StoppedSession};
@@ -67,7 +67,7 @@ pub fn let_session_go(harness: &Harness, reason: &str) -> Result<Run, Error> {
 }
 
 /// Runs the plan with this strategy until it stops.
-pub(crate) fn drive_for(
+pub fn drive_for(
     harness: &Harness,
     strategy: &dyn RunStrategy,
     watch: &mut ProgressListener<'_>,
@@ -235,7 +235,7 @@ fn executor<'a>(
     let executor = strategy.executor(Executor::new(harness.site(), environment).watched(tampering));
     let executor = executor.knowing(base_look::base_look(harness, run));
     let executor = executor.delegating(harness).within(harness.within.as_ref());
-    executor.carrying(harness.carrying.as_ref(), epoch)
+    executor.at(harness.workplace(), epoch)
 }
 
 /// Enters the loop as the strategy does, once or several times.
@@ -299,7 +299,7 @@ pub fn recheck(harness: &Harness, number: StepNumber) -> Result<Recheck, Error> 
     let (offer, seen) = environment::attest(Demand::Exactly(recorded.isolation), &estate)?;
     let tree = recorded.tree.as_ref().map(|tree| tree.id.clone());
     if let Some(tree) = &tree {
-        remote_tree::kept(harness, &run, &environment::trees_of(workspace, harness.state())?, tree)?;
+        kept_trees::find(harness, &run, &environment::trees_of(workspace, harness.state())?, tree)?;
     }
     let hands = Executor::new(harness.site(), on_the_base(harness, &run, offer, seen.level, &estate)?);
     let now = hands.recheck(&run, number, tree);

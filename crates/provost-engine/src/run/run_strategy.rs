@@ -1,7 +1,7 @@
 //! The ways to run a plan, behind one trait: who does the work, and what differs before and after it.
 //!
-//! [`Agents`] and [`StoppedSession`] are here, [`LiveSession`](crate::run::live_session::LiveSession) and
-//! [`Share`](crate::run::work_items::Share) beside what they need.
+//! [`Agents`] and [`StoppedSession`] are here, [`LiveSession`](crate::run::live_session::LiveSession) beside
+//! what it needs. The cluster has one more, for a single item of a plan.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,15 +21,15 @@ use crate::plan::harness::Harness;
 use crate::run_loop::{Drive, Rest};
 
 /// Called with every event of a run.
-pub(crate) type ProgressListener<'a> = dyn FnMut(&Run, &SealedEvent, &Event) + 'a;
+pub type ProgressListener<'a> = dyn FnMut(&Run, &SealedEvent, &Event) + 'a;
 /// Enters the loop with this run.
-pub(crate) type EnterLoop<'a> = dyn for<'t> FnMut(Run, &'t mut ProgressListener<'t>) -> RunResult + 'a;
+pub type EnterLoop<'a> = dyn for<'t> FnMut(Run, &'t mut ProgressListener<'t>) -> RunResult + 'a;
 /// The run, and why it stopped.
-pub(crate) type RunResult = Result<(Run, Rest), Error>;
+pub type RunResult = Result<(Run, Rest), Error>;
 /// The attested isolation, with the sandbox that provides it.
-pub(crate) type AttestedLevel = (Option<SandboxFeatures>, Attestation);
+pub type AttestedLevel = (Option<SandboxFeatures>, Attestation);
 
-pub(crate) trait RunStrategy {
+pub trait RunStrategy {
     /// Describes the process that holds the plan's lease.
     fn holder(&self, plan: &PlanId, since: Timestamp) -> Holder {
         Holder::here(format!("plan {plan}"), since)

@@ -1,7 +1,7 @@
 //! The trait that the loop uses to reach the world: the time, the plan file on disk, and tasks.
 //!
 //! It has two shipped implementations: the real one ([`crate::exec::executor::Executor`]) and one that performs
-//! nothing, for scheduling only (`work_items.rs`). Tests have simulated ones that lie, stall and crash by a seed.
+//! nothing, for scheduling only (`work_items.rs` of the cluster). Tests have simulated ones that lie, stall and crash by a seed.
 
 use provost_core::model::event::{Event, StartTree};
 use provost_core::model::plan::StepNumber;

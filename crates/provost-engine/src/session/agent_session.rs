@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use provost_core::model::chain::{Head, PlanId, SealedEvent};
 use provost_core::model::event::{AttemptEnd, EndedAttempt, Event, TopicPost};
-use provost_core::model::timestamp::Timestamp;
 use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
 use provost_core::rules::command::{AgentCommand, HarnessCommand, Refusal};
 use provost_core::rules::session_work::{self, WorkRefusal};
 use provost_core::state::run::{Run, Stage, StepState};

@@ -4,7 +4,7 @@ use provost_core::state::run::{Run, Stage};
 use provost_core::text::render;
 use provost_engine::observe::notifier;
 use provost_engine::plan::harness::Harness;
-use provost_engine::plan::{commands, outside, recording, remote_tree, uncommitted};
+use provost_engine::plan::{commands, kept_trees, outside, recording, uncommitted};
 use provost_engine::run::base_look;
 use provost_engine::settings::Access;
 
@@ -150,7 +150,7 @@ fn tell_of_the_remote(harness: &Harness, run: &Run) {
     if run.approved_by.is_none() {
         return;
     }
-    if let Err(error) = remote_tree::offer_base(harness, run) {
+    if let Err(error) = kept_trees::offer_base(harness, run) {
         terminal::talk(&format!(
             "approved, but other machines cannot start the plan yet: {error}; try `provost cluster push`"
         ));

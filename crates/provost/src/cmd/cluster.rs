@@ -81,9 +81,9 @@ pub fn obey(_global: &Global, args: Args) -> Answer {
 #[cfg(feature = "cluster")]
 pub fn obey(global: &Global, args: Args) -> Answer {
     use provost_dbos::status::ClusterView;
+    use provost_dbos::{remote, remote_base};
     use provost_engine::observe::overview::Overview;
     use provost_engine::plan::human_check::Who;
-    use provost_engine::plan::remote_tree;
     use provost_engine::settings::Access;
 
     use crate::outcome::Outcome;
@@ -94,7 +94,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     match args.what {
         What::Status => show(global, &desk()?.status()?)?,
         What::Remote { address: None, none: false } => {
-            let address = remote_tree::address(&settings.state)?;
+            let address = remote::address(&settings.state)?;
             match (global.json, address) {
                 (true, address) => {
                     terminal::print(&format!("{}\n", serde_json::json!({ "remote": address })))?
@@ -105,13 +105,13 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         }
         What::Remote { address, .. } => {
             Overview::open(settings.clone())?.only_people(&Who::Here)?;
-            remote_tree::set_address(&settings.state, address.as_deref())?;
+            remote::set_address(&settings.state, address.as_deref())?;
             terminal::talk("saved; it applies to workers started from now on and to new approvals");
         }
         What::Push { plan } => {
             let harness = global.open(plan.as_deref(), Access::Write)?;
             provost_engine::plan::commands::only_people(&harness)?;
-            if !remote_tree::offer_base(&harness, &harness.run()?)? {
+            if !remote_base::push(&harness, &harness.run()?)? {
                 return Err(crate::failure::Failure::usage(
                     "no git remote is set here",
                     "Set one with `provost cluster remote URL`.",

@@ -15,6 +15,6 @@ pub fn obey(args: Args) -> Answer {
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         let _ = signal_hook::flag::register(signal, Arc::<AtomicBool>::default());
     }
-    provost_engine::manage::reaper::keep(std::io::stdin().lock());
+    provost_dbos::agent_reaper::keep(std::io::stdin().lock());
     Ok(Outcome::Done)
 }

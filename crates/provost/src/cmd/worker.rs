@@ -80,22 +80,21 @@ fn work(global: &Global, settings: provost_engine::settings::EngineSettings, arg
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 
+    use provost_dbos::remote;
     use provost_dbos::worker::{self, WorkerOptions};
     use serde_json::json;
-
-    use provost_engine::plan::remote_tree;
 
     use crate::outcome::Outcome;
     use crate::terminal;
 
     let mut settings = settings;
-    let remote =
-        args.remote.map_or_else(|| remote_tree::address(&settings.state), |address| Ok(Some(address)))?;
-    if remote.is_some() {
-        remote_tree::keep_all_keys(&mut settings.environment);
+    let address =
+        args.remote.map_or_else(|| remote::address(&settings.state), |address| Ok(Some(address)))?;
+    if address.is_some() {
+        remote::keep_all_keys(&mut settings.environment);
     }
     let options = WorkerOptions {
-        remote,
+        remote: address,
         checks_never: args.no_checks,
         roles: args.roles,
         jobs: usize::from(args.jobs),

@@ -3,6 +3,7 @@
 use provost_engine::plan::commands;
 use provost_engine::plan::harness::Harness;
 use provost_engine::settings::{Access, EngineSettings};
+use provost_engine::workplace::LocalWorkplace;
 
 use crate::env::{Env, HONEST, plan};
 
@@ -126,6 +127,7 @@ fn whoever_is_about_to_ask_finds_what_was_decided_meanwhile() {
         launcher: Vec::new(),
         stop: Default::default(),
         environment: Vec::new(),
+        workplace: std::sync::Arc::new(LocalWorkplace),
     };
     let harness = Harness::open(settings, Access::Write).expect("a harness");
     env.approve();

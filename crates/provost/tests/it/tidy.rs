@@ -57,7 +57,7 @@ fn the_edges_between_the_crates_are_as_drawn() {
         ("provost-server", &["provost-core", "provost-engine"]),
         ("provost-agent", &["provost-core"]),
         ("provost", &["provost-agent", "provost-core", "provost-dbos", "provost-engine", "provost-server"]),
-        ("provost-dbos", &["provost-core", "provost-engine", "provost-store"]),
+        ("provost-dbos", &["provost-core", "provost-engine", "provost-host", "provost-store"]),
         // Test support; nobody's but the tests'.
         ("provost-rehearsal", &[]),
     ]);

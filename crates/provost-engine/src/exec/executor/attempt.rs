@@ -62,8 +62,8 @@ pub struct AttemptOrder {
     /// Input to find that tree, if it is not known.
     pub(super) beginning: Option<StartTreeInput>,
     pub(super) home: Option<WorkspaceSync>,
-    /// Tree that the previous attempt left, if trees travel between machines.
-    pub(super) work: Option<String>,
+    /// Tree that the previous attempt left elsewhere.
+    pub(super) left: Option<String>,
     /// Data that its tools answer from, if its role has tools.
     pub(super) item: Option<StepTools>,
 }
@@ -106,7 +106,7 @@ impl Executor<'_> {
             start: run.step(number).and_then(|step| step.start.clone()),
             beginning: self.beginning(run, number),
             home: self.home(run),
-            work: self.work(run),
+            left: self.workplace.left_tree(run),
         }))
     }
 
@@ -273,7 +273,7 @@ impl Executor<'_> {
         let block = said.filter(|said| said.blocked && matches!(done.end, AttemptEnd::Exited { .. }));
         let block = block.map(|said| TaskOutcome::Agent(AgentCommand::Block { step, reason: said.text }));
         let mut notes: Vec<String> = done.notes.iter().map(|note| clean(note)).collect();
-        let Ok((carried, untold)) = self.send_on(order, apart.as_ref()) else {
+        let Ok((carried, untold)) = self.send_left(order, apart.as_ref()) else {
             return vec![TaskOutcome::Harness(HarnessCommand::AttemptInterrupted { step, attempt })];
         };
         notes.extend(untold.iter().map(|note| clean(note)));

@@ -104,14 +104,14 @@ impl Executor<'_> {
             // Changes that others made in the workspace take part in the final checks, as always.
             CheckSubject::Final(_) | CheckSubject::Postcondition(_) => run.has_unseen_work() || left_alone,
         };
-        let carried = self.laid_out(run, with_work);
+        let sent = self.checked_files(run, with_work);
         let (secrets, withheld) = match self.secrets(step, network) {
             Ok(secrets) => (secrets, None),
             Err(reason) => (Vec::new(), Some(reason)),
         };
-        let unseen = carried.as_ref().and_then(|carried| carried.as_ref().err().cloned());
+        let unseen = sent.as_ref().err().cloned();
         let apart = match subject {
-            _ if self.courier.is_some() => carried.and_then(Result::ok).flatten(),
+            _ if !self.workplace.is_workspace() => sent.ok().flatten(),
             CheckSubject::Contract(number) if run.works_apart(number) => {
                 step.and_then(|step| self.ground.apart(&self.site.id.to_string(), &place(run, step)))
             }
@@ -261,7 +261,7 @@ impl Executor<'_> {
             (Ok(()), None) => not_run("the approved plan has no such check"),
         };
         // An interrupted check has no verdict; it is due again next time.
-        let Ok(verdict) = verdict.and_then(|verdict| self.kept_for_others(order, verdict)) else {
+        let Ok(verdict) = verdict.and_then(|verdict| self.send_passed(order, verdict)) else {
             return Vec::new();
         };
         let verdict = self.redacted(verdict);

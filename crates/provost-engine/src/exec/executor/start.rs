@@ -29,7 +29,7 @@ impl Executor<'_> {
 
     pub(super) fn beginning(&self, run: &Run, number: StepNumber) -> Option<StartTreeInput> {
         let apart = self.side_by_side && run.works_apart(number);
-        if !self.dispatches || self.session.is_some() || self.courier.is_some() || apart {
+        if !self.dispatches || self.session.is_some() || !self.workplace.is_workspace() || apart {
             return None;
         }
         Some(StartTreeInput {

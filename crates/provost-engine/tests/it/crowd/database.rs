@@ -77,8 +77,14 @@ impl Database {
         if held.is_some_and(|held| held.holder.is_some() && held.expires > self.now) {
             return None;
         }
-        let holder =
-            Holder { pid: 1, host: String::new(), what: name, since: Timestamp(0), pid_namespace: None, checks_session: false };
+        let holder = Holder {
+            pid: 1,
+            host: String::new(),
+            what: name,
+            since: Timestamp(0),
+            pid_namespace: None,
+            checks_session: false,
+        };
         let fence = log.lease(&holder.what, &holder).unwrap().fence().clone();
         let holding = Holding { epoch: fence.epoch, holder: Some(worker), expires: self.now + TTL };
         self.leases.insert(fence.name.clone(), holding);

@@ -1,5 +1,5 @@
-//! A plan that several processes work on. One of them decides what is next and offers it ([`Harness::turn`]);
-//! the process that takes an item performs it and reports the outcome ([`Harness::carry_out_item`]).
+//! A plan that several processes work on. One of them decides what is next and offers it ([`turn`]);
+//! the process that takes an item performs it and reports the outcome ([`carry_out_item`]).
 //!
 //! Rules, executor and log are those of a run on one machine; only the callers differ. Every turn and every
 //! item holds the plan's lease and writes with its fence, so a process that was declared dead and returns
@@ -8,13 +8,10 @@
 //! **Invariant:** an offer and its events are written in one transaction; so are the end of an item and the
 //! next wake-up of the plan.
 
-use crate::journal;
-use crate::plan::remote_tree;
-use crate::run::{run_environment, run_plan, starting};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use provost_core::fleet::work_item::WorkItem;
@@ -27,18 +24,21 @@ use provost_core::rules::decide;
 use provost_core::rules::recover::recipe::Recipes;
 use provost_core::rules::schedule::{Action, InHand};
 use provost_core::state::run::{Run, Stage};
+use provost_engine::exec::executor::Executor;
+use provost_engine::plan::harness::Harness;
+use provost_engine::plan::plan_context;
+use provost_engine::plan::subplan::SubplanRunner;
+use provost_engine::run::run_strategy::{AttestedLevel, RunResult, RunStrategy};
+use provost_engine::run::{run_environment, run_plan, starting};
+use provost_engine::run_loop::world::{TaskOutcome, World};
+use provost_engine::run_loop::{Continues, Drive, Rest};
+use provost_engine::{Error, journal};
 use provost_host::config::Demand;
 use provost_host::exec::environment::{self, RunPaths};
+use provost_host::tree::Trees;
 use provost_store::{Effect, Error as StoreError, Fence, Holder};
 
-use crate::Error;
-use crate::exec::executor::Executor;
-use crate::plan::harness::Harness;
-use crate::plan::plan_context;
-use crate::plan::subplan::SubplanRunner;
-use crate::run::run_strategy::{AttestedLevel, RunResult, RunStrategy};
-use crate::run_loop::world::{TaskOutcome, World};
-use crate::run_loop::{Continues, Drive, Rest};
+use crate::outpost::Outpost;
 
 /// The process that offered an item may still hold the plan for a moment.
 const MOMENT: Duration = Duration::from_secs(2);
@@ -48,14 +48,14 @@ const GOOD_FOR: Duration = Duration::from_secs(300);
 const JOBS: usize = 1;
 
 /// Returns the effects to write with a decision: the offered items, and the time of the next tick.
-pub type OfferEffects<'a> = dyn FnMut(&Run, &[WorkItem], Option<Timestamp>) -> Vec<Effect> + 'a;
+pub(crate) type OfferEffects<'a> = dyn FnMut(&Run, &[WorkItem], Option<Timestamp>) -> Vec<Effect> + 'a;
 
 /// Returns the items of a plan that were offered and are not done; `None` if this is unknown.
-pub type OpenItems<'a> = dyn Fn() -> Option<Vec<WorkItem>> + 'a;
+pub(crate) type OpenItems<'a> = dyn Fn() -> Option<Vec<WorkItem>> + 'a;
 
 /// Result of a scheduling pass over a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PassResult {
+pub(crate) enum PassResult {
     /// The due items were offered.
     Offered,
     /// Nothing is due, or a process works on it and will report.
@@ -71,7 +71,7 @@ pub enum PassResult {
 
 /// Result of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ItemResult {
+pub(crate) enum ItemResult {
     Done,
     /// It was no longer due.
     PassedOver,
@@ -81,9 +81,21 @@ pub enum ItemResult {
     LawChanged,
 }
 
+/// A plan that this worker has opened.
+pub(crate) struct OpenPlan {
+    pub harness: Harness,
+    /// Set if this machine does not have the workspace of the plan.
+    pub outpost: Option<Arc<Outpost>>,
+}
+
+fn trees_of(harness: &Harness) -> Result<Trees, Error> {
+    Ok(environment::trees_of(&harness.place().workspace, harness.state())?)
+}
+
 /// An item to perform: who may take it, and what follows from it.
-pub(crate) struct Share<'a> {
+struct Share<'a> {
     item: WorkItem,
+    outpost: Option<&'a Outpost>,
     /// Takes the item for the holder of this lease. Called after the lease is taken and before anything
     /// starts.
     claim: &'a dyn Fn(&Fence) -> bool,
@@ -107,8 +119,8 @@ impl RunStrategy for Share<'_> {
         run_environment::can_see_the_work(harness, &run)?;
         // Fetch before claiming, so that an item whose trees are unavailable is offered again.
         let needs_trees = !matches!(self.item, WorkItem::Attest | WorkItem::End);
-        if let Some(carrying) = harness.carrying.as_ref().filter(|_| needs_trees) {
-            carrying.bring(&remote_tree::trees_of(harness)?, harness.id(), &run)?;
+        if let Some(outpost) = self.outpost.filter(|_| needs_trees) {
+            outpost.fetch_trees(&trees_of(harness)?, harness.id(), &run)?;
         }
         if !(self.claim)(fence) {
             self.carried.set(ItemResult::Taken);
@@ -155,7 +167,7 @@ impl RunStrategy for Share<'_> {
 /// Schedules the plan and offers the next items. `in_hand` returns the items that were offered and are
 /// not done. It is called while the lease is held, so that no process can offer or take one meanwhile;
 /// older knowledge could count an item as lost that another process has just taken.
-pub fn turn(
+pub(crate) fn turn(
     harness: &Harness,
     in_hand: &OpenItems<'_>,
     offer: &mut OfferEffects<'_>,
@@ -221,17 +233,19 @@ pub fn turn(
 
 /// Performs one item and makes its outcome durable together with `effects`. Calls `claim` first, and asks
 /// `next` whether to continue with what follows.
-pub fn carry_out_item(
-    harness: &Harness,
+pub(crate) fn carry_out_item(
+    plan: &OpenPlan,
     item: WorkItem,
     claim: &dyn Fn(&Fence) -> bool,
     effects: &[Effect],
     next: Option<&dyn Continues>,
 ) -> Result<ItemResult, Error> {
-    let share = Share { item, claim, effects, next, carried: Cell::new(ItemResult::Done) };
+    let OpenPlan { harness, outpost } = plan;
+    let outpost = outpost.as_deref();
+    let share = Share { item, outpost, claim, effects, next, carried: Cell::new(ItemResult::Done) };
     let (run, rest) = run_plan::drive_for(harness, &share, &mut |_, _, _| {})?;
-    if let (Some(carrying), WorkItem::End, Stage::Done) = (&harness.carrying, item, run.stage) {
-        carrying.forget(&remote_tree::trees_of(harness)?, harness.id(), &run);
+    if let (Some(outpost), WorkItem::End, Stage::Done) = (outpost, item, run.stage) {
+        outpost.forget_attempts(&trees_of(harness)?, harness.id(), &run);
     }
     match rest {
         Rest::LawChanged(_) => Ok(ItemResult::LawChanged),
@@ -258,7 +272,7 @@ fn attest(demand: Demand, estate: &RunPaths<'_>, plan: &Path) -> Result<Attested
 }
 
 /// Removes the folders that checks ran in; called once, when this process performs no more items.
-pub fn leave() {
+pub(crate) fn leave() {
     provost_host::check::judge::leave();
 }
 

@@ -24,29 +24,30 @@ use provost_core::model::chain::PlanId;
 use provost_core::model::event::NamedFile;
 use provost_core::model::hash::Hash;
 use provost_core::state::run::Run;
+use provost_engine::plan::harness::Harness;
+use provost_engine::plan::{plan_registry, reading};
+use provost_engine::settings::EngineSettings;
+use provost_engine::{Error, journal};
 use provost_host::exec::environment;
 use provost_host::plans::plan_file::{self, PlanPlace};
 use provost_host::tree::{Error as TreeError, fetch_commit};
 use provost_host::{config, files};
 use provost_store::Log;
 
-use crate::plan::harness::Harness;
-use crate::plan::tree_transport::{TreeTransport, approved_name, not_at, word};
-use crate::plan::{plan_registry, reading};
-use crate::settings::EngineSettings;
-use crate::{Error, journal};
+use crate::outpost::{Outpost, refuses_level};
+use crate::remote::{approved_name, word};
 
 /// Age after which an unused workspace is removed; it can be made again.
 const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
 
-pub(super) const NO_COMMIT: &str = "it was approved without a base commit";
+pub(crate) const NO_COMMIT: &str = "it was approved without a base commit";
 
 /// Opens a plan by its log, in a workspace that provost makes.
-pub fn open(
+pub(crate) fn open(
     settings: EngineSettings,
     log: Arc<dyn Log>,
     plan: &PlanId,
-    carrying: TreeTransport,
+    outpost: Arc<Outpost>,
 ) -> Result<Harness, Error> {
     let run = journal::read(&*log, plan)?;
     let refused = |why: String| Error::NotCarried { plan: plan.clone(), why };
@@ -55,13 +56,14 @@ pub fn open(
         return Err(refused(why.to_owned()));
     }
     let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
-    let work = workspace(&state, plan, &commit, &carrying)?;
-    bring_files(&state, &work, plan, &run, &commit, &carrying)?;
+    let work = workspace(&state, plan, &commit, &outpost)?;
+    bring_files(&state, &work, plan, &run, &commit, &outpost)?;
     let place = plan_place(&work, plan, &run)?;
     let mut config = config::find(&place.workspace)?;
     // Caches belong to the workspace of one machine.
     config.verify.caches.clear();
-    let harness = Harness::at_an_outpost(place, config, state, settings, log, (plan.clone(), carrying));
+    let settings = EngineSettings { workplace: outpost, ..settings };
+    let harness = Harness::for_logged_plan(place, config, state, settings, log, plan.clone());
     if reading::terms(harness.site(), &run.plan) != run.binding.terms {
         let path = harness.config().path.clone();
         let found = path.map_or("there is no provost.toml".to_owned(), |path| {
@@ -85,16 +87,16 @@ fn cannot_travel(run: &Run) -> Option<&'static str> {
     let deleted =
         "its base includes deletions that are not committed; commit them and approve the plan again";
     let kept_here = is_carried_out.then_some(by_a_plan).or(deletes.then_some(deleted));
-    run.binding.terms.isolation.and_then(not_at).or(kept_here)
+    run.binding.terms.isolation.and_then(refuses_level).or(kept_here)
 }
 
 fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
-fn workspace(state: &Path, plan: &PlanId, commit: &str, carrying: &TreeTransport) -> Result<PathBuf, Error> {
-    let digest = Hash::of(carrying.remote.to_string().as_bytes()).to_string();
-    let fetched = fetch_commit(&state.join("depots").join(&digest[..16]), &carrying.remote, commit);
+fn workspace(state: &Path, plan: &PlanId, commit: &str, outpost: &Outpost) -> Result<PathBuf, Error> {
+    let digest = Hash::of(outpost.remote.to_string().as_bytes()).to_string();
+    let fetched = fetch_commit(&state.join("depots").join(&digest[..16]), &outpost.remote, commit);
     let repository = fetched.map_err(|error| match error {
         TreeError::NotOnRemote { .. } => Error::NotCarried {
             plan: plan.clone(),
@@ -145,7 +147,7 @@ fn bring_files(
     plan: &PlanId,
     run: &Run,
     commit: &str,
-    carrying: &TreeTransport,
+    outpost: &Outpost,
 ) -> Result<(), Error> {
     let included = run
         .binding
@@ -162,7 +164,7 @@ fn bring_files(
     }
     let trees = environment::trees_of(work, state)?;
     let name = approved_name(plan, run);
-    trees.receive_files(&carrying.remote, commit, &name, &other).map_err(|error| match error {
+    trees.receive_files(&outpost.remote, commit, &name, &other).map_err(|error| match error {
         TreeError::NotOnRemote { .. } => Error::NotCarried {
             plan: plan.clone(),
             why: format!(

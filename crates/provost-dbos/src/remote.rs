@@ -1,4 +1,4 @@
-//! The transport of a plan's trees by a git remote: its address, its credentials, and the names of its refs.
+//! The git remote that carries trees between machines: its address, its credentials, and the names of its refs.
 //!
 //! The address of the remote is in a file of the state folder or is given to a worker when it starts. It is
 //! never in a workspace: an agent that can write there could redirect the work.
@@ -8,15 +8,13 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use provost_core::model::chain::PlanId;
 use provost_core::model::plan::StepNumber;
-use provost_core::model::verdict::Isolation;
 use provost_core::state::run::Run;
-use provost_host::tree::{Error as TreeError, Remote, Trees};
-
-use crate::Error;
+use provost_engine::Error;
+use provost_host::tree::Remote;
 
 /// Token for a remote over `https`.
 const TOKEN: &str = "PROVOST_REMOTE_TOKEN";
@@ -24,98 +22,6 @@ const TOKEN: &str = "PROVOST_REMOTE_TOKEN";
 const AGENT: &str = "SSH_AUTH_SOCK";
 
 static KEYS: Mutex<Vec<(OsString, OsString)>> = Mutex::new(Vec::new());
-
-/// Receives the reason for a wait.
-pub type WaitListener = Arc<dyn Fn(&str) + Send + Sync>;
-
-/// Transport of a plan's trees to and from this machine.
-pub struct TreeTransport {
-    pub(crate) remote: Remote,
-    /// Identifier of this machine: all processes that share a state folder.
-    pub(crate) machine: String,
-    pub(crate) told: WaitListener,
-    /// Why trees that the log names are unavailable although the remote answers.
-    lost: Mutex<Lost>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Lost {
-    passed: Option<String>,
-    work: Option<String>,
-}
-
-impl TreeTransport {
-    pub fn new(remote: Remote, machine: String, told: WaitListener) -> Self {
-        Self { remote, machine, told, lost: Mutex::default() }
-    }
-
-    /// Returns the user's ssh key folder if it opens the remote; it is hidden from agents in the sandbox.
-    pub(crate) fn keys(&self, environment: &[(OsString, OsString)]) -> Option<PathBuf> {
-        let home =
-            environment.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home))?;
-        Some(home.join(".ssh")).filter(|keys| self.remote.is_by_ssh() && keys.is_dir())
-    }
-
-    fn lost(&self) -> Lost {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Returns why nothing can be started or judged here, if so.
-    pub(crate) fn nothing_to_begin_with(&self) -> Option<String> {
-        self.lost().passed
-    }
-
-    /// Returns why the last attempt's work cannot be judged, if so.
-    pub(crate) fn unverifiable(&self) -> Option<String> {
-        let lost = self.lost();
-        lost.passed.or(lost.work)
-    }
-
-    /// Fetches the passed tree and the last attempt's work. A remote that does not answer is an error, and
-    /// the caller tries again. A missing or different tree is remembered as lost.
-    pub(crate) fn bring(&self, trees: &Trees, plan: &PlanId, run: &Run) -> Result<(), Error> {
-        let Some(commit) = run.binding.base.as_deref() else { return Ok(()) };
-        let fetch = |tree: &str, name: &str| match trees.receive(&self.remote, commit, name, tree) {
-            Ok(_) => Ok(None),
-            Err(error @ (TreeError::NotOnRemote { .. } | TreeError::OtherTree { .. })) => {
-                Ok(Some(format!("not verifiable: {error}")))
-            }
-            Err(error) => Err(Error::Carry(error)),
-        };
-        let passed = run.tree.as_deref().map(|tree| fetch(tree, &passed_name(plan, tree)));
-        let work = run.work.as_ref().map(|work| fetch(&work.tree, &work.name));
-        let lost = Lost { passed: passed.transpose()?.flatten(), work: work.transpose()?.flatten() };
-        *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = lost;
-        Ok(())
-    }
-
-    /// Deletes what attempts left from the remote when the plan is done; passed trees stay.
-    pub(crate) fn forget(&self, trees: &Trees, plan: &PlanId, run: &Run) {
-        let Some(commit) = run.binding.base.as_deref() else { return };
-        let prefix = format!("refs/provost/{}/", word(plan));
-        let is_attempt = |name: &str| {
-            let step = name.strip_prefix(&prefix).and_then(|rest| rest.split('/').next());
-            step.is_some_and(|step| step.bytes().all(|byte| byte.is_ascii_digit()))
-        };
-        let forgotten = trees.forget_sent(&self.remote, commit, &prefix, is_attempt);
-        if let Err(error) = forgotten {
-            (self.told)(&format!(
-                "provost could not delete the attempts' trees from the git remote: {error}"
-            ));
-        }
-    }
-}
-
-/// Returns why trees cannot travel at a level, if so.
-pub(crate) fn not_at(level: Isolation) -> Option<&'static str> {
-    match level {
-        Isolation::Uid | Isolation::InPlace | Isolation::None => Some(
-            "at its isolation level checks run in the workspace itself; start workers that share the \
-             disk, without a remote",
-        ),
-        Isolation::Clean | Isolation::Landlock | Isolation::GuardClean => None,
-    }
-}
 
 /// Returns the ref of what an attempt left; the epoch separates successive holders of the lease.
 pub(crate) fn attempt_name(plan: &PlanId, step: StepNumber, attempt: u32, epoch: u64) -> String {

@@ -1,0 +1,226 @@
+//! A worker without the workspace of the plan: it fetches trees from a git remote and pushes what attempts
+//! leave and what passes.
+//!
+//! The log says which tree to fetch; checks trust the log, not the remote.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::RemoteTree;
+use provost_core::model::verdict::Isolation;
+use provost_core::state::run::Run;
+use provost_engine::Error;
+use provost_engine::workplace::{PlanFiles, SentAttempt, StartTrees, Workplace};
+use provost_host::Interrupted;
+use provost_host::exec::environment::ExecEnv;
+use provost_host::tree::{Apart, Base, Error as TreeError, Remote, Trees};
+
+use crate::remote::{attempt_name, passed_name, word};
+
+/// Pause before a remote that does not answer is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Interval at which a stop is noticed during the pause.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Receives the reason for a wait.
+pub type WaitListener = Arc<dyn Fn(&str) + Send + Sync>;
+
+pub struct Outpost {
+    pub(crate) remote: Remote,
+    /// Identifier of this machine: all processes that share a state folder.
+    machine: String,
+    told: WaitListener,
+    /// Why trees that the log names are unavailable although the remote answers.
+    missing: Mutex<MissingTrees>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct MissingTrees {
+    passed: Option<String>,
+    left: Option<String>,
+}
+
+impl fmt::Debug for Outpost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outpost").field("machine", &self.machine).finish_non_exhaustive()
+    }
+}
+
+impl Outpost {
+    pub fn new(remote: Remote, machine: String, told: WaitListener) -> Self {
+        Self { remote, machine, told, missing: Mutex::default() }
+    }
+
+    fn missing(&self) -> MissingTrees {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns why the last attempt's work cannot be judged, if so.
+    fn unverifiable(&self) -> Option<String> {
+        let missing = self.missing();
+        missing.passed.or(missing.left)
+    }
+
+    /// Fetches the passed tree and the last attempt's work. A remote that does not answer is an error, and
+    /// the caller tries again. A tree that is missing or differs is remembered as missing.
+    pub(crate) fn fetch_trees(&self, trees: &Trees, plan: &PlanId, run: &Run) -> Result<(), Error> {
+        let Some(commit) = run.binding.base.as_deref() else { return Ok(()) };
+        let fetch = |tree: &str, name: &str| match trees.receive(&self.remote, commit, name, tree) {
+            Ok(_) => Ok(None),
+            Err(error @ (TreeError::NotOnRemote { .. } | TreeError::OtherTree { .. })) => {
+                Ok(Some(format!("not verifiable: {error}")))
+            }
+            Err(error) => Err(Error::Carry(error)),
+        };
+        let passed = run.tree.as_deref().map(|tree| fetch(tree, &passed_name(plan, tree)));
+        let left = run.work.as_ref().map(|work| fetch(&work.tree, &work.name));
+        let missing =
+            MissingTrees { passed: passed.transpose()?.flatten(), left: left.transpose()?.flatten() };
+        *self.missing.lock().unwrap_or_else(PoisonError::into_inner) = missing;
+        Ok(())
+    }
+
+    /// Deletes what attempts left from the remote when the plan is done; passed trees stay.
+    pub(crate) fn forget_attempts(&self, trees: &Trees, plan: &PlanId, run: &Run) {
+        let Some(commit) = run.binding.base.as_deref() else { return };
+        let prefix = format!("refs/provost/{}/", word(plan));
+        let is_attempt = |name: &str| {
+            let step = name.strip_prefix(&prefix).and_then(|rest| rest.split('/').next());
+            step.is_some_and(|step| step.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        let forgotten = trees.forget_sent(&self.remote, commit, &prefix, is_attempt);
+        if let Err(error) = forgotten {
+            (self.told)(&format!(
+                "provost could not delete the attempts' trees from the git remote: {error}"
+            ));
+        }
+    }
+
+    /// Sends a tree and retries as long as the remote does not answer. Returns why the remote refuses, if it
+    /// does.
+    fn send(
+        &self,
+        environment: &ExecEnv,
+        tree: &str,
+        name: &str,
+        stop: &AtomicBool,
+    ) -> Result<Result<(), String>, Interrupted> {
+        loop {
+            match environment.send(&self.remote, tree, name) {
+                Ok(()) => return Ok(Ok(())),
+                Err(error @ TreeError::Unreachable { .. }) => {
+                    (self.told)(&format!("{name} waits to be sent: {error}"));
+                }
+                Err(error) => return Ok(Err(with_cause(&error))),
+            }
+            for _ in 0..PAUSE.as_millis() / POLL.as_millis() {
+                if stop.load(Ordering::Relaxed) {
+                    return Err(Interrupted);
+                }
+                std::thread::sleep(POLL);
+            }
+        }
+    }
+}
+
+impl Workplace for Outpost {
+    fn is_workspace(&self) -> bool {
+        false
+    }
+
+    fn refuses_level(&self, level: Isolation) -> Option<&'static str> {
+        refuses_level(level)
+    }
+
+    /// Returns the user's ssh key folder if it opens the remote.
+    fn key_folder(&self, environment: &[(OsString, OsString)]) -> Option<PathBuf> {
+        let home =
+            environment.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home))?;
+        Some(home.join(".ssh")).filter(|keys| self.remote.is_by_ssh() && keys.is_dir())
+    }
+
+    fn fetch(&self, plan: &PlanFiles<'_>, trees: &Trees, tree: &str) -> Result<Option<Base>, Error> {
+        crate::remote_base::fetch(&self.remote, plan, trees, tree)
+    }
+
+    fn left_tree(&self, run: &Run) -> Option<String> {
+        let work = run.work.as_ref().filter(|_| self.unverifiable().is_none())?;
+        Some(work.tree.clone())
+    }
+
+    fn begin(&self, environment: &ExecEnv, start: &StartTrees<'_>) -> Result<Option<Apart>, String> {
+        if let Some(missing) = self.missing().passed {
+            return Err(missing);
+        }
+        let made = environment.set_out(&start.plan.0, start.place, start.passed, start.left);
+        made.map(Some).map_err(|error| format!("no tree could be made for it: {}", with_cause(&error)))
+    }
+
+    fn checked_files(
+        &self,
+        environment: &ExecEnv,
+        start: &StartTrees<'_>,
+        with_work: bool,
+    ) -> Result<Option<Apart>, String> {
+        let missing = if with_work { self.unverifiable() } else { self.missing().passed };
+        if let Some(missing) = missing {
+            return Err(missing);
+        }
+        if !with_work {
+            return Ok(None);
+        }
+        let made = environment.laid_out(&start.plan.0, start.passed, start.left);
+        made.map(Some).map_err(|error| with_cause(&error))
+    }
+
+    fn send_left(&self, ended: &SentAttempt<'_>) -> Result<(Option<RemoteTree>, Vec<String>), Interrupted> {
+        let gathered = match ended.environment.gather(ended.folder) {
+            Ok(gathered) => gathered,
+            Err(error) => {
+                return Ok((None, vec![format!("what it left cannot be carried: {}", with_cause(&error))]));
+            }
+        };
+        let mut notes: Vec<String> =
+            gathered.refused.iter().map(|path| format!("left behind: {path}")).collect();
+        let name = attempt_name(ended.plan, ended.step, ended.attempt, ended.epoch);
+        if let Err(why) = self.send(ended.environment, &gathered.tree.id, &name, ended.stop)? {
+            notes.push(format!("what it left was not carried: {why}"));
+            return Ok((None, notes));
+        }
+        let (tree, machine) = (gathered.tree.id.clone(), self.machine.clone());
+        Ok((Some(RemoteTree { tree, name, machine }), notes))
+    }
+
+    fn send_passed(
+        &self,
+        environment: &ExecEnv,
+        plan: &PlanId,
+        tree: &str,
+        stop: &AtomicBool,
+    ) -> Result<Result<(), String>, Interrupted> {
+        self.send(environment, tree, &passed_name(plan, tree), stop)
+    }
+}
+
+/// Returns why trees cannot travel at a level, if so.
+pub(crate) fn refuses_level(level: Isolation) -> Option<&'static str> {
+    match level {
+        Isolation::Uid | Isolation::InPlace | Isolation::None => Some(
+            "at its isolation level checks run in the workspace itself; start workers that share the \
+             disk, without a remote",
+        ),
+        Isolation::Clean | Isolation::Landlock | Isolation::GuardClean => None,
+    }
+}
+
+fn with_cause(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
