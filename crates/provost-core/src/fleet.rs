@@ -2,5 +2,6 @@
 
 pub mod agenda;
 pub mod train;
+pub mod train_record;
 pub mod work_item;
 pub mod labels;

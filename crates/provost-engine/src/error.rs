@@ -13,7 +13,7 @@ pub enum Error {
     #[error("{0}")]
     Refused(#[from] Refusal),
     #[error("only a person may do this, and the command came {why} (refused and recorded)")]
-    NotAPerson { why: String },
+    NotAPerson { why: CommandOrigin },
     #[error(
         "this decision needs a terminal that no agent can have opened, because an agent of this plan \
          ran without a sandbox; {why} (refused and recorded)"
@@ -104,4 +104,20 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+}
+
+/// Where a command came from that no person has given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommandOrigin {
+    /// A process below an agent's own client, which started `provost mcp`.
+    AgentClient(String),
+    /// An attempt, or a place from which an attempt cannot be told apart.
+    Attempt(String),
+}
+
+impl std::fmt::Display for CommandOrigin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (CommandOrigin::AgentClient(why) | CommandOrigin::Attempt(why)) = self;
+        f.write_str(why)
+    }
 }

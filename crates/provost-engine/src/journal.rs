@@ -11,7 +11,8 @@ mod fold;
 use provost_core::model::chain::{Head, PlanId, SealedEvent};
 use provost_core::model::event::Event;
 use provost_core::model::timestamp::Timestamp;
-use provost_core::rules::foreign_events;
+use provost_core::rules::command::HarnessCommand;
+use provost_core::rules::{decide, foreign_events};
 use provost_core::state::run::Run;
 use provost_store::{Append, Effect, Error as StoreError, Fence, Log, LogEntry};
 
@@ -208,9 +209,11 @@ impl<'a> Journal<'a> {
     /// Records that nothing from this event on can be trusted. If this fails too, the proofs made so far are
     /// the only evidence.
     fn distrust(&self, from_seq: u64, what: String) -> Error {
-        let event = Event::TamperDetected { step: None, what: what.clone(), from_seq: Some(from_seq) };
-        let event = self.context.redacted(event);
-        let entries = [LogEntry { event: &event, task_name: None }];
+        let forged = HarnessCommand::Forged { from_seq, what: what.clone() };
+        let events = decide::harness(&Run::default(), forged).unwrap_or_default();
+        let events: Vec<Event> = events.into_iter().map(|event| self.context.redacted(event)).collect();
+        let entries: Vec<LogEntry<'_>> =
+            events.iter().map(|event| LogEntry { event, task_name: None }).collect();
         for _ in 0..RACES {
             let Ok(head) = self.log.head(self.plan) else { break };
             let written = self.log.append(Append {

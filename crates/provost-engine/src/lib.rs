@@ -21,7 +21,7 @@ pub mod train;
 pub mod sandbox_forwarder;
 pub mod scripted;
 
-pub use error::Error;
+pub use error::{CommandOrigin, Error};
 pub use provost_host::config::{Error as ConfigError, SessionGate};
 pub use provost_host::exec::environment::Error as GroundError;
 pub use provost_host::files::{Put, write_report};

@@ -32,11 +32,11 @@ use crate::settings::EngineSettings;
 mod boarding;
 mod judging;
 mod landing;
-mod record;
+mod train_log;
 
 use boarding::{TrainCandidates, TrainPlan};
 use judging::TrainChecker;
-use record::Record;
+use train_log::TrainLog;
 
 pub use landing::MovedCheckout;
 
@@ -125,7 +125,7 @@ pub fn integrate(
     yard.tip()?;
     let _ = process::become_subreaper();
     let report = match request.wish {
-        Wish::DryRun => go(&yard, &mut Record::silent()),
+        Wish::DryRun => go(&yard, &mut TrainLog::silent()),
         Wish::Land | Wish::Check => {
             let log = crate::journal::log_locator::open(&yard.state, crate::settings::Access::Write)?;
             let workspace = format!("workspace {}", yard.workspace.display());
@@ -137,7 +137,7 @@ pub fn integrate(
             let lease = lease(&yard, &*log)?;
             let secrets = config::find(&yard.workspace)?.verify.secrets;
             let redactor = crate::settings::redactor(&settings.environment, &secrets);
-            let mut record = Record::open(&*log, &yard.id, &lease, redactor)?;
+            let mut record = TrainLog::open(&*log, &yard.id, &lease, redactor)?;
             go(&yard, &mut record)
         }
     };
@@ -187,7 +187,7 @@ fn lease(yard: &Yard<'_>, log: &dyn provost_store::Log) -> Result<Lease, Error> 
     lease::take(log, &format!("train {}", yard.id), &holder, Duration::ZERO, &yard.settings.stop)
 }
 
-fn go(yard: &Yard<'_>, record: &mut Record<'_>) -> Result<TrainReport, Error> {
+fn go(yard: &Yard<'_>, record: &mut TrainLog<'_>) -> Result<TrainReport, Error> {
     let empty =
         TrainReport { train: yard.id.to_string(), target: yard.target.clone(), ..TrainReport::default() };
     if let Some((landing, checkouts)) = landing::finish_earlier(yard, record)? {
@@ -225,7 +225,7 @@ fn decide(
     yard: &Yard<'_>,
     boarding: &TrainCandidates,
     before: &str,
-    record: &mut Record<'_>,
+    record: &mut TrainLog<'_>,
 ) -> Result<(Landing, usize), Error> {
     let boarded: Vec<TrainEntry> = boarding.plans.iter().map(TrainPlan::boarded).collect();
     if !boarded.is_empty() {
@@ -263,7 +263,7 @@ fn settle(
     yard: &Yard<'_>,
     boarding: &TrainCandidates,
     bench: &mut TrainChecker<'_>,
-    record: &mut Record<'_>,
+    record: &mut TrainLog<'_>,
 ) -> Result<(TrainDecision, usize), Error> {
     let cars = boarding.cars();
     let mut answers = Answers::default();

@@ -9,7 +9,6 @@ mod attempts;
 mod law;
 mod lives;
 
-use crate::journal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -25,7 +24,6 @@ use provost_core::rules::inbox::{DecisionKind, InboxItem, waiting as what_waits}
 use provost_core::state::run::Run;
 use provost_store::{Cursor, Log, Query};
 
-use crate::Error;
 use crate::exec::live;
 use crate::observe::inbox;
 use crate::plan::harness::Harness;
@@ -34,6 +32,7 @@ use crate::plan::plan_context;
 use crate::plan::plan_registry::{self, Here, PlanLocation};
 use crate::plan::sessions::Sessions;
 use crate::settings::{Access, EngineSettings};
+use crate::{CommandOrigin, Error, journal};
 
 pub use attempts::{AttemptRecord, TimedVerdict};
 pub use law::SpecChanges;
@@ -220,7 +219,7 @@ impl Overview {
         // An unidentified caller cannot be recorded.
         if who.has_hung_up() {
             return Err(Error::NotAPerson {
-                why: "and hung up before it could be seen from where".to_owned(),
+                why: CommandOrigin::Attempt("and hung up before it could be seen from where".to_owned()),
             });
         }
         // The registry is enough; the log may be long and adds nothing.

@@ -20,11 +20,11 @@ use provost_host::process;
 use provost_host::process::{Caller, Lineage};
 use provost_store::{Error as StoreError, Log, Query};
 
-use crate::Error;
 use crate::plan::plan_context;
 use crate::plan::plan_registry::Here;
 use crate::plan::sessions::{ClientProcess, Sessions};
 use crate::settings::EngineSettings;
+use crate::{CommandOrigin, Error};
 
 /// Caller of a command.
 #[derive(Clone, Debug, Default)]
@@ -66,7 +66,7 @@ impl Who {
     }
 
     /// Returns the attempt or the agent's client that the caller runs inside of, if any.
-    pub fn inside(&self, sessions: &Sessions) -> Option<String> {
+    pub fn inside(&self, sessions: &Sessions) -> Option<CommandOrigin> {
         let (tag, client) = match self {
             Who::Here => (process::inside_attempt(), sessions.inside_of()),
             Who::Caller(caller) => {
@@ -77,13 +77,13 @@ impl Who {
             }
         };
         match tag {
-            Some(tag) => Some(format!("from inside attempt {tag}")),
+            Some(tag) => Some(CommandOrigin::Attempt(format!("from inside attempt {tag}"))),
             None => client.map(|ClientProcess { pid, .. }| {
                 let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-                format!(
+                CommandOrigin::AgentClient(format!(
                     "from inside the client of an agent: process {pid} ({}) started `provost mcp`",
                     name.trim()
-                )
+                ))
             }),
         }
     }
@@ -144,7 +144,13 @@ pub fn trust(settings: &EngineSettings, path: &Path) -> Result<bool, Error> {
 
 /// Returns where the command came from, if it may come from an attempt of the run that holds `lease` or from
 /// an agent in its own client.
-pub fn intruder(log: &dyn Log, lease: &str, sessions: &Sessions, who: &Who) -> Result<Option<String>, Error> {
+pub fn intruder(
+    log: &dyn Log,
+    lease: &str,
+    sessions: &Sessions,
+    who: &Who,
+) -> Result<Option<CommandOrigin>, Error> {
+    let attempt = |why: String| Ok(Some(CommandOrigin::Attempt(why)));
     if let Some(inside) = who.inside(sessions) {
         return Ok(Some(inside));
     }
@@ -153,22 +159,22 @@ pub fn intruder(log: &dyn Log, lease: &str, sessions: &Sessions, who: &Who) -> R
         Ok(Some(holder)) => holder,
         Err(StoreError::LeaseUnreadable { .. }) => {
             let why = "while a run is active here whose lease names no holder";
-            return Ok(Some(why.to_owned()));
+            return attempt(why.to_owned());
         }
         Err(error) => return Err(error.into()),
     };
     let lineages = match who.lineages() {
         Ok(lineages) => lineages,
         Err(_) if holder.is_numbered_here() && who.is_unseen_elsewhere(holder.pid) => return Ok(None),
-        Err(blind) => return Ok(Some(format!("while {} is active, and {blind}", holder.what))),
+        Err(blind) => return attempt(format!("while {} is active, and {blind}", holder.what)),
     };
     for lineage in lineages.all() {
         if holder.pid_namespace.is_some() && holder.pid_namespace != lineage.pid_namespace {
-            return Ok(Some(format!("from a place where {}, which is active, cannot be seen", holder.what)));
+            return attempt(format!("from a place where {}, which is active, cannot be seen", holder.what));
         }
         if lineage.has(holder.pid) {
             let why = format!("from inside attempt of {} (process {})", holder.what, holder.pid);
-            return Ok(Some(why));
+            return attempt(why);
         }
     }
     Ok(None)

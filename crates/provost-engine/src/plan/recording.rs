@@ -4,7 +4,7 @@ use crate::plan::uncommitted;
 use std::sync::atomic::Ordering;
 
 use provost_core::model::approved_spec;
-use provost_core::model::event::{Event, Revision};
+use provost_core::model::event::Revision;
 use provost_core::model::hash::Hash;
 use provost_core::rules::command::{HarnessCommand, HumanCommand, Refusal};
 use provost_core::rules::decide;
@@ -105,7 +105,8 @@ pub fn bring_up_to_approve_revision(
         return Err(Refusal::Stale { read: read.short().to_owned(), current }.into());
     }
     if run.stage == Stage::Draft {
-        run.apply(&Event::PlanVerified { revision: run.revision.clone(), warnings: 0 });
+        let verified = HarnessCommand::Verified { revision: run.revision.clone(), warnings: 0 };
+        decide::harness(&run, verified)?.iter().for_each(|event| run.apply(event));
     }
     let (revision, by, modifications) = (run.revision.clone(), harness.person(), Vec::new());
     decide::human(&run, HumanCommand::Approve { revision, by, modifications })?;

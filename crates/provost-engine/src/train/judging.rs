@@ -17,7 +17,7 @@ use provost_host::sandbox::SandboxFeatures;
 use provost_host::tree::{Base, Touches, TreeDifference, Trees, Union};
 
 use super::boarding::{TrainCandidates, TrainPlan};
-use super::record::Record;
+use super::train_log::TrainLog;
 use super::{Wish, Yard};
 use crate::Error;
 use crate::exec::confined;
@@ -139,7 +139,7 @@ impl<'a> TrainChecker<'a> {
         Ok(union)
     }
 
-    pub fn judge(&mut self, set: &[usize], record: &mut Record<'_>) -> Result<TrainResult, Error> {
+    pub fn judge(&mut self, set: &[usize], record: &mut TrainLog<'_>) -> Result<TrainResult, Error> {
         let tree = match self.union(set)? {
             Union::Clean(tree) => tree,
             Union::Conflict(files) => {
@@ -185,7 +185,7 @@ impl<'a> TrainChecker<'a> {
         plan: &'a TrainPlan,
         tree: &str,
         own: Option<&str>,
-        record: &mut Record<'_>,
+        record: &mut TrainLog<'_>,
     ) -> Result<Says, Error> {
         let key = plan.id().to_string();
         if !self.stands.contains_key(&key) {
@@ -221,10 +221,10 @@ impl<'a> TrainChecker<'a> {
         stand: &Stand<'_>,
         plan: &TrainPlan,
         laid: &Base,
-        record: &mut Record<'_>,
+        record: &mut TrainLog<'_>,
     ) -> Result<Says, Error> {
         for subject in train::checks(&plan.run) {
-            let mut verdicts = record.seen(plan.id(), subject, &laid.id);
+            let mut verdicts = record.state.verdicts(plan.id(), subject, &laid.id);
             let look = loop {
                 let outcomes: Vec<&CheckOutcome> = verdicts.iter().map(|verdict| &verdict.outcome).collect();
                 match train::looks(&outcomes) {
@@ -308,10 +308,10 @@ fn rests_on(plan: &TrainPlan, differing: &[TreeDifference]) -> Result<BTreeSet<V
 pub fn look_at_landed(
     yard: &Yard<'_>,
     tip: &str,
-    record: &mut Record<'_>,
+    record: &mut TrainLog<'_>,
     boarding: &mut TrainCandidates,
 ) -> Result<Vec<TrainExclusion>, Error> {
-    if record.landed.as_deref() == Some(tip) {
+    if record.state.tip.as_deref() == Some(tip) {
         return Ok(Vec::new());
     }
     let mut undone = Vec::new();

@@ -21,7 +21,7 @@ use provost_host::{config, git};
 use serde_json::json;
 
 use super::boarding::{self, TrainCandidates, TrainPlan};
-use super::record::Record;
+use super::train_log::TrainLog;
 use super::{Wish, Yard};
 use crate::Error;
 use crate::plan::commit::{NOTES, usual_branch};
@@ -115,7 +115,7 @@ pub fn would_fit(yard: &Yard<'_>, before: &str, tree: &str) -> Result<(), Error>
 pub fn carry_out(
     yard: &Yard<'_>,
     landing: &Landing,
-    record: &mut Record<'_>,
+    record: &mut TrainLog<'_>,
 ) -> Result<Vec<MovedCheckout>, Error> {
     let failed = environment::Error::from;
     let Some(commit) = &landing.commit else { return Ok(Vec::new()) };
@@ -131,7 +131,7 @@ fn follow_up(
     yard: &Yard<'_>,
     landing: &Landing,
     commit: &str,
-    record: &mut Record<'_>,
+    record: &mut TrainLog<'_>,
 ) -> Result<Vec<MovedCheckout>, Error> {
     let failed = environment::Error::from;
     for known in [commit, &landing.before] {
@@ -180,9 +180,9 @@ fn name_piece(yard: &Yard<'_>, plan: &TrainPlan, piece: &str) {
 /// Completes a train that had decided and was killed before it was done.
 pub fn finish_earlier(
     yard: &Yard<'_>,
-    record: &mut Record<'_>,
+    record: &mut TrainLog<'_>,
 ) -> Result<Option<(Landing, Vec<MovedCheckout>)>, Error> {
-    let Some(landing) = record.decided.clone() else { return Ok(None) };
+    let Some(landing) = record.state.pending.clone() else { return Ok(None) };
     let Some(commit) = landing.commit.clone() else { return Ok(None) };
     let tip = yard.tip()?;
     let carried_out = if tip == landing.before {

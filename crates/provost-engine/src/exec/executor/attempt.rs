@@ -14,14 +14,17 @@ use provost_core::rules::budget;
 use provost_core::rules::command::{AgentCommand, HarnessCommand};
 use provost_core::state::run::{Conversation, Run};
 use provost_core::text::prompt::{self, PromptContext};
-use provost_host::agent::{AgentDriver, AgentStatement, AttemptInput, Outbox, Resume, StepTools, home};
+use provost_host::agent::{
+    AgentDriver, AgentStatement, AttemptInput, AttemptReport, Outbox, Resume, StepTools, home,
+};
 use provost_host::config::Driver;
 use provost_host::egress::meter::Account;
 use provost_host::egress::prices;
 use provost_host::exec::access::Grant;
 use provost_host::exec::environment::Veil;
 use provost_host::plans::trust;
-use provost_host::{drivers, files};
+use provost_host::tree::Apart;
+use provost_host::{Interrupted, drivers, files};
 
 use super::start::StartTreeInput;
 use super::step_worktree::{WorkspaceSync, globs, not_home, place};
@@ -66,6 +69,19 @@ pub struct AttemptOrder {
     pub(super) left: Option<String>,
     /// Data that its tools answer from, if its role has tools.
     pub(super) item: Option<StepTools>,
+}
+
+/// What an attempt has open while its agent works.
+struct OpenAttempt {
+    agent: Box<dyn AgentDriver>,
+    /// Folder of the agent's client, and whether it is the folder of the resumed conversation.
+    home: Option<(PathBuf, bool)>,
+    outbox: Option<PathBuf>,
+    /// Account of a metered role.
+    account: Option<Account>,
+    /// Folder it works in, if that is not the workspace.
+    apart: Option<Apart>,
+    start: Option<StartTree>,
 }
 
 impl Executor<'_> {
@@ -181,35 +197,60 @@ impl Executor<'_> {
         }
     }
 
+    /// Runs the attempt: opens everything it needs, lets the agent work, and reports how it ended.
     pub(super) fn attempt(&self, order: &AttemptOrder) -> Vec<TaskOutcome> {
-        let AttemptOrder { step, attempt, timeout, .. } = *order;
-        let tag = self.tag(step, attempt);
-        let config = &self.site.config;
-        let agent = drivers::agent(config, &order.target, &self.site.launcher);
-        let opened = agent.and_then(|agent| {
-            let home = self.client_home(&*agent, order)?;
-            let outbox = self.outbox(order)?;
-            self.come_home(order.home.as_ref()).map_err(|error| not_home(&error))?;
-            let apart = self.begin_in(order)?;
-            let start = self.start_of(order)?;
-            let account = self.metering.open(self.site, &order.target, order.limit)?;
-            Ok((agent, home, outbox, account, apart, start))
-        });
-        let (agent, home, outbox, account, apart, start) = match opened {
-            Ok(opened) => opened,
+        let AttemptOrder { step, attempt, .. } = *order;
+        let mut open = match self.open_attempt(order) {
+            Ok(open) => open,
             Err(reason) => {
-                return vec![TaskOutcome::Harness(HarnessCommand::AttemptEnded(EndedAttempt::new(
-                    step,
-                    attempt,
-                    AttemptEnd::NotStarted { reason },
-                )))];
+                let end = AttemptEnd::NotStarted { reason };
+                let ended = EndedAttempt::new(step, attempt, end);
+                return vec![TaskOutcome::Harness(HarnessCommand::AttemptEnded(ended))];
             }
         };
+        let done = self.work_of(order, &open);
+        let left = self.left_by(order, open.start.as_ref());
+        let Ok(mut done) = done else {
+            return vec![TaskOutcome::Harness(HarnessCommand::AttemptStopped { step, attempt, left })];
+        };
+        if let Some(account) = open.account.take() {
+            self.metering.close(account, &mut done);
+        }
+        self.attended.lock().unwrap_or_else(PoisonError::into_inner).insert(step);
+        if !done.survivors.is_empty() {
+            self.haunted().insert(step, done.survivors.clone());
+        }
+        let Ok((carried, unsent)) = self.send_left(order, open.apart.as_ref()) else {
+            return vec![TaskOutcome::Harness(HarnessCommand::AttemptInterrupted { step, attempt })];
+        };
+        done.notes.extend(unsent);
+        let start = open.start.filter(|_| order.start.is_none());
+        let ended =
+            EndedAttempt { carried, start, left, ..EndedAttempt::new(step, attempt, done.end.clone()) };
+        self.outcomes(order, done, ended)
+    }
+
+    /// Opens everything the attempt needs; an error if it cannot start.
+    fn open_attempt(&self, order: &AttemptOrder) -> Result<OpenAttempt, String> {
+        let agent = drivers::agent(&self.site.config, &order.target, &self.site.launcher)?;
+        let home = self.client_home(&*agent, order)?;
+        let outbox = self.outbox(order)?;
+        self.come_home(order.home.as_ref()).map_err(|error| not_home(&error))?;
+        let apart = self.begin_in(order)?;
+        let start = self.start_of(order)?;
+        let account = self.metering.open(self.site, &order.target, order.limit)?;
+        Ok(OpenAttempt { agent, home, outbox, account, apart, start })
+    }
+
+    /// Lets the agent work until it ends.
+    fn work_of(&self, order: &AttemptOrder, open: &OpenAttempt) -> Result<AttemptReport, Interrupted> {
+        let OpenAttempt { agent, home, outbox, account, apart, .. } = open;
+        let tag = self.tag(order.step, order.attempt);
         let portal = sandbox_forwarder::launcher(&self.site.launcher);
         let grant = Grant {
             role: &order.target,
             reach: order.reach,
-            folders: config.agents.get(&order.target).map(|role| &role.folders),
+            folders: self.site.config.agents.get(&order.target).map(|role| &role.folders),
             api: &order.api,
             launcher: portal.as_slice(),
             meter: account.as_ref().map(Account::address),
@@ -217,12 +258,14 @@ impl Executor<'_> {
         let metered = account.as_ref().map(|account| account.environment(&self.site.agents_environment));
         // Without its folder a client cannot resume the conversation.
         let resume = order.resume.as_ref().filter(|_| home.as_ref().is_none_or(|(_, kept)| *kept));
+        let live = LiveOutput::new(self.ground.state(), &self.site.id, order.step);
+        let heard = |bytes: &[u8]| live.hear(bytes);
         let work = AttemptInput {
             prompt: &order.prompt,
             workspace: &self.site.place.workspace,
-            step,
-            attempt,
-            timeout,
+            step: order.step,
+            attempt: order.attempt,
+            timeout: order.timeout,
             tag: &tag,
             stop: Some(&self.site.stop),
             fence: None,
@@ -239,31 +282,21 @@ impl Executor<'_> {
                 topics: &order.publishes,
                 item: order.item.as_ref(),
             }),
-            heard: None,
+            heard: Some(&heard),
         };
-        let clean = |text: &str| self.metering.clean(self.site.redactor.text(text).into_owned());
-        let live = LiveOutput::new(self.ground.state(), &self.site.id, step);
         let veil = order.veiled.as_ref().map(|text| Veil { path: &self.site.place.path, text });
-        let done = std::thread::scope(|scope| {
-            scope.spawn(|| live.attend(clean));
+        std::thread::scope(|scope| {
+            scope.spawn(|| live.attend(|text| self.clean(text)));
             let _over = live.until_dropped();
-            let heard = |bytes: &[u8]| live.hear(bytes);
-            let work = AttemptInput { heard: Some(&heard), ..work };
-            self.ground.attempt(&*agent, &work, veil, &grant, apart.as_ref())
-        });
-        let left = self.left_by(order, start.as_ref());
-        let Ok(mut done) = done else {
-            return vec![TaskOutcome::Harness(HarnessCommand::AttemptStopped { step, attempt, left })];
-        };
-        if let Some(account) = account {
-            self.metering.close(account, &mut done);
-        }
-        self.attended.lock().unwrap_or_else(PoisonError::into_inner).insert(step);
-        if !done.survivors.is_empty() {
-            self.haunted().insert(step, done.survivors.clone());
-        }
-        let clean = |text: &str| clean(text.trim());
-        let rewrites = done.rewrites.iter().map(|diff| clean(diff)).collect();
+            self.ground.attempt(&**agent, &work, veil, &grant, apart.as_ref())
+        })
+    }
+
+    /// Returns what follows from the report: the end of the attempt, and what the agent claims or is blocked
+    /// by.
+    fn outcomes(&self, order: &AttemptOrder, done: AttemptReport, ended: EndedAttempt) -> Vec<TaskOutcome> {
+        let step = order.step;
+        let clean = |text: &str| self.clean(text.trim());
         let said = done.said.map(|said| AgentStatement { text: clean(&said.text), ..said });
         let words = match said.as_ref().filter(|said| !said.blocked) {
             Some(said) => format!("{}\n\n{}", said.text, clean(&done.report)).trim_end().to_owned(),
@@ -272,13 +305,6 @@ impl Executor<'_> {
         // The agent reported explicitly that it cannot continue. If it only failed, the contract decides.
         let block = said.filter(|said| said.blocked && matches!(done.end, AttemptEnd::Exited { .. }));
         let block = block.map(|said| TaskOutcome::Agent(AgentCommand::Block { step, reason: said.text }));
-        let mut notes: Vec<String> = done.notes.iter().map(|note| clean(note)).collect();
-        let Ok((carried, untold)) = self.send_left(order, apart.as_ref()) else {
-            return vec![TaskOutcome::Harness(HarnessCommand::AttemptInterrupted { step, attempt })];
-        };
-        notes.extend(untold.iter().map(|note| clean(note)));
-        let posts = done.published.into_iter();
-        let published = posts.map(|post| TopicPost { text: clean(&post.text), ..post }).collect();
         // The last words of an agent that exited with 0 are its claim; otherwise they are its report.
         let claims = done.end == (AttemptEnd::Exited { exit_code: 0 }) && !words.is_empty();
         let (report, claim) = match claims {
@@ -288,23 +314,25 @@ impl Executor<'_> {
         };
         let role = self.site.config.agents.get(&order.target);
         let model = role.and_then(|role| role.model.as_deref());
-        let said = Usage { model: done.usage.model.as_deref().map(clean), ..done.usage };
-        let usage = prices::priced(&self.site.config.prices, model, said);
+        let usage = Usage { model: done.usage.model.as_deref().map(clean), ..done.usage };
+        let posts = done.published.into_iter();
         let ended = TaskOutcome::Harness(HarnessCommand::AttemptEnded(EndedAttempt {
             duration_ms: done.duration.as_millis() as u64,
             report,
-            notes,
-            usage,
+            notes: done.notes.iter().map(|note| clean(note)).collect(),
+            usage: prices::priced(&self.site.config.prices, model, usage),
             session: done.session,
-            published,
-            rewrites,
-            carried,
-            start: start.filter(|_| order.start.is_none()),
-            left,
+            published: posts.map(|post| TopicPost { text: clean(&post.text), ..post }).collect(),
+            rewrites: done.rewrites.iter().map(|diff| clean(diff)).collect(),
             outside: done.outside,
-            ..EndedAttempt::new(step, attempt, done.end)
+            ..ended
         }));
         std::iter::once(ended).chain(claim).chain(block).collect()
+    }
+
+    /// Returns the text without the secrets of the environment and of metered roles.
+    fn clean(&self, text: &str) -> String {
+        self.metering.clean(self.site.redactor.text(text).into_owned())
     }
 
     /// Returns the folder of the agent's client, if it has one, and whether it is the folder of the resumed

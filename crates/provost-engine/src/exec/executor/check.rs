@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use provost_core::model::event::{CheckSubject, StartTree};
-use provost_core::model::plan::{Check, Contract, Shell, Span, Step, StepNumber};
+use provost_core::model::plan::{Check, Contract, Plan, Shell, Span, Step, StepNumber};
 use provost_core::model::rubric;
 use provost_core::model::usage::Amount;
 use provost_core::model::verdict::{CheckOutcome, Excerpt, Verdict};
@@ -80,19 +80,7 @@ impl CheckOrder {
 
 impl Executor<'_> {
     pub(super) fn check_order(&self, run: &Run, subject: CheckSubject, lost: bool) -> TaskInput {
-        let plan = &run.plan;
-        let (contract, step): (Option<&Contract>, Option<&Step>) = match subject {
-            CheckSubject::Precondition(number) => {
-                (plan.step(number).and_then(|step| step.precondition.as_ref()), plan.step(number))
-            }
-            CheckSubject::Contract(number) | CheckSubject::Control(number) | CheckSubject::Final(number) => {
-                (plan.step(number).and_then(|step| step.contract.as_ref()), plan.step(number))
-            }
-            CheckSubject::Postcondition(number) => {
-                let found = plan.postconditions.iter().find(|post| post.number == number);
-                (found.and_then(|post| post.contract.as_ref()), None)
-            }
-        };
+        let (contract, step) = checked(&run.plan, subject);
         let usual = self.site.config.verify.contract_timeout;
         let own = step.and_then(|step| step.contract_timeout.as_ref());
         let network = step.and_then(|step| step.network.as_ref()).is_some_and(|network| network.value);
@@ -143,31 +131,15 @@ impl Executor<'_> {
             before: run.began_with.clone().or_else(|| self.within.and_then(|within| within.tree.clone())),
             start: begins.filter(|_| matches!(subject, CheckSubject::Contract(_))),
             with_work,
-            known: matches!(subject, CheckSubject::Final(_) | CheckSubject::Postcondition(_))
-                && !network
-                && !left_alone
-                && contract.is_some_and(|contract| match &contract.check {
-                    Check::Shell(shell) => run.held_on_tree(shell),
-                    Check::Human | Check::Judge { .. } => false,
-                }),
+            known: is_known(run, subject, contract) && !network && !left_alone,
             protect: protect.collect(),
             network,
-            processes: match step.is_some_and(Step::is_hidden) {
-                _ if self.site.config.verify.trace => Processes::Traceable,
-                true => Processes::Unseen,
-                false => Processes::Guarded,
-            },
+            processes: self.processes(step),
             secrets,
             runs: step.and_then(|step| step.verify_runs.as_ref()).map_or(1, |runs| runs.value),
             doubts: doubts(run, subject),
             held_apart: held_apart(run, subject).cloned(),
-            on_base: match (subject, &self.base) {
-                (CheckSubject::Control(number), Some(base)) => base.steps.get(&number).cloned().map(Box::new),
-                (CheckSubject::Postcondition(number), Some(base)) => {
-                    base.postconditions.get(&number).cloned().map(Box::new)
-                }
-                _ => None,
-            },
+            on_base: self.verdict_on_base(subject).cloned().map(Box::new),
             worker: step.map(|step| run.role(step.number).to_owned()).unwrap_or_default(),
             apart,
             touches: step.filter(|_| matches!(subject, CheckSubject::Contract(_))).and_then(globs),
@@ -175,6 +147,25 @@ impl Executor<'_> {
             unseen: unseen.or(withheld),
             limit: step.map(|step| budget::allows(run, step.number)).unwrap_or_default(),
         }))
+    }
+
+    /// Returns what the processes of a check may see of each other.
+    fn processes(&self, step: Option<&Step>) -> Processes {
+        match step.is_some_and(Step::is_hidden) {
+            _ if self.site.config.verify.trace => Processes::Traceable,
+            true => Processes::Unseen,
+            false => Processes::Guarded,
+        }
+    }
+
+    /// Returns the verdict of the same check on the base, from the gate.
+    fn verdict_on_base(&self, subject: CheckSubject) -> Option<&Verdict> {
+        let base = self.base.as_ref()?;
+        match subject {
+            CheckSubject::Control(number) => base.steps.get(&number),
+            CheckSubject::Postcondition(number) => base.postconditions.get(&number),
+            CheckSubject::Precondition(_) | CheckSubject::Contract(_) | CheckSubject::Final(_) => None,
+        }
     }
 
     /// Returns the tree that the attempt under check started with, or will start with.
@@ -392,6 +383,31 @@ impl Executor<'_> {
         };
         Verdict { stdout: clean(verdict.stdout), stderr: clean(verdict.stderr), ..verdict }
     }
+}
+
+/// Returns the check of a subject, and the step it belongs to.
+fn checked(plan: &Plan, subject: CheckSubject) -> (Option<&Contract>, Option<&Step>) {
+    match subject {
+        CheckSubject::Precondition(number) => {
+            (plan.step(number).and_then(|step| step.precondition.as_ref()), plan.step(number))
+        }
+        CheckSubject::Contract(number) | CheckSubject::Control(number) | CheckSubject::Final(number) => {
+            (plan.step(number).and_then(|step| step.contract.as_ref()), plan.step(number))
+        }
+        CheckSubject::Postcondition(number) => {
+            let found = plan.postconditions.iter().find(|post| post.number == number);
+            (found.and_then(|post| post.contract.as_ref()), None)
+        }
+    }
+}
+
+/// Returns whether a check after all steps is known to hold on the tree they left.
+fn is_known(run: &Run, subject: CheckSubject, contract: Option<&Contract>) -> bool {
+    matches!(subject, CheckSubject::Final(_) | CheckSubject::Postcondition(_))
+        && contract.is_some_and(|contract| match &contract.check {
+            Check::Shell(shell) => run.held_on_tree(shell),
+            Check::Human | Check::Judge { .. } => false,
+        })
 }
 
 /// Returns what is known of a check from before the work, and whether to run it with a planted failing test.
