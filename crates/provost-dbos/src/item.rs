@@ -40,15 +40,8 @@ pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str,
         give_back(&crew, &piece.id, LATER).await?;
         return Ok("not understood");
     };
-    let Some(asked) = asked(&crew, &piece.id).await? else { return Ok("not wanted any more") };
-    if let Some(lacking) = labels::lacking(&crew.labels, &asked) {
-        crew.trouble(&piece.plan, &format!("{item} waits for a worker with the label {lacking}")).await?;
-        give_back(&crew, &piece.id, SOON).await?;
-        return Ok("does not fit");
-    }
-    if judges_a_tree(item) && another_is_to_judge(&crew, &piece).await? {
-        give_back(&crew, &piece.id, SOON).await?;
-        return Ok("another machine judges it");
+    if let Some(result) = refusal(&crew, &piece, item).await? {
+        return Ok(result);
     }
     let Ok(Ok(_permit)) = tokio::time::timeout(PATIENCE, crew.permits.acquire()).await else {
         give_back(&crew, &piece.id, SOON).await?;
@@ -58,6 +51,26 @@ pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str,
         give_back(&crew, &piece.id, Duration::ZERO).await?;
         return Ok("it leaves");
     }
+    perform(&crew, piece, item).await
+}
+
+/// Returns why this worker does not take the item, if so; the item is then offered again.
+async fn refusal(crew: &Arc<Crew>, piece: &Piece, item: WorkItem) -> Result<Option<&'static str>, Error> {
+    let Some(asked) = asked(crew, &piece.id).await? else { return Ok(Some("not wanted any more")) };
+    if let Some(lacking) = labels::lacking(&crew.labels, &asked) {
+        crew.trouble(&piece.plan, &format!("{item} waits for a worker with the label {lacking}")).await?;
+        give_back(crew, &piece.id, SOON).await?;
+        return Ok(Some("does not fit"));
+    }
+    if judges_a_tree(item) && another_is_to_judge(crew, piece).await? {
+        give_back(crew, &piece.id, SOON).await?;
+        return Ok(Some("another machine judges it"));
+    }
+    Ok(None)
+}
+
+/// Performs the item, and returns the result for its queue row.
+async fn perform(crew: &Arc<Crew>, piece: Piece, item: WorkItem) -> Result<&'static str, Error> {
     let stop = Arc::new(AtomicBool::new(false));
     crew.busy().insert(piece.id.clone(), Busy { stop: stop.clone(), taken: false, missed: false });
     let plan = PlanId(piece.plan.clone());
@@ -78,6 +91,17 @@ pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str,
     crew.keep_no_more(&PlanId(piece.plan.clone()), item);
     let taken = crew.busy().remove(&id).is_some_and(|busy| busy.taken);
     let piece = Piece { item: item.to_string(), id, ..piece };
+    report(crew, &piece, item, taken, done).await
+}
+
+/// Records how the item ended, and returns the result for its queue row.
+async fn report(
+    crew: &Crew,
+    piece: &Piece,
+    item: WorkItem,
+    taken: bool,
+    done: Option<Result<ItemResult, provost_engine::Error>>,
+) -> Result<&'static str, Error> {
     match done {
         Some(Ok(ItemResult::Done)) => Ok("done"),
         Some(Ok(ItemResult::PassedOver | ItemResult::Taken)) => Ok("not wanted any more"),
@@ -86,7 +110,7 @@ pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str,
             Ok("law changed")
         }
         Some(Err(provost_engine::Error::Store(error @ StoreError::Fenced { .. }))) => {
-            refused(&crew, &piece, &error.to_string()).await?;
+            refused(crew, piece, &error.to_string()).await?;
             Ok("refused")
         }
         // The reaper finds a taken item by its expired lease.
@@ -99,12 +123,12 @@ pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str,
             if !held {
                 crew.trouble(&piece.plan, &format!("{item}: {}", said(&error))).await?;
             }
-            give_back(&crew, &piece.id, if held { SOON } else { LATER }).await?;
+            give_back(crew, &piece.id, if held { SOON } else { LATER }).await?;
             Ok("given back")
         }
         None => {
             crew.trouble(&piece.plan, &format!("{item}: its thread ended before it was done")).await?;
-            give_back(&crew, &piece.id, LATER).await?;
+            give_back(crew, &piece.id, LATER).await?;
             Ok("lost")
         }
     }

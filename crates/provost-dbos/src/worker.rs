@@ -13,7 +13,7 @@ use provost_engine::journal::log_locator;
 use provost_engine::settings::EngineSettings;
 use provost_store::{Holder, Postgres};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Connection as _, PgConnection};
+use sqlx::{Connection as _, PgConnection, PgPool};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
@@ -90,28 +90,7 @@ async fn work(
         .await
         .attempted("be reached")?;
     let pools = pools(options);
-    let crew = Arc::new(Crew {
-        id: id.clone(),
-        settings: options.settings.clone(),
-        log,
-        pool: pool.clone(),
-        labels: options.labels.clone(),
-        carries: carries.clone(),
-        permits: Semaphore::new(options.jobs),
-        busy: Mutex::default(),
-        keeper: keeper(options, &told),
-        threads: Arc::new(()),
-        told,
-        looks: !options.looks_never,
-        listens: pools.as_ref().map(|pools| {
-            let ticks = (!options.looks_never).then(|| TICKS.to_owned());
-            pools.iter().map(|pool| wire::queue(pool)).chain(ticks).collect()
-        }),
-        drain: options.drain.clone(),
-        bell: Bell::default(),
-        runtime: Handle::current(),
-        rows: Mutex::default(),
-    });
+    let crew = Arc::new(crew(options, id.clone(), pool.clone(), log, carries.clone(), told));
     let badge = Badge {
         id: id.clone(),
         host: holder.host,
@@ -140,6 +119,39 @@ async fn work(
     reaper::leave(&pool, &id).await?;
     pool.close().await;
     Ok(())
+}
+
+/// Makes the context that ticks and items share.
+fn crew(
+    options: &WorkerOptions,
+    id: String,
+    pool: PgPool,
+    log: Arc<Postgres>,
+    carries: Option<(String, String)>,
+    told: Box<dyn Fn(&str) + Send + Sync>,
+) -> Crew {
+    Crew {
+        id,
+        settings: options.settings.clone(),
+        log,
+        pool,
+        labels: options.labels.clone(),
+        carries,
+        permits: Semaphore::new(options.jobs),
+        busy: Mutex::default(),
+        keeper: keeper(options, &told),
+        threads: Arc::new(()),
+        told,
+        looks: !options.looks_never,
+        listens: pools(options).map(|pools| {
+            let ticks = (!options.looks_never).then(|| TICKS.to_owned());
+            pools.iter().map(|pool| wire::queue(pool)).chain(ticks).collect()
+        }),
+        drain: options.drain.clone(),
+        bell: Bell::default(),
+        runtime: Handle::current(),
+        rows: Mutex::default(),
+    }
 }
 
 /// Returns the remote and the identifier of this machine.

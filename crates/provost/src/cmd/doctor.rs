@@ -46,43 +46,52 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     };
     let found = doctor::examine(&settings)?;
     let clients = clients(&settings);
+    let last_hook_failure = stop_hook::last_failure(&settings.state);
     if global.json {
-        let offers: Vec<_> = found
-            .offers
-            .iter()
-            .map(|line| json!({ "name": line.name, "here": line.here, "words": line.words, "hint": line.hint }))
-            .collect();
-        let levels: Vec<_> = found
+        let mut answer = machine_json(&found);
+        answer["clients"] = clients.iter().map(client_json).collect();
+        answer["plans"] = json!(plans);
+        answer["findings"] = off.iter().map(off_json).collect();
+        answer["last_hook_failure"] = json!(last_hook_failure);
+        terminal::print(&format!("{answer}\n"))?;
+        return Ok(outcome);
+    }
+    let mut text = of_machine(&found);
+    text.push_str(&of_clients(&clients));
+    if let Some(failure) = last_hook_failure {
+        text.push_str(&format!("last failed hook (its session could stop): {failure}\n"));
+    }
+    text.push_str(&of_plans(&plans, &off));
+    terminal::print(&text)?;
+    Ok(outcome)
+}
+
+/// Describes what the machine offers, and the self-test, for programs.
+fn machine_json(found: &doctor::Findings) -> serde_json::Value {
+    let offers: Vec<_> = found
+        .offers
+        .iter()
+        .map(|line| json!({ "name": line.name, "here": line.here, "words": line.words, "hint": line.hint }))
+        .collect();
+    let levels: Vec<_> = found
             .levels
             .iter()
             .map(|seen| json!({ "level": seen.level, "probes": seen.probes.iter().map(probe).collect::<Vec<_>>() }))
             .collect();
-        // What was seen of the level that is used, or of the strongest.
-        let used = found.levels.iter().find(|seen| seen.level == found.level).or(found.levels.first());
-        let probes: Vec<_> = used.iter().flat_map(|seen| &seen.probes).map(probe).collect();
-        let clients: Vec<_> = clients
-            .iter()
-            .map(|(client, findings)| {
-                let findings: Vec<_> = findings
-                    .iter()
-                    .map(|found| json!({ "words": found.words, "hint": found.hint }))
-                    .collect();
-                json!({ "client": client.word(), "findings": findings })
-            })
-            .collect();
-        let answer = json!({
-            "level": found.level,
-            "offers": offers,
-            "probes": probes,
-            "levels": levels,
-            "clients": clients,
-            "plans": plans,
-            "findings": off.iter().map(off_json).collect::<Vec<_>>(),
-            "last_hook_failure": stop_hook::last_failure(&settings.state),
-        });
-        terminal::print(&format!("{answer}\n"))?;
-        return Ok(outcome);
-    }
+    // What was seen of the level that is used, or of the strongest.
+    let used = found.levels.iter().find(|seen| seen.level == found.level).or(found.levels.first());
+    let probes: Vec<_> = used.iter().flat_map(|seen| &seen.probes).map(probe).collect();
+    json!({ "level": found.level, "offers": offers, "probes": probes, "levels": levels })
+}
+
+fn client_json((client, findings): &(HookClient, Vec<Finding>)) -> serde_json::Value {
+    let findings: Vec<_> =
+        findings.iter().map(|found| json!({ "words": found.words, "hint": found.hint })).collect();
+    json!({ "client": client.word(), "findings": findings })
+}
+
+/// Describes what the machine offers, and the self-test, for people.
+fn of_machine(found: &doctor::Findings) -> String {
     let mut text = format!("isolation: {}\n", found.level);
     for line in &found.offers {
         let mark = if line.here { "✓" } else { "✗" };
@@ -105,13 +114,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             text.push_str(&format!("    ✗ {} {}\n", probe.name, probe.detail));
         }
     }
-    text.push_str(&of_clients(&clients));
-    if let Some(failure) = stop_hook::last_failure(&settings.state) {
-        text.push_str(&format!("last failed hook (its session could stop): {failure}\n"));
-    }
-    text.push_str(&of_plans(&plans, &off));
-    terminal::print(&text)?;
-    Ok(outcome)
+    text
 }
 
 /// Repairs what can be repaired; asks before each repair, unless `yes` is set.

@@ -393,25 +393,18 @@ const KNOWN_LONG_FILES: [&str; 15] = [
     "crates/provost-host/src/tree/mirror.rs",
     "crates/provost-host/src/tree/import.rs",
 ];
-const KNOWN_LONG_FUNCTIONS: [&str; 19] = [
+const KNOWN_LONG_FUNCTIONS: [&str; 12] = [
     "crates/provost-core/src/rules/decide.rs harness_with",
     "crates/provost-core/src/rules/inbox/offers.rs offers",
     "crates/provost-core/src/state/run/fold.rs apply",
     "crates/provost-core/src/text/render.rs meaning",
     "crates/provost-core/src/text/render.rs plan",
-    "crates/provost-dbos/src/item.rs carry",
-    "crates/provost-dbos/src/worker.rs work",
     "crates/provost-engine/src/plan/commit.rs make",
     "crates/provost-engine/src/manage/draft.rs rounds",
-    "crates/provost-engine/src/exec/executor/attempt.rs attempt",
-    "crates/provost-engine/src/exec/executor/check.rs check_order",
     "crates/provost-host/src/agent.rs carry_out",
     "crates/provost-host/src/sandbox/check.rs wrap",
     "crates/provost-server/src/mcp/tools.rs all",
-    "crates/provost/src/cmd/doctor.rs obey",
     "crates/provost/src/cmd/status.rs obey",
-    "crates/provost/src/outcome.rs code",
-    "crates/provost/src/outcome.rs hint",
     "crates/provost/src/watch/read/gate.rs of",
 ];
 
