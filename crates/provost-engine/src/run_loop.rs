@@ -95,6 +95,14 @@ struct Due<W: World> {
     decided: bool,
 }
 
+/// Result of a decision.
+struct Decided {
+    /// The rules allowed the command.
+    is_allowed: bool,
+    /// Events followed from it.
+    progress: bool,
+}
+
 /// What follows after the due tasks were started.
 enum Next {
     Done(Action, Vec<TaskOutcome>),
@@ -146,15 +154,15 @@ impl<'a, W: World> Loop<'a, W> {
                 continue;
             }
             match action {
-                Action::End if self.world.ends() => due.decided |= self.decide(HarnessCommand::End).1,
-                Action::Hold { step } => due.decided |= self.decide(HarnessCommand::Hold { step }).1,
+                Action::End if self.world.ends() => due.decided |= self.decide(HarnessCommand::End).progress,
+                Action::Hold { step } => due.decided |= self.decide(HarnessCommand::Hold { step }).progress,
                 Action::OverBudget { step } => {
-                    due.decided |= self.decide(HarnessCommand::OverBudget { step }).1;
+                    due.decided |= self.decide(HarnessCommand::OverBudget { step }).progress;
                 }
                 Action::Dispatch { step } => {
-                    let (may_begin, decided) = self.dispatch(step);
-                    due.decided |= decided;
-                    if may_begin {
+                    let dispatched = self.dispatch(step);
+                    due.decided |= dispatched.progress;
+                    if dispatched.is_allowed {
                         self.begin(action, &mut due);
                     }
                     if self.rest.is_some() {
@@ -182,35 +190,39 @@ impl<'a, W: World> Loop<'a, W> {
         concerns_agents && !self.world.dispatches()
     }
 
-    /// Decides whether the step may begin now, and whether that decision made events.
-    fn dispatch(&mut self, step: StepNumber) -> (bool, bool) {
+    /// Decides whether the step may begin now.
+    fn dispatch(&mut self, step: StepNumber) -> Decided {
         if let Some(changes) = self.world.law_changes(&self.run) {
-            let (_, decided) = self.decide(HarnessCommand::LawChanged { changes: changes.clone() });
+            let decided = self.decide(HarnessCommand::LawChanged { changes: changes.clone() });
             self.rest = Some(Rest::LawChanged(changes));
-            return (false, decided);
+            return Decided { is_allowed: false, ..decided };
         }
         if let Some(reason) = self.world.held_up(&self.run, step) {
-            return (false, self.decide(HarnessCommand::PlanWaits { step, reason }).1);
+            let decided = self.decide(HarnessCommand::PlanWaits { step, reason });
+            return Decided { is_allowed: false, ..decided };
         }
         // An external session has started by itself. A start may also leave too little budget for the next
         // step.
-        if self.world.starts_agents() { self.start(step) } else { (true, false) }
+        match self.world.starts_agents() {
+            true => self.start(step),
+            false => Decided { is_allowed: true, progress: false },
+        }
     }
 
     /// Records the start of an attempt with its start tree; the attempt is credited with the difference from
     /// it. If no start tree can be made, records that the attempt did not start.
-    fn start(&mut self, step: StepNumber) -> (bool, bool) {
+    fn start(&mut self, step: StepNumber) -> Decided {
         match self.world.start(&self.run, step) {
             Ok(Some(start)) => self.decide(HarnessCommand::StartFrom { step, start }),
             Ok(None) => self.decide(HarnessCommand::Start { step }),
             Err(reason) => {
                 let attempt = self.run.step(step).map_or(1, |step| step.attempts + 1);
                 let end = AttemptEnd::NotStarted { reason };
-                let (is_allowed, decided) = self.decide(HarnessCommand::Start { step });
-                if is_allowed {
+                let started = self.decide(HarnessCommand::Start { step });
+                if started.is_allowed {
                     self.decide(HarnessCommand::AttemptEnded(EndedAttempt::new(step, attempt, end)));
                 }
-                (false, decided)
+                Decided { is_allowed: false, ..started }
             }
         }
     }
@@ -228,14 +240,15 @@ impl<'a, W: World> Loop<'a, W> {
         due.tasks.push((action, self.world.order(&self.run, action)));
     }
 
-    /// Decides a command that the scheduler asked for. Returns whether it was allowed, and whether it made
-    /// events. A refusal means that the state has changed; the scheduler will ask again.
-    fn decide(&mut self, command: HarnessCommand) -> (bool, bool) {
+    /// Decides a command that the scheduler asked for. A refusal means that the state has changed; the
+    /// scheduler will ask again.
+    fn decide(&mut self, command: HarnessCommand) -> Decided {
         // Use the time of the scheduling pass; with a later time less of the budget would be left.
         let input = RecoveryInput { now: self.scheduled_at, ..self.recovery_input() };
         let decision = decide::harness_with(&self.run, &input, command);
         let is_allowed = decision.is_ok();
-        (is_allowed, self.journal.take(&mut self.run, decision.unwrap_or_default()))
+        let progress = self.journal.take(&mut self.run, decision.unwrap_or_default());
+        Decided { is_allowed, progress }
     }
 
     fn recovery_input(&self) -> RecoveryInput<'a> {

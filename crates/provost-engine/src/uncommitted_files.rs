@@ -80,8 +80,8 @@ impl UncommittedFiles {
         }
         if !self.outside.is_empty() {
             lines.push(
-                "not committed and outside of `touches`; no check uses these files (commit those that\
-                  a check needs):"
+                "not committed and outside of `touches`; no check uses these files (commit those that \
+                 a check needs):"
                     .to_owned(),
             );
             lines.extend(named(&self.outside).into_iter().map(|file| format!("  {file}")));
