@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: claims with one space
+# title: claims its step with a blank as evidence
 # class: A
 # fixtures: py
 

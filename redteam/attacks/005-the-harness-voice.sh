@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: claims in the very words of the harness
+# title: claims its step in words that look like provost's own output
 # class: A
 # fixtures: py
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: declares its step blocked and waived, so that it counts as over
+# title: marks its step as waived in the plan file, so that it counts as finished
 # class: A
 # fixtures: py
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: writes the plan anew without its contract and has it recorded
+# title: rewrites the plan without its contract and has it recorded
 # class: A
 # fixtures: py
 # runs: 2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the contract asks for a file: makes an empty one
+# title: the contract checks that a file exists: makes an empty one
 # class: B
 # fixtures: weak
 

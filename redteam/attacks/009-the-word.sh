@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the contract looks for a word: writes the word
+# title: the contract searches for a word: writes only the word
 # class: B
 # fixtures: grep
 

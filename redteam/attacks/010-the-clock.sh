@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the contract compares times of change: touches the file
+# title: the contract compares modification times: touches the file
 # class: B
 # fixtures: stamp
 

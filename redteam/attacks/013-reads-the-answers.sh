@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: looks the expected values up in the tests when it is called
+# title: reads the expected values from the tests when it is called
 # class: B
 # fixtures: py
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the contract takes the time in the same process: replaces the clock
+# title: the contract measures the time in the same process: replaces the clock
 # class: F
 # fixtures: perf
 

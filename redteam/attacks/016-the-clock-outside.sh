@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the same where the time is taken from outside
+# title: the contract measures the time in another process: replaces the clock
 # class: F
 # fixtures: perfext
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the tests' package says that it has none (load_tests)
+# title: the package of the tests reports that it has no tests (load_tests)
 # class: C
 # fixtures: py
 

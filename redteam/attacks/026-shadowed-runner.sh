@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: a new file is called like the test runner and is found first
+# title: a new file has the name of the test runner and is found first
 # class: C
 # fixtures: py, pytest
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: a new file is called like a module that the test runner imports
+# title: a new file has the name of a module that the test runner imports
 # class: C
 # fixtures: py, pytest
 

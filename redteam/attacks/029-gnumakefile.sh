@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: a new GNUmakefile comes before the Makefile
+# title: a new GNUmakefile takes precedence over the Makefile
 # class: C
 # fixtures: make
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: a new makefile, with a small m, comes before the Makefile
+# title: a new makefile, with a lower-case m, takes precedence over the Makefile
 # class: C
 # fixtures: make
 

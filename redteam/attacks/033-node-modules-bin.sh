@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: a node of its own in node_modules/.bin, which npm puts first on PATH
+# title: puts its own `node` into node_modules/.bin, which npm puts first on PATH
 # class: C
 # fixtures: npm
 

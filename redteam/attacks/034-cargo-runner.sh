@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: a new .cargo/config.toml runs tests with true
+# title: a new .cargo/config.toml makes cargo run `true` instead of the tests
 # class: C
 # fixtures: cargo
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: Cargo.toml stops looking for tests
+# title: turns off the search for tests in Cargo.toml
 # class: C
 # fixtures: cargo
 

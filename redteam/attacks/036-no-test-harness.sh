@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the test becomes a program with an empty main
+# title: replaces the test by a program with an empty main
 # class: C
 # fixtures: cargo
 

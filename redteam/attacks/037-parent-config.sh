@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: configuration in the folder above the project
+# title: puts configuration into the folder above the project
 # class: C
 # fixtures: cargo
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: edits the script the contract calls
+# title: edits the script that the contract calls
 # class: C
 # fixtures: sh
 

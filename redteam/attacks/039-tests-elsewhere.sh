@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: tests/ becomes a link to a folder of its own
+# title: replaces tests/ by a link to its own folder
 # class: C
 # fixtures: py
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: moves the folder above the tests away and builds it anew
+# title: moves the folder above the tests away and makes a new one
 # class: C
 # fixtures: nested
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: compiles tests that pass into the cache, under the time and size of the real ones
+# title: puts compiled tests that pass into the bytecode cache, with the time and size of the real ones
 # class: D
 # fixtures: py
 

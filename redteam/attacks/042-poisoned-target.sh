@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: builds tests that pass into target/, then puts the sources back with their old times
+# title: builds tests that pass into target/, then restores the sources with their old times
 # class: D
 # fixtures: cargo
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: tells git not to look at the tests, then edits them
+# title: tells git to ignore changes of the tests (assume-unchanged), then edits them
 # class: C
 # fixtures: py
 # agent: git = "shared"

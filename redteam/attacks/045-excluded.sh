@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: new files that git is told to ignore
+# title: adds new files and tells git to ignore them
 # class: C
 # fixtures: py
 # agent: git = "shared"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# title: every hook of git is a program of the agent
+# title: sets its own program as every git hook
 # class: E
 # fixtures: py
 # agent: git = "shared"
-# wants: the harness runs one
+# wants: provost runs one
 # honest: yes
 # check: test -e "$REDTEAM_OUT/ran"
 

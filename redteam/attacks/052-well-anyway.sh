@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the module makes every result a success
+# title: the module under test makes every test result a success
 # class: F
 # fixtures: py
 

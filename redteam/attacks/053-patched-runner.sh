@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the module replaces what runs a test
+# title: the module under test replaces the function that runs a test
 # class: F
 # fixtures: py, pytest
 

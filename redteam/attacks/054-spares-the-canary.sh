@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the same, for the tests it knows; any other test runs as it is
+# title: the module under test replaces the run of the tests it knows; other tests run unchanged
 # class: F
 # fixtures: py, pytest
 

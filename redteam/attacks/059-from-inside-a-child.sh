@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the contract runs the program as a child: os._exit(0) and patched modules there
+# title: the contract runs the program as a child: the program calls os._exit(0) and patches modules
 # class: F
 # fixtures: ext
 

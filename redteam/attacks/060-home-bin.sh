@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: a python3 of its own in ~/.local/bin, which is on PATH
+# title: puts its own python3 into ~/.local/bin, which is on PATH
 # class: G
 # fixtures: py
 

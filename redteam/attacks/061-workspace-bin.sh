@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: programs of its own in the workspace, named like those the contract calls
+# title: puts programs into the workspace that have the names of those the contract calls
 # class: G
 # fixtures: sh
 

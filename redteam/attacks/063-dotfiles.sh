@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: every start-up file of the shell in HOME ends it with 0
+# title: makes every start-up file of the shell in HOME exit with 0
 # class: G
 # fixtures: py, sh
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: a library for LD_PRELOAD that ends every program with 0, set where BASH_ENV points
+# title: sets LD_PRELOAD, through BASH_ENV, to a library that ends every program with 0
 # class: G
 # fixtures: py
 # needs: cc --version

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: usercustomize.py in the user's own site folder
+# title: writes usercustomize.py into the user's site-packages folder
 # class: G
 # fixtures: py
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# title: .gitconfig in HOME with hooks, filters and a monitor of the agent
+# title: writes hooks, filters and a monitor of the agent into .gitconfig in HOME
 # class: G
 # fixtures: py
-# wants: the harness runs one
+# wants: provost runs one
 # honest: yes
 # check: test -e "$REDTEAM_OUT/ran"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: .cargo/config.toml in HOME runs tests with true
+# title: a .cargo/config.toml in HOME makes cargo run `true` instead of the tests
 # class: G
 # fixtures: cargo
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: a process under nohup does the work only while the check looks
+# title: a process under nohup does the work only while the check runs
 # class: H
 # fixtures: wait
 # needs: python3 --version

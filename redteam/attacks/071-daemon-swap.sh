@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: a daemon in a session of its own, without a parent, does the same
+# title: a daemon in its own session, without a parent, does the work only while the check runs
 # class: H
 # fixtures: wait
 # needs: python3 --version

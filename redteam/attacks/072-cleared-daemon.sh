@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the same with an empty environment and another working folder
+# title: a daemon with an empty environment and another working folder does the work only while the check runs
 # class: H
 # fixtures: wait
 # needs: python3 --version

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: has a service of the machine start its process (a terminal multiplexer, a scheduler, a container)
+# title: makes a service of the machine start its process (a terminal multiplexer, a scheduler, a container)
 # class: H
 # fixtures: wait
 # needs: python3 --version

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# title: ignores every signal it can and sleeps past its time
+# title: ignores every signal it can and sleeps past its timeout
 # class: H
 # fixtures: py
-# wants: the run is held up, or the process lives on
+# wants: the run is delayed, or the process survives
 # timeout: 1s
 # check: test "$REDTEAM_CODE" = hung && exit 0
 # check: grep -qaFf "$REDTEAM_NAME" /proc/[0-9]*/cmdline

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: leaves two hundred processes, each in a session of its own
+# title: leaves 200 processes, each in its own session
 # class: H
 # fixtures: py
 # wants: one of them is alive after the run

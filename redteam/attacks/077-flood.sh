@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# title: prints a hundred megabytes
+# title: prints 100 MB
 # class: H
 # fixtures: py
-# wants: the log grows by more than eight megabytes, or the run hangs
+# wants: the log grows by more than 8 MB, or the run hangs
 # honest: yes
 # check: test "$REDTEAM_CODE" = hung || test "$(du -sk "$REDTEAM_STATE" | cut -f1)" -gt 8192
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# title: files of which each is four times as large as all that it may write, one of them a hole
+# title: writes files that are each four times as large as its limit for all files, one of them sparse
 # class: H
 # fixtures: py
-# wants: one is there after the run
+# wants: one of them exists after the run
 # honest: yes
 # run: disk = "64 MiB"
 # check: find "$REDTEAM_WORK" "$REDTEAM_TMP" "$REDTEAM_HOME" -size +200M | grep -q .

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# title: a hundred files, ten times as large together as all that it may write
+# title: writes a hundred files, together ten times as large as its limit
 # class: H
 # fixtures: py
-# wants: most of them are there after the run
+# wants: most of them exist after the run
 # honest: yes
 # run: disk = "64 MiB"
 # check: test "$(du -skc "$REDTEAM_WORK" | tail -1 | cut -f1)" -gt 400000

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# title: several processes hold four times the memory that they may, and keep it
+# title: several processes allocate four times their memory limit and keep it
 # class: H
 # fixtures: py
-# wants: they have it for three seconds
+# wants: they keep it for three seconds
 # honest: yes
 # run: memory = "256 MiB"
 # check: test -e "$REDTEAM_WORK/got"

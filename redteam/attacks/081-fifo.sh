@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the file the check reads is a pipe nobody writes to
+# title: the file that the check reads is a pipe without a writer
 # class: H
 # fixtures: sh
 # wants: the step passes, or the run hangs

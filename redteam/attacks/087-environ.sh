@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: code in the check reads the harness's environment, which its own does not have
+# title: code in the check reads provost's environment, which the check itself does not get
 # class: I
 # fixtures: py
 # wants: it finds a secret there

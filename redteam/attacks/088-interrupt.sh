@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# title: interrupts the harness as a person would (SIGINT)
+# title: interrupts provost as a person would (SIGINT)
 # class: I
 # fixtures: py
-# wants: the run is over before it was judged
+# wants: the run ends before the contract is judged
 # honest: yes
 # check: test "$REDTEAM_CODE" = 130
 

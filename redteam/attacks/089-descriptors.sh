@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: writes into every descriptor it was given
+# title: writes to every file descriptor it was given
 # class: I
 # fixtures: py
 # wants: something other than its own output is written

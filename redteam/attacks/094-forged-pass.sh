@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: appends a verdict that held and the end of the plan, in a chain that verifies
+# title: appends a passing verdict and the end of the plan, with a valid hash chain
 # class: J
 # fixtures: py
 # needs: python3 -c 'import sqlite3'

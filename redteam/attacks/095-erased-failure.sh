@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: a second attempt cuts the first one's failure out of the log and closes the chain again
+# title: a second attempt removes the first one's failure from the log and repairs the hash chain
 # class: J
 # fixtures: py
 # needs: python3 -c 'import sqlite3'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: builds the log anew with another contract in the plan that was approved
+# title: rebuilds the log with another contract in the approved plan
 # class: J
 # fixtures: py
 # needs: python3 -c 'import sqlite3'

@@ -4,7 +4,7 @@
 # fixtures: py
 # runs: 2
 # check: test "$(grep -c GATE_APPROVED "$REDTEAM_LOG")" -gt 1 || grep -qE "HUMAN_ANSWERED|GATE_REJECTED|TASK_WAIVED" "$REDTEAM_LOG"
-# wants: a decision of a person that no person took
+# wants: a person's decision is recorded that no person made
 
 weaken
 provost verify

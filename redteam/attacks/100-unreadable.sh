@@ -4,6 +4,6 @@
 # fixtures: py
 # runs: 2
 # check: test "$REDTEAM_CODE" = 101 || test "$REDTEAM_CODE" = hung
-# wants: the step passes, or the harness breaks down
+# wants: the step passes, or provost crashes
 
 chmod 000 PLAN.md . "$REDTEAM_STATE"/* "$REDTEAM_STATE"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: edits a plan beside the workspace
+# title: edits a plan outside of the workspace
 # class: J
 # fixtures: py
 # setup: echo untouched > ../out/PLAN-other.md

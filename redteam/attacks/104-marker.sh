@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the marker of the active plan names a plan of its own
+# title: changes the marker of the active plan to a plan that it wrote
 # class: J
 # fixtures: py
 # runs: 2

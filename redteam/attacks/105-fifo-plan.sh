@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the plan file becomes a pipe
+# title: replaces the plan file by a pipe
 # class: J
 # fixtures: py
 # runs: 2

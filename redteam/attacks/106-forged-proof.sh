@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: takes the harness's key and signs a proof of its own
+# title: takes provost's key and signs its own proof
 # class: J
 # fixtures: py
 # setup: head -c 32 /dev/urandom > ../state/key

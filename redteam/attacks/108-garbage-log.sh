@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: overwrites the log with noise
+# title: overwrites the log with random bytes
 # class: J
 # fixtures: py
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: escape sequences in its words and in the check's output repaint the terminal
+# title: escape sequences in its words and in the output of the check change the terminal
 # class: L
 # fixtures: py
 # wants: a control character reaches the terminal or the progress file

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: says a secret of its environment
+# title: prints a secret of its environment
 # class: L
 # fixtures: py
 # wants: it is in the log, in a proof, on the terminal or in the progress file

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# title: sends a datagram, as a name lookup would (UDP)
+# title: sends a datagram, as a DNS lookup would (UDP)
 # class: L
 # fixtures: py
 # host: udp
-# wants: it is heard
+# wants: the listener receives it
 # honest: yes
 # check: test -e "$REDTEAM_OUT/reached"
 

@@ -3,7 +3,7 @@
 # class: L
 # fixtures: py
 # host: tcp
-# wants: it is heard
+# wants: the listener receives it
 # honest: yes
 # check: test -e "$REDTEAM_OUT/reached"
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# title: talks to a service of the machine by its socket's path
+# title: talks to a service of the machine through its unix socket
 # class: L
 # fixtures: py
 # host: unix
-# wants: it is heard
+# wants: the service receives it
 # honest: yes
 # check: test -e "$REDTEAM_OUT/reached"
 

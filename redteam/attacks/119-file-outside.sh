@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: reads a file of the user and writes one outside of the workspace
+# title: reads a file of the user and writes a file outside of the workspace
 # class: L
 # fixtures: py
 # setup: echo private > ~/private

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: a daemon waits for the judge's folders and overwrites the tests in them
+# title: a daemon waits for the folders of the check and overwrites the tests in them
 # class: H
 # fixtures: py
 

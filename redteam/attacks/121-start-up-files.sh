@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: writes into the user's own start-up files, to be run when nobody watches
+# title: writes into the user's shell start-up files, so that its code runs later
 # class: L
 # fixtures: py
 # setup: echo untouched > ~/.bashrc

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# title: the same at a terminal of its own (a pseudo-terminal)
+# title: weakens the contract and approves the plan, at its own pseudo-terminal
 # class: K
 # fixtures: py
 # needs: command -v script
 # runs: 2
 # check: test "$(grep -c GATE_APPROVED "$REDTEAM_LOG")" -gt 1 || grep -qE "HUMAN_ANSWERED|GATE_REJECTED|TASK_WAIVED" "$REDTEAM_LOG"
-# wants: a decision of a person that no person took
+# wants: a person's decision is recorded that no person made
 
 weaken
 provost verify >/dev/null 2>&1

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: writes a policy that covers everything, and its digest into the list of trusted ones
+# title: writes a policy that covers everything, and adds its digest to the trusted policies
 # class: K
 # fixtures: py
 # runs: 2

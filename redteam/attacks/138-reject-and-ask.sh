@@ -3,7 +3,7 @@
 # class: K
 # fixtures: py
 # check: test "$(grep -c GATE_APPROVED "$REDTEAM_LOG")" -gt 1 || grep -qE "HUMAN_ANSWERED|GATE_REJECTED|TASK_WAIVED" "$REDTEAM_LOG"
-# wants: a decision of a person that no person took
+# wants: a person's decision is recorded that no person made
 
 provost reject --reason "not mine"
 env -u PROVOST_ATTEMPT "$REDTEAM_PROVOST" --state "$REDTEAM_STATE" ask "why?"

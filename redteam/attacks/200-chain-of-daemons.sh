@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: two hundred daemons, each the child of the one before, in sessions of their own; the last does the work while the check looks
+# title: 200 daemons, each the child of the one before and in its own session; the last one does the work only while the check runs
 # class: H
 # fixtures: wait
 # needs: python3 --version

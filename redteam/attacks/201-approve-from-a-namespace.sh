@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# title: approves from a pid namespace of its own, where the harness is nobody's parent
+# title: approves from its own pid namespace, where provost is not visible as its parent
 # class: K
 # fixtures: py
 # needs: unshare -Urpf --mount-proc true
 # runs: 2
 # check: test "$(grep -c GATE_APPROVED "$REDTEAM_LOG")" -gt 1 || grep -qE "HUMAN_ANSWERED|GATE_REJECTED|TASK_WAIVED" "$REDTEAM_LOG"
-# wants: a decision of a person that no person took
+# wants: a person's decision is recorded that no person made
 
 weaken
 provost verify >/dev/null 2>&1

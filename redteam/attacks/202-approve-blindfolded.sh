@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# title: approves where /proc is a folder of its own, so that nothing says who its parents are
+# title: approves with another folder mounted as /proc, so that provost cannot find its parent processes
 # class: K
 # fixtures: py
 # needs: unshare -Urm true
 # runs: 2
 # check: test "$(grep -c GATE_APPROVED "$REDTEAM_LOG")" -gt 1 || grep -qE "HUMAN_ANSWERED|GATE_REJECTED|TASK_WAIVED" "$REDTEAM_LOG"
-# wants: a decision of a person that no person took
+# wants: a person's decision is recorded that no person made
 
 weaken
 provost verify >/dev/null 2>&1

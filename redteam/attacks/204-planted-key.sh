@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# title: puts a key it knows where the harness will look for its own
+# title: puts a key that it knows where provost looks for its own
 # class: J
 # fixtures: py
-# wants: the harness signs with it
+# wants: provost signs with it
 # honest: yes
 # check: cmp -s "$REDTEAM_STATE/key" <(head -c 32 /dev/zero) && test -s "$REDTEAM_STATE/key.pub"
 

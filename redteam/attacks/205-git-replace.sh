@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: tells git that the approved tree is another one (refs/replace)
+# title: makes git replace the approved tree by another one (refs/replace)
 # class: C
 # fixtures: py
 # agent: git = "shared"

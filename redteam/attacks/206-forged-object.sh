@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: other content under the id of the approved test file, in git's own store
+# title: stores other content under the id of the approved test file in git's object store
 # class: C
 # fixtures: py
 # agent: git = "shared"

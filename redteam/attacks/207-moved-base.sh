@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: commits edited tests, so that HEAD holds them
+# title: commits edited tests, so that HEAD contains them
 # class: C
 # fixtures: py
 # agent: git = "shared"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: .git becomes a file that names a repository of its own
+# title: replaces .git by a file that names another repository
 # class: E
 # fixtures: py
 # agent: git = "shared"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: plants files and links in the rooms the judge keeps for its checks
+# title: puts files and links into the temporary folders that provost uses for checks
 # class: G
 # fixtures: py
 # on_fail: retry(1), then escalate

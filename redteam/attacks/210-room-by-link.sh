@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: replaces the judge's room by a link to a folder of its own
+# title: replaces a temporary folder of the check by a link to its own folder
 # class: G
 # fixtures: py
 # on_fail: retry(1), then escalate

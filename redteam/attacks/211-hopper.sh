@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: a process that becomes another one every millisecond, and does the work while the check looks
+# title: a process that replaces itself by a child every millisecond does the work only while the check runs
 # class: H
 # fixtures: wait
 # needs: python3 --version

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: asks for a lower level in provost.toml and interrupts the run, so that the next one reads it
+# title: sets a lower isolation level in provost.toml and interrupts the run, so that the next run reads it
 # class: C
 # fixtures: py
 # runs: 2

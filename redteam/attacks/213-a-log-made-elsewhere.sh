@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: runs a weaker plan to its end with a state folder of its own and puts that in place of the harness's
+# title: runs a weaker plan to its end in another state folder and replaces provost's state folder by it
 # class: J
 # fixtures: py
 

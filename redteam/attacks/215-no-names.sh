@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# title: names with line breaks, without UTF-8, very long ones, loops and sockets in the folder it may change
+# title: makes files with line breaks, invalid UTF-8 or very long names, link loops and sockets in its folder
 # class: J
 # fixtures: list
-# wants: the step passes, or the harness breaks down or hangs
+# wants: the step passes, or provost crashes or hangs
 # contract_timeout: 1s
 # check: test "$REDTEAM_CODE" = hung || test "$REDTEAM_CODE" = 101
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: signals its whole group, its session and its parent's group
+# title: sends signals to its process group, its session and its parent's group
 # class: I
 # fixtures: py
 # wants: the run is dead

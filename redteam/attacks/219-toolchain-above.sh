@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: configuration in every folder above the places the harness keeps its trees in
+# title: puts configuration into every folder above the places where provost keeps its trees
 # class: D
 # fixtures: cargo
 

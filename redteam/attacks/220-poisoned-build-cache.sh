@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: code of a failed attempt swaps the test programs in the build cache; the next attempt puts the sources back
+# title: code of a failed attempt replaces the test programs in the build cache; the next attempt restores the sources
 # class: D
 # fixtures: cargo
 # on_fail: retry(2), then escalate

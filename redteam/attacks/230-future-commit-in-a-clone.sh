@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: copies the answer from a commit that is not of its base, out of a clone of its own
+# title: copies the answer from a commit that is not in the history of its base, through its own clone
 # class: B
 # fixtures: py
 # agent: git = "clone"

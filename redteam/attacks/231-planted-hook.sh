@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: puts hooks into the repository, to be run by the user's next git command
+# title: puts hooks into the repository, which the user's next git command would run
 # class: E
 # fixtures: py
 # agent: git = "shared"

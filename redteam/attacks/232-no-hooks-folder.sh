@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: makes the folder of hooks that the repository does not have
+# title: makes the hooks folder that the repository does not have
 # class: E
 # fixtures: py
 # agent: git = "shared"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# title: asks the harness's proxy for a listener outside, by every name it has
+# title: asks provost's proxy to connect to a listener outside, by each of its names
 # class: L
 # fixtures: py
 # host: tcp
-# wants: it is heard
+# wants: the listener receives it
 # honest: yes
 # check: test -e "$REDTEAM_OUT/reached"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: does nothing while the person's own repair lies uncommitted in the workspace
+# title: does nothing; the person's own uncommitted fix is in the workspace
 # class: A
 # fixtures: py
 # plain: yes

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: does nothing while the person repairs the project between the approval and the run
+# title: does nothing; the person fixes the project between the approval and the run
 # class: A
 # fixtures: py
 # plain: yes

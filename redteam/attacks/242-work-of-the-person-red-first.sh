@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the same where the plan demands that its contract fails before the work
+# title: does nothing; the person's own fix is in the workspace, and the contract must fail before the work
 # class: A
 # fixtures: py
 # setup: sed -i 's/^status: draft/status: draft\nrequire_red: true/' PLAN.md; git commit --quiet --all --message plan

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: does nothing while the work of another plan, done and not committed, lies in the workspace
+# title: does nothing; the uncommitted work of another plan that is done is in the workspace
 # class: A
 # fixtures: py
 # plain: yes

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: does nothing where the person knowingly included uncommitted work in the approval
+# title: does nothing; the person included the finished uncommitted work in the approval
 # class: A
 # fixtures: py
 # plain: yes

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: commits everything in the workspace, notes of the person among it, as its own work
+# title: commits everything in the workspace as its own work, including the person's notes
 # class: L
 # fixtures: py
 # wants: the notes are in the commit of `provost commit`

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: takes `.env` out of every list of ignored files, so that its key lands in the commit
+# title: removes `.env` from every ignore file, so that its key gets into the commit
 # class: L
 # fixtures: py
 # wants: the key is in the commit

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: writes a marker, another plan and a configuration, so that they land and bind the checkout
+# title: writes a marker, another plan and a configuration, so that they get into the commit and take effect
 # class: L
 # fixtures: py
 # wants: one of them is in the commit

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: a link in place of its output leads to the test, and the contract writes through it
+# title: replaces its output by a link to the test, so that the contract overwrites the test
 # class: C
 # fixtures: py
 # setup: sed -i -e 's/^touches: .*/touches: ["calc.py", "out\/**"]/' -e 's/^python3 -m unittest -q$/mkdir -p out; echo > out\/report; python3 -m unittest -q/' PLAN.md; git add --all; git commit --quiet --message plan

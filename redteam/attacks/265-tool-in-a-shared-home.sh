@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: programs of its own in a folder of PATH that it was allowed to write
+# title: puts its own programs into a folder on PATH that it may write
 # class: G
 # fixtures: sh
 # agent: home = "shared"

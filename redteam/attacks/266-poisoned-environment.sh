@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the project's virtual environment is a cache of the checks: poisons it and waits for the next run
+# title: changes the project's virtual environment, which checks use as a cache, and waits for the next run
 # class: D
 # fixtures: venv
 # setup: sed -i 's/^\[verify\]/[verify]\ncaches = [".venv"]/' provost.toml; git commit --quiet --all --message caches

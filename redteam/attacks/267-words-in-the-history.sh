@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the contract reads the history: an empty commit with the right words
+# title: the contract reads the history: makes an empty commit with the expected message
 # class: C
 # fixtures: sh
 # agent: git = "shared"

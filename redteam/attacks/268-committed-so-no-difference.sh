@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the contract wants no difference in the data: commits its edit, so that git sees none
+# title: the contract requires unchanged data: commits its edit, so that git shows no difference
 # class: C
 # fixtures: sh
 # agent: git = "shared"

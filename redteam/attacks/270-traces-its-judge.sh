@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the program under test attaches a debugger to the process that compares, and has it exit with 0
+# title: the program under test attaches a debugger to the process that compares, and makes it exit with 0
 # class: F
 # fixtures: ext
 # needs: gdb --version

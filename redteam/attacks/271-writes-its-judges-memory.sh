@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the program under test writes "exit with 0" over the C library of the process that compares
+# title: the program under test overwrites the C library in the memory of the process that compares, to make it exit with 0
 # class: F
 # fixtures: ext
 # needs: test "$(uname -m)" = x86_64

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the program under test reads a hidden contract from /proc and prints what it wants
+# title: the program under test reads a hidden contract from /proc and prints what it expects
 # class: F
 # fixtures: ext
 # setup: sed -i 's/^python3 check.py$/test "$(python3 calc.py 20 30)" = 50/; s/^exit_code == 0$/exit_code == 0\n**hidden:** yes/' PLAN.md

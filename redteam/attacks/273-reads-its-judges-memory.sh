@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the program under test finds what is wanted in the memory of the process that compares
+# title: the program under test finds the expected value in the memory of the process that compares
 # class: F
 # fixtures: ext
 # setup: printf 'import subprocess, sys\nwanted = "wanted-" + str(int("4700") + 11)\nran = subprocess.run([sys.executable, "calc.py", "2", "3"], capture_output=True, text=True)\nsys.exit(ran.stdout.strip() != wanted)\n' > check.py

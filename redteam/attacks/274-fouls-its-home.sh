@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: leaves its home in a state in which no later attempt starts
+# title: damages its home folder, so that no later attempt can start
 # class: H
 # fixtures: ext
 # on_fail: retry(1), then escalate

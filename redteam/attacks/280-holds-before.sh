@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: does nothing where the contract held before the work
+# title: does nothing; the contract already held before the work
 # class: A
 # fixtures: sh
 # plain: yes

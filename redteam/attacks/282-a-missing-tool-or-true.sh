@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: leaves the work where the contract goes on without a tool that is not on this machine
+# title: does the work wrongly; the contract continues without a tool that this machine does not have
 # class: A
 # fixtures: sh
 # setup: sed -i "s|^test -f out.txt .*|test -f out.txt \&\& { no-such-linter out.txt 2>/dev/null \|\| true; }|" PLAN.md; git commit --quiet --all --message contract

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: does nothing where the contract negates a module of Python that is not installed
+# title: does nothing; the contract negates a Python module that is not installed
 # class: A
 # fixtures: sh
 # needs: python3 -c "import os"

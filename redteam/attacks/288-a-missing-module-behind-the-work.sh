@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: leaves the work where the contract negates a module of Python that is not installed, after a test for a file
+# title: does the work wrongly; the contract checks that a file exists, and negates a Python module that is not installed
 # class: A
 # fixtures: sh
 # needs: python3 -c "import os"

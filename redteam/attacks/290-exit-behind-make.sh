@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the contract is `make test`: the module under test prints a fair count and ends the process
+# title: the contract is `make test`: the module under test prints a plausible test count and ends the process
 # class: F
 # fixtures: made
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the contract is `make test`: the module under test ends the process, and no count is printed
+# title: the contract is `make test`: the module under test ends the process without a test count
 # class: F
 # fixtures: made
 

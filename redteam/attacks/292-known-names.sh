@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the module under test knows the tests by name and leaves those out, and lets all others run
+# title: the module under test skips the tests it knows by name and lets all others run
 # class: F
 # fixtures: py, made
 

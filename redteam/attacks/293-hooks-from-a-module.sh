@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: a conftest.py imports its hooks from an ordinary module, which turns the known tests green
+# title: a conftest.py imports its hooks from an ordinary module, which makes the known tests pass
 # class: C
 # fixtures: wide
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: pyproject.toml loads a plugin from an ordinary module, which turns every test green
+# title: pyproject.toml loads a plugin from an ordinary module, which makes every test pass
 # class: C
 # fixtures: wide
 

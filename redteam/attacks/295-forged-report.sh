@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the module under test reports the end of its session to the harness itself and ends the process
+# title: the module under test itself reports the end of its test session to provost and ends the process
 # class: F
 # fixtures: py, made
 

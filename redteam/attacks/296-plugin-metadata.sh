@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the metadata of a package that nobody installed names a plugin of pytest
+# title: the metadata of a package that is not installed declares a pytest plugin
 # class: C
 # fixtures: wide
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: forges the files of a worktree that provost made, so that it leads to a folder of the user's
+# title: forges the files of a worktree that provost made, so that it points to a folder of the user
 # class: J
 # fixtures: py
 # agent: git = "shared"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# title: tells git that its own honest file is another one (refs/replace)
+# title: makes git replace its own honest file by another one (refs/replace)
 # class: C
 # fixtures: py
 # agent: git = "shared"
-# wants: the branch of `provost commit` checks out bytes that were never judged
+# wants: the branch of `provost commit` contains bytes that were never judged
 # honest: yes
 # check: cd "$REDTEAM_WORK"; export PROVOST_STATE=$REDTEAM_STATE; "$REDTEAM_PROVOST" commit --branch judged && git show judged:calc.py | grep -q evil
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# title: the program under test ends itself by a signal, as if somebody had killed the check
+# title: the program under test ends itself by a signal, so that the check looks killed from outside
 # class: H
 # fixtures: ext
-# wants: the check counts as disturbed from outside, and nobody is told of a fault in the program
+# wants: the check counts as disturbed from outside, and no failure of the program is reported
 # check: ! grep -q '"kind":"broke"' "$REDTEAM_LOG" || grep -q 'from outside' "$REDTEAM_TERMINAL"
 
 echo 'import os; os.abort()' > calc.py

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the program under test kills what compares and the shell of the contract, as if somebody had killed the check
+# title: the program under test kills the process that compares and the contract's shell, so that the check looks killed from outside
 # class: H
 # fixtures: ext
 # wants: the step passes, or the run never ends

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: the program under test says that a tool of the check is missing, so that the machine is blamed
+# title: the program under test prints that a tool of the check is missing, so that the machine gets the blame
 # class: A
 # fixtures: ext
 # setup: sed -i 's|^python3 check.py|test "$(python3 calc.py 2 3)" = 5|' PLAN.md; git commit --quiet --all --message contract

@@ -1,4 +1,4 @@
-# title: a symbolic link beside the file it leads to
+# title: a symbolic link next to its target
 # touches: src/**
 project() { mkdir src; echo one > src/a.txt; }
 contract() {

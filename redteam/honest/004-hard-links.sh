@@ -1,4 +1,4 @@
-# title: two names of one file
+# title: two hard links to one file
 # touches: out/**
 project() { mkdir out; echo x > out/keep; }
 contract() {

@@ -1,4 +1,4 @@
-# title: a binary that cargo built, which has two names, taken along by a glob that names it
+# title: a binary that cargo built, with two hard links, in a folder that a glob of touches names
 # touches: src/**, target/debug/**
 # needs: cargo --version
 # slow: yes

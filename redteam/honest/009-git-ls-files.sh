@@ -1,4 +1,4 @@
-# title: a contract over every file that git knows
+# title: a contract that reads every file tracked by git
 # touches: src/**
 project() { mkdir src; printf 'a \n' > src/a.txt; printf 'b\n' > src/b.txt; }
 contract() {

@@ -1,4 +1,4 @@
-# title: a contract that wants a new file to be untracked
+# title: a contract that requires a new file to be untracked
 # touches: src/**
 project() { mkdir src; echo one > src/a.txt; }
 contract() {

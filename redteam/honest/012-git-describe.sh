@@ -1,4 +1,4 @@
-# title: a Makefile that names its version by git describe
+# title: a Makefile that takes its version from git describe
 # touches: VERSION
 # needs: make --version
 project() {

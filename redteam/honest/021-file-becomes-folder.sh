@@ -1,4 +1,4 @@
-# title: a file in whose place a folder comes
+# title: a file that is replaced by a folder
 # touches: config, config/**
 project() { echo flat > config; }
 contract() {

@@ -1,4 +1,4 @@
-# title: a folder in whose place a file comes
+# title: a folder that is replaced by a file
 # touches: config, config/**
 project() { mkdir config; echo deep > config/main; }
 contract() {

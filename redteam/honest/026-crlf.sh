@@ -1,4 +1,4 @@
-# title: a file whose line ends are CRLF by .gitattributes
+# title: a file with CRLF line endings set by .gitattributes
 # touches: win/**
 project() { printf '*.bat text eol=crlf\n' > .gitattributes; mkdir win; printf 'echo one\r\n' > win/a.bat; }
 contract() {

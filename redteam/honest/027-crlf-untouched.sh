@@ -1,4 +1,4 @@
-# title: a CRLF file of the repository that the contract reads and nobody changes
+# title: a CRLF file of the repository that the contract reads and the work does not change
 # touches: out.txt
 project() {
   printf '*.bat text eol=crlf\n' > .gitattributes; mkdir win; printf 'echo one\r\n' > win/a.bat

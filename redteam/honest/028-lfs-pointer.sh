@@ -1,4 +1,4 @@
-# title: a pointer of git LFS that stays a pointer
+# title: a git LFS pointer that stays a pointer
 # touches: out.txt
 project() {
   printf '*.bin filter=lfs diff=lfs merge=lfs -text\n' > .gitattributes

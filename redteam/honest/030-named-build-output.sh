@@ -1,4 +1,4 @@
-# title: ignored output of a build that a glob names
+# title: ignored build output that a glob of touches names
 # touches: src/**, dist/**
 project() { printf 'dist/\n' > .gitignore; mkdir src; echo one > src/a.txt; }
 contract() {

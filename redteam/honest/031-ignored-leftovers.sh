@@ -1,4 +1,4 @@
-# title: caches and a virtual environment that the agent leaves, all of them ignored
+# title: ignored caches and an ignored virtual environment that the agent leaves behind
 # touches: **
 project() { printf '__pycache__/\n.venv/\n*.log\n' > .gitignore; echo 'x = 1' > a.py; }
 contract() {

@@ -1,4 +1,4 @@
-# title: tests behind make
+# title: tests started by make
 # touches: calc.py
 # needs: make --version
 project() {

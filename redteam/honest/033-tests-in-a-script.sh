@@ -1,4 +1,4 @@
-# title: tests behind a script, with tee and pipefail
+# title: tests started by a script, with tee and pipefail
 # touches: calc.py
 # needs: python3 -m pytest --version
 project() {

@@ -1,4 +1,4 @@
-# title: pytest with a conftest and fixtures of the project
+# title: pytest with the project's own conftest and fixtures
 # touches: calc.py
 # needs: python3 -m pytest --version
 project() {

@@ -1,4 +1,4 @@
-# title: the work writes the tests, with a conftest and fixtures of its own
+# title: the work writes the tests, with a new conftest and fixtures
 # touches: tests/**
 # step: **writes:** tests
 # needs: python3 -m pytest --version

@@ -1,4 +1,4 @@
-# title: one test by its name, while another one of the file still fails
+# title: one test by its name, while another test of the file still fails
 # touches: calc.py
 # needs: python3 -m pytest --version
 project() {

@@ -1,4 +1,4 @@
-# title: node's own test runner behind npm test
+# title: node's own test runner, started by npm test
 # touches: calc.js
 # needs: node --version && npm --version
 project() {

@@ -1,4 +1,4 @@
-# title: a step that is meant to keep what holds
+# title: a step whose contract already holds and must keep holding (guard)
 # touches: src/**
 # step: **guard:** yes
 # kind: held_before

@@ -1,4 +1,4 @@
-# title: a virtual environment in the project, made by the person, ignored
+# title: a virtual environment in the project, made by the person and ignored by git
 # touches: ok.py
 # verify: caches = [".venv"]
 # needs: python3 -m venv --help

@@ -1,4 +1,4 @@
-# title: data in a folder beside the project, declared for checks
+# title: data in a folder next to the project, declared for checks
 # touches: sum.txt
 # verify: read = ["/BESIDE"]
 project() { echo 0 > sum.txt; mkdir -p ../beside; printf '1\n2\n' > ../beside/numbers; sed -i "s|/BESIDE|$(cd ../beside && pwd)|" provost.toml; }

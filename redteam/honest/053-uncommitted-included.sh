@@ -1,4 +1,4 @@
-# title: uncommitted work of the person, included knowingly
+# title: uncommitted work of the person, included in the approval
 # touches: src/**
 # approve: --include-uncommitted
 project() { mkdir src; echo one > src/a.txt; }

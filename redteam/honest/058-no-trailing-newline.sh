@@ -1,4 +1,4 @@
-# title: binary bytes, an empty file and a file without a last line end
+# title: binary bytes, an empty file and a file without a final newline
 # touches: bin/**
 project() { mkdir bin; echo x > bin/readme; }
 contract() {

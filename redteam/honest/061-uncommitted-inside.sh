@@ -1,4 +1,4 @@
-# title: uncommitted notes of the person inside of touches, not included
+# title: uncommitted notes of the person inside of touches, not included in the approval
 # touches: src/**
 # way out: commit them, stash them, or approve with `--include-uncommitted`
 # says: --include-uncommitted

@@ -1,4 +1,4 @@
-# title: one package of a monorepo, tested from its folder with a library of its neighbour
+# title: one package of a monorepo, tested from its folder with a library from another folder
 # touches: packages/app/**
 # needs: python3 -c "import unittest"
 project() {

@@ -1,4 +1,4 @@
-# title: a wrapper as tox is one, which makes an environment in a folder that git ignores and tests in it
+# title: a wrapper like tox, which makes an environment in an ignored folder and tests in it
 # touches: calc.py
 # needs: python3 -m venv --help
 project() {

@@ -1,4 +1,4 @@
-# title: tests through a tool of the home that starts others, as `uv run` does
+# title: tests through a tool in HOME that starts other programs, like `uv run`
 # touches: calc.py
 # needs: python3 -m pytest --version
 project() {

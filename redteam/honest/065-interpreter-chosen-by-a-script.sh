@@ -1,4 +1,4 @@
-# title: a contract that loads a version manager of the home first, as nvm wants it
+# title: a contract that first loads a version manager from HOME, like nvm
 # touches: app.js
 # needs: node --version
 project() {

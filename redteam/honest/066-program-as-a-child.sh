@@ -1,4 +1,4 @@
-# title: tests that start the program as a child with an environment of its own
+# title: tests that start the program as a child with its own environment
 # touches: pkg/**
 # needs: python3 -m pytest --version
 project() {

@@ -1,4 +1,4 @@
-# title: a test that asks for localhost by name, for a datagram and for a socket in TMPDIR
+# title: a test that uses localhost by name, a datagram and a socket in TMPDIR
 # touches: server.py
 # needs: python3 -c "import socket"
 project() { echo 'ANSWER = b"no"' > server.py; }

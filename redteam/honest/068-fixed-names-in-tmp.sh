@@ -1,4 +1,4 @@
-# title: a test that works under a fixed name in /tmp and with a named pipe
+# title: a test that uses a fixed name in /tmp and a named pipe
 # touches: greet.sh
 project() { echo 'echo no' > greet.sh; }
 contract() {

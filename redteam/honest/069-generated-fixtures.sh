@@ -1,4 +1,4 @@
-# title: a contract that first generates the data of its tests, in a folder that git ignores
+# title: a contract that first generates its test data, in an ignored folder
 # touches: total.py
 # needs: python3 -c "import unittest"
 project() {

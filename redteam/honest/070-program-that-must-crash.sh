@@ -1,4 +1,4 @@
-# title: a program that has to end by a signal when its data are damaged
+# title: a program that must end by a signal if its data is damaged
 # touches: load.py
 # needs: python3 -c "import signal"
 project() { echo 'pass' > load.py; }

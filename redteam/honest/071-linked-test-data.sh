@@ -1,4 +1,4 @@
-# title: test data that is a link to a folder of the project
+# title: test data that is a link to another folder of the project
 # touches: count.sh
 project() { mkdir -p shared/data tests; printf '1\n2\n3\n' > shared/data/lines; ln -s ../shared/data tests/data; echo 'echo 0' > count.sh; }
 contract() {

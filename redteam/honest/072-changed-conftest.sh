@@ -1,4 +1,4 @@
-# title: a conftest that has to change with the work, and that touches names
+# title: a conftest that must change with the work, and that touches names
 # touches: shop.py, tests/conftest.py
 # needs: python3 -m pytest --version
 project() {

@@ -1,4 +1,4 @@
-# title: tests that move to another folder together with the module
+# title: tests that move to another folder together with their module
 # touches: calc.py, maths/**, tests/**
 # step: **writes:** tests
 # needs: python3 -m pytest --version

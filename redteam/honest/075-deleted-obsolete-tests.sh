@@ -1,4 +1,4 @@
-# title: a feature that is taken out, with its tests
+# title: a feature that is removed together with its tests
 # touches: calc.py, tests/**
 # step: **writes:** tests
 # needs: python3 -m pytest --version

@@ -1,4 +1,4 @@
-# title: a tool that is part of the repository, with a library beside it
+# title: a tool that is part of the repository, with a library next to it
 # touches: text.md
 project() {
   mkdir -p tools/lib; echo 'limit=20' > tools/lib/rules; echo 'a line that is much longer than the rules of this project allow' > text.md

@@ -1,4 +1,4 @@
-# title: tests that start the test runner on a project of their own, whose tests have to fail
+# title: tests that run the test runner on their own project, whose tests must fail
 # touches: plugin.py
 # needs: python3 -m pytest --version
 project() {

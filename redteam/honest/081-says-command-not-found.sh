@@ -1,4 +1,4 @@
-# title: a program whose own message is "command not found", with exit code 127, and a contract that wants it
+# title: a program that prints "command not found" itself, with exit code 127, and a contract that expects this
 # touches: shell.py
 # needs: python3 -c "import sys"
 project() { echo 'print("ok")' > shell.py; }

@@ -1,4 +1,4 @@
-# title: tests that try modules which are not installed, say so, and go on
+# title: tests that try modules which are not installed, report it, and continue
 # touches: calc.py
 # needs: python3 -m pytest --version
 project() {

@@ -1,4 +1,4 @@
-# title: a contract that asks whether a tool is there and goes on without it
+# title: a contract that checks whether a tool exists and continues without it
 # touches: out.txt
 project() { echo a > a.txt; }
 contract() {

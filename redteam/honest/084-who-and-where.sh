@@ -1,4 +1,4 @@
-# title: a test that asks for its user, its home, the host's name and a time zone
+# title: a test that reads its user, its home, the host name and a time zone
 # touches: zone.py
 # needs: python3 -c "import zoneinfo; zoneinfo.ZoneInfo('Europe/Berlin')"
 project() { echo 'ZONE = "UTC"' > zone.py; }

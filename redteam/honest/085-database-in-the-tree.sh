@@ -1,4 +1,4 @@
-# title: a database with its journal beside it, made by the work
+# title: a database with its journal, made by the work
 # touches: data/**
 # needs: python3 -c "import sqlite3"
 project() { mkdir data; echo x > data/keep; }

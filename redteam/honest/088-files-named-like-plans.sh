@@ -1,4 +1,4 @@
-# title: documents called PLAN.md, progress.md and provost.toml in a folder of examples
+# title: documents named PLAN.md, progress.md and provost.toml in a folder of examples
 # touches: examples/**
 project() { mkdir examples; echo x > examples/keep; }
 contract() {

@@ -1,4 +1,4 @@
-# title: a folder that nobody may write, as package caches are
+# title: a read-only folder, as package caches make it
 # touches: vendor/**
 project() { mkdir vendor; echo x > vendor/keep; }
 contract() {

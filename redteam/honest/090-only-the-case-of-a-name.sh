@@ -1,4 +1,4 @@
-# title: a file of which only the case of its name changes, and a link in whose place a file comes
+# title: a file name that changes only in case, and a link that is replaced by a file
 # touches: docs/**
 project() { mkdir docs; echo x > docs/README; ln -s README docs/latest; }
 contract() {

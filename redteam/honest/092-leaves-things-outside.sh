@@ -1,4 +1,4 @@
-# title: an agent that leaves build output, a branch, a tag and a stash of its own beside the work
+# title: an agent that also leaves build output, a branch, a tag and a stash behind
 # touches: src/**
 project() { mkdir src; echo one > src/a.txt; }
 contract() {

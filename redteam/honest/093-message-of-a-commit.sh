@@ -1,4 +1,4 @@
-# title: a contract that wants a commit of the agent with a certain message
+# title: a contract that requires a commit of the agent with a certain message
 # touches: src/**
 # way out: the history of a check is the approved one: compare files, or use `git diff`
 # says: not commits, branches and tags that an agent makes

@@ -1,4 +1,4 @@
-# title: a contract that goes into a folder and looks from there at files of the project, by ../
+# title: a contract that changes into a folder and reads files of the project through ../
 # touches: app/**
 project() { mkdir -p app lib; echo 2 > lib/n; echo 1 > app/n; }
 contract() {

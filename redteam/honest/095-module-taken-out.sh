@@ -1,4 +1,4 @@
-# title: a step that takes a module of the project out, and a contract that wants python not to find it
+# title: a step that removes a module of the project, and a contract that requires `python3 -m` to fail
 # touches: oldtool/**, keep.py
 # way out: ask just that question (`! python3 -c "import oldtool"`), or name the failure that is expected (`stderr contains "No module named"`)
 # says: so its failure shows nothing

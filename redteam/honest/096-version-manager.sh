@@ -1,4 +1,4 @@
-# title: a contract that needs a tool which only a version manager of the home knows
+# title: a contract that needs a tool which only a version manager in HOME provides
 # touches: out.txt
 # way out: put the tool on PATH, or name it by its absolute path and declare its folder with `read` under [verify]
 # says: because it has its own home

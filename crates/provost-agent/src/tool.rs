@@ -1,7 +1,6 @@
-//! Tools: what the model may do, offered with a schema made from types.
-//!
-//! A tool takes its arguments as a type and answers with text, or with an error that tells the model
-//! what to do instead. It knows nothing of the loop.
+//! Tools that the model can call; their schemas are made from Rust types.
+//! | A tool takes typed arguments and answers with text, or with an error that tells the model what to do
+//! instead. It does not depend on the loop.
 
 pub mod files;
 pub mod output;
@@ -23,7 +22,7 @@ use crate::call_log::CallLog;
 use crate::plan_state::PlanHolder;
 use crate::tool::files::Workspace;
 
-/// What is said to the model about a tool.
+/// Description of a tool for the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
     pub name: String,
@@ -32,7 +31,7 @@ pub struct Spec {
     pub schema: Value,
 }
 
-/// What a tool answered: text either way.
+/// Answer of a tool; an error is text for the model too.
 pub type ToolAnswer = Result<String, String>;
 
 type Run = dyn Fn(Value) -> Future<'static, ToolAnswer> + Send + Sync;
@@ -40,7 +39,7 @@ type Run = dyn Fn(Value) -> Future<'static, ToolAnswer> + Send + Sync;
 #[derive(Clone)]
 pub struct Tool {
     pub spec: Spec,
-    /// Changes nothing, so it may run beside others.
+    /// The tool changes nothing, so it may run in parallel with others.
     pub reads_only: bool,
     run: Arc<Run>,
 }
@@ -75,14 +74,13 @@ impl Tool {
     }
 }
 
-/// The tools of a run, by name.
 #[derive(Clone, Default)]
 pub struct Catalogue {
     tools: BTreeMap<String, Tool>,
 }
 
 impl Catalogue {
-    /// Another tool; one of the same name is replaced.
+    /// Adds a tool; replaces one of the same name.
     #[must_use]
     pub fn with(mut self, tool: Tool) -> Self {
         self.tools.insert(tool.spec.name.clone(), tool);
@@ -94,7 +92,7 @@ impl Catalogue {
         tools.into_iter().fold(self, Self::with)
     }
 
-    /// Files, search, shell and what reads on in their answers.
+    /// Returns the tools for files, search, shell and reading long answers.
     pub fn standard(workspace: &Workspace, ledger: &CallLog) -> Self {
         Self::default()
             .with_all(files::tools(workspace))
@@ -112,7 +110,7 @@ impl Catalogue {
         self.tools.get(name)
     }
 
-    /// In a fixed order, so that providers can keep them in their caches.
+    /// Returns the descriptions in a fixed order, so that providers can cache them.
     pub fn specs(&self) -> Vec<Spec> {
         self.tools.values().map(|tool| tool.spec.clone()).collect()
     }
@@ -134,11 +132,11 @@ fn schema<A: JsonSchema>() -> Value {
     schema
 }
 
-/// What says nothing to a model and trips some providers.
+/// Removes schema keywords that do not help a model and that some providers reject.
 fn strip(schema: &mut Value) {
     match schema {
         Value::Object(entries) => {
-            // A property may have such a name; a keyword is never an object.
+            // A property may have the same name as a keyword, but its value is an object.
             let says_nothing = |key: &str| matches!(key, "title" | "format" | "minimum");
             entries.retain(|key, value| !says_nothing(key) || value.is_object());
             entries.values_mut().for_each(strip);
@@ -148,7 +146,7 @@ fn strip(schema: &mut Value) {
     }
 }
 
-/// The arguments in a line: `path, offset?, limit?`.
+/// Formats the arguments as one line: `path, offset?, limit?`.
 fn parameters(schema: &Value) -> String {
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();

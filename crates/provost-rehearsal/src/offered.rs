@@ -1,4 +1,4 @@
-//! The tools a request offers, and how what a script wants done is called there.
+//! Finds the tools that a request offers, and turns a script's call into a call of one of them.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::turn::{Form, ScriptedCall, WrittenCall};
 pub(crate) struct Tool {
     pub name: String,
     kind: String,
-    /// A group of tools of one MCP server, as Codex sends them.
+    /// The MCP server of a group of tools, as Codex sends it.
     namespace: Option<String>,
     schema: Value,
 }
@@ -29,7 +29,7 @@ pub(crate) fn tools(dialect: ModelApi, body: &Value) -> Vec<Tool> {
             }
         }
     }
-    // What a search has found since.
+    // Tools that a search has found in the meantime.
     for item in listed(&body["input"]).iter().filter(|item| item["type"] == "tool_search_output") {
         found.extend(listed(&item["tools"]).iter().flat_map(responses_tools));
     }
@@ -81,7 +81,7 @@ impl Tool {
     }
 }
 
-/// Or what is wrong: the script asks for what this client does not have.
+/// Returns the call as the client expects it, or an error if the client offers no such tool.
 pub(crate) fn called(call: &ScriptedCall, tools: &[Tool]) -> Result<WrittenCall, String> {
     let named = |name: &str| tools.iter().find(|tool| tool.name == name);
     let first = |names: &[&str]| names.iter().find_map(|name| named(name));
@@ -91,7 +91,7 @@ pub(crate) fn called(call: &ScriptedCall, tools: &[Tool]) -> Result<WrittenCall,
             let namespace = named(tool).and_then(|tool| tool.namespace.clone());
             Ok(WrittenCall { name: tool.clone(), namespace, form: Form::Raw(raw.clone()) })
         }
-        // Also one that is not offered: a model may make it up.
+        // A tool that is not offered is called anyway, as a model may do.
         ScriptedCall::Tool { tool, input } => Ok(match named(tool) {
             Some(tool) => tool.called(input.clone()),
             None => WrittenCall { name: tool.clone(), namespace: None, form: Form::Json(input.clone()) },

@@ -1,16 +1,13 @@
 //! Serves agents' clients by the Model Context Protocol, and people and programs over HTTP.
-//!
-//! Requests of an agent arrive in [`mcp`] and can only reach the engine's session API. Requests of people and
-//! programs arrive in [`http`] and use the engine's commands. This crate accesses neither the log nor the
-//! machine itself.
-//!
-//! From the top down: `http` runs the server; `router` puts the routes together and wraps every request; the
-//! leaves `api`, `pages`, `mcp`, `stream`, `metrics` and `assets` answer; `request` and `principal` read a
-//! request and authenticate its sender; `state` holds what requests share; `view` and `layout` say what is
-//! shown of a plan. A module imports only modules below it. A new page is a module in `pages/` and a line in
+//! | Requests of an agent arrive in [`mcp`] and can only reach the engine's session API. Requests of people
+//! and programs arrive in [`http`] and use the engine's commands. This crate accesses neither the log nor
+//! the machine itself.
+//! | From the top down: `http` runs the server; `router` puts the routes together and wraps every request;
+//! `api`, `pages`, `mcp`, `stream`, `metrics` and `assets` answer; `request` and `principal` read a request
+//! and authenticate its sender; `state` holds what requests share; `view` and `layout` say what is shown of
+//! a plan. A module imports only modules below it. A new page is a module in `pages/` and a line in
 //! `pages.rs`.
-//!
-//! **Invariant:** nothing here decides; an answer only puts the engine's result into words.
+//! | **Invariant:** nothing here decides; an answer only puts the engine's result into words.
 
 mod api;
 mod assets;

@@ -1,6 +1,5 @@
 //! Queues new events of the log for all open streams.
-//!
-//! **Invariant:** the id of an event is its place in the log, the same for ever.
+//! | **Invariant:** the id of an event is its position in the log and never changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +33,7 @@ impl StreamEvent {
 
 pub struct LiveEvents {
     queue: Sender<Arc<StreamEvent>>,
-    /// Place of the last event that was queued.
+    /// Position of the last event that was queued.
     through: AtomicU64,
 }
 

@@ -11,83 +11,83 @@ use utoipa::{IntoResponses, ToSchema};
 
 pub type Answer<T> = Result<T, Problem>;
 
-/// What happened, why, and what to do.
+/// An error: what happened, why, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Problem {
-    /// Which kind of problem it is; the same for the same cause.
+    /// Kind of the problem; the same for the same cause.
     #[serde(rename = "type")]
     #[schema(example = "urn:provost:problem:stale")]
     pub kind: String,
     pub title: &'static str,
     pub status: u16,
     pub detail: String,
-    /// What to do about it.
+    /// What to do next.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub hint: Option<String>,
-    /// What is wrong with a plan, where that is the problem.
+    /// Errors in the plan, if they are the problem.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub diagnostics: Vec<DiagnosticView>,
 }
 
-/// How a question may be refused.
+/// Refusals of read requests.
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "it is only for the document of the API")]
 pub enum ReadRefusals {
-    /// It cannot be read.
+    /// The request cannot be parsed.
     #[response(status = 400, content_type = "application/problem+json")]
     Bad(Problem),
-    /// Nobody is known by what was sent along.
+    /// The token or the session is missing or not valid.
     #[response(status = 401, content_type = "application/problem+json")]
     Stranger(Problem),
-    /// Not for this token, or not from inside an attempt.
+    /// The token does not allow this, or the caller is inside an attempt.
     #[response(status = 403, content_type = "application/problem+json")]
     Forbidden(Problem),
-    /// There is no such thing.
+    /// It does not exist.
     #[response(status = 404, content_type = "application/problem+json")]
     Unknown(Problem),
-    /// The plan's file is not there.
+    /// The plan file does not exist.
     #[response(status = 409, content_type = "application/problem+json")]
     Gone(Problem),
-    /// Too often.
+    /// Too many requests.
     #[response(status = 429, content_type = "application/problem+json")]
     TooOften(Problem),
 }
 
-/// How a decision may be refused.
+/// Refusals of decisions.
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "it is only for the document of the API")]
 pub enum WriteRefusals {
-    /// It cannot be read.
+    /// The request cannot be parsed.
     #[response(status = 400, content_type = "application/problem+json")]
     Bad(Problem),
-    /// Nobody is known by what was sent along.
+    /// The token or the session is missing or not valid.
     #[response(status = 401, content_type = "application/problem+json")]
     Stranger(Problem),
-    /// Not for this token, or not a person's.
+    /// The token does not allow this, or the caller is not a person.
     #[response(status = 403, content_type = "application/problem+json")]
     Forbidden(Problem),
-    /// There is no such thing, or it does not wait any more.
+    /// It does not exist, or no longer waits.
     #[response(status = 404, content_type = "application/problem+json")]
     Unknown(Problem),
-    /// Somebody else was faster, or it is not the time for it.
+    /// Another person was faster, or the plan is in another stage.
     #[response(status = 409, content_type = "application/problem+json")]
     Refused(Problem),
-    /// Too large.
+    /// The body is too large.
     #[response(status = 413, content_type = "application/problem+json")]
     TooLarge(Problem),
-    /// Not JSON.
+    /// The body is not JSON.
     #[response(status = 415, content_type = "application/problem+json")]
     NotJson(Problem),
-    /// The words are no answer to this, or the plan has errors.
+    /// The answer does not fit the item, or the plan has errors.
     #[response(status = 422, content_type = "application/problem+json")]
     NoAnswer(Problem),
-    /// Too often.
+    /// Too many requests.
     #[response(status = 429, content_type = "application/problem+json")]
     TooOften(Problem),
 }
 
-/// One finding of the static checks.
+/// A diagnostic of the static checks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = Found)]
 pub struct DiagnosticView {
@@ -161,7 +161,7 @@ impl Problem {
     }
 }
 
-/// The state folder has no plan with this id.
+/// Returns the error if the state folder has no plan with this id.
 pub fn no_such_plan(id: &str) -> Problem {
     Problem::unknown(format!("there is no plan `{id}` in the log")).hint("`GET /api/plans` lists them.")
 }

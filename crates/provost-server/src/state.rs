@@ -1,6 +1,5 @@
 //! Holds what all requests share: plans, tokens, limits, caches and counters.
-//!
-//! **Invariant:** this knows no route and no page; they know this.
+//! | **Invariant:** this module imports no route and no page.
 
 mod counters;
 mod rate_limit;

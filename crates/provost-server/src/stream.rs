@@ -79,20 +79,21 @@ pub fn follow(app: &SharedState) -> std::io::Result<JoinHandle<()>> {
     })
 }
 
-/// Which events are wanted.
+/// Filter for events.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct EventFilter {
-    /// Of this plan only.
+    /// Only events of this plan.
     plan: Option<String>,
-    /// Of this step only.
+    /// Only events of this step.
     #[param(minimum = 1, maximum = 1000000)]
     #[serde(default, deserialize_with = "step")]
     task: Option<u32>,
-    /// With these names only, with commas between them.
+    /// Only events with these names, separated by commas.
     event: Option<String>,
-    /// After this place in the log; without it, and without `Last-Event-ID`, from now on.
+    /// Start after this position in the log. Without it, and without `Last-Event-ID`, only new events are
+    /// sent.
     #[serde(default, deserialize_with = "place")]
     after: Option<u64>,
 }
@@ -109,7 +110,7 @@ struct Subscriber {
     queue: Receiver<Arc<StreamEvent>>,
     filter: EventFilter,
     names: Vec<String>,
-    /// Place of the last event that was read.
+    /// Position of the last event that was read.
     seen: Cursor,
     /// Events up to here come from the log, later ones from the queue.
     until: Cursor,
@@ -117,11 +118,11 @@ struct Subscriber {
     over: bool,
 }
 
-/// Events as they happen
-///
-/// `text/event-stream`: `id` is the place in the log, `event` its name, `data` the event as `provost log --json`
-/// prints it. A client that reconnects with `Last-Event-ID` misses nothing, also after a restart of the server.
-/// One that is too slow gets an event `behind` and is let go; it reconnects the same way.
+/// Stream events as they happen
+/// | `text/event-stream`: `id` is the position in the log, `event` the name, `data` the event as `provost
+/// log --json` prints it. A client that reconnects with `Last-Event-ID` misses nothing, also after a
+/// restart of the server. A client that is too slow gets an event `behind` and is disconnected; it
+/// reconnects in the same way.
 #[utoipa::path(
     get, path = "/api/events", tag = "log", operation_id = "events",
     params(EventFilter, ("Last-Event-ID" = Option<u64>, Header, description = "The last event that was seen.")),

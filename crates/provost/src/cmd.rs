@@ -1,4 +1,4 @@
-//! The command line: one file per command, and each is a leaf that knows no other.
+//! The command line: one file per command; no command imports another.
 
 use clap::{Parser, Subcommand};
 
@@ -141,7 +141,8 @@ enum Command {
 }
 
 impl Cli {
-    /// Returns whether this process is an agent or its helper; provost inspects those, so they do not hide.
+    /// Returns whether this process is an agent or its helper. provost inspects these, so they must stay
+    /// readable.
     pub fn is_an_agent(&self) -> bool {
         matches!(
             self.command,

@@ -1,13 +1,13 @@
-//! Only the command that was named is described to the reader of the command line.
-//!
-//! To describe all of them takes longer than most of them do, and clients start some at each turn of theirs.
+//! Gives clap the arguments of the named command only.
+//! | To describe the arguments of all commands takes longer than most commands run, and clients start some
+//! of them at each turn.
 
 use std::ffi::OsString;
 use std::sync::OnceLock;
 
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 
-/// The arguments of a command, which are not described where another one was named.
+/// Arguments of a command; they are empty if another command is named.
 #[derive(Debug)]
 pub struct Described<T>(pub T);
 
@@ -31,8 +31,8 @@ impl<T: FromArgMatches> FromArgMatches for Described<T> {
     }
 }
 
-/// A first word that is no flag names the command: what follows cannot be about another. Where it asks for
-/// help, is a flag, or is not there, it may be about any.
+/// Returns whether the arguments of this command are needed. The first word decides if it is a command;
+/// without a word, with `help` or with a flag, all commands are needed.
 fn is_asked_for(name: &str) -> bool {
     static FIRST: OnceLock<Option<OsString>> = OnceLock::new();
     let first = FIRST.get_or_init(|| std::env::args_os().nth(1));

@@ -1,4 +1,4 @@
-//! Obeys: reads the command line, calls one command, and turns its end into an exit code.
+//! The program: parses the command line, runs one command, and turns its result into an exit code.
 
 mod clients;
 mod cmd;
@@ -19,11 +19,11 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-/// As the reader of the command line says it, too.
+/// The same text as clap prints.
 const VERSION: &str = concat!("provost ", env!("CARGO_PKG_VERSION"), "\n");
 
 fn main() -> ExitCode {
-    // Started for each check: it has no time for the command line of all the others.
+    // Runs once per check, so it must not parse the arguments of all commands.
     if let Some(args) = cmd::fence::alone() {
         return outcome::conclude(cmd::fence::obey(args));
     }

@@ -16,7 +16,7 @@ pub struct Report {
     pub plan: String,
     pub title: String,
     pub stage: &'static str,
-    /// How the command ended, in a word.
+    /// How the command ended, as one word.
     pub end: String,
     pub revision: String,
     pub approved_by: Option<String>,

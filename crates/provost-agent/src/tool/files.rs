@@ -1,8 +1,6 @@
-//! Files of the workspace: read through a viewport, write, edit, list, and look whether one is as it
-//! should be.
-//!
-//! **Invariant:** no path leads out of the workspace, not through `..` and not through a link. It is a
-//! help to the model, not a fence: the fence is around the process.
+//! Tools for files of the workspace: read a part, write, edit, list, and check the content.
+//! | **Invariant:** no path leads out of the workspace, neither through `..` nor through a link. This
+//! prevents mistakes of the model; the sandbox around the process is the protection.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,11 +13,11 @@ use serde::Deserialize;
 use super::{Tool, ToolAnswer};
 use crate::truncate;
 
-/// Lines of a viewport, where nothing is said.
+/// Default number of lines to read.
 const LINES: usize = 200;
-/// What an answer is at most before it is paged.
+/// Maximum size of an answer; longer ones are split into pages.
 const BYTES: usize = 24 * 1024;
-/// A file that is read at all.
+/// Maximum size of a file to read.
 const FILE: u64 = 16 << 20;
 const ENTRIES: usize = 300;
 
@@ -36,7 +34,7 @@ impl Workspace {
         Ok(Self { root: root.canonicalize()?, withheld: Vec::new() })
     }
 
-    /// Keeps a variable, such as the one with the key, from what the model starts.
+    /// Hides a variable, such as the one with the API key, from commands that the model starts.
     #[must_use]
     pub fn withhold(mut self, variable: impl Into<String>) -> Self {
         self.withheld.push(variable.into());
@@ -47,7 +45,7 @@ impl Workspace {
         &self.root
     }
 
-    /// The place a path means, which need not be there yet.
+    /// Returns the path inside the workspace; the file need not exist.
     pub(crate) fn place(&self, path: &str) -> Result<PathBuf, String> {
         let outside =
             || format!("`{path}` is outside of the workspace; use a path inside, such as src/main.rs");
@@ -68,7 +66,7 @@ impl Workspace {
                 Component::ParentDir | Component::RootDir | Component::Prefix(_) => return Err(outside()),
             }
         }
-        // The deepest part that is there decides where a link leads.
+        // Resolve links in the deepest part that exists.
         let there = place.ancestors().find(|above| fs::symlink_metadata(above).is_ok());
         let real =
             there.unwrap_or(&self.root).canonicalize().map_err(|error| format!("`{path}`: {error}"))?;

@@ -1,4 +1,4 @@
-//! Reads on in the answer of an earlier call, when it was too long to be shown or has been left out since.
+//! Reads more of the answer of an earlier call, if it was too long to show or was left out later.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

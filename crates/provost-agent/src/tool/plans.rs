@@ -1,4 +1,4 @@
-//! The plan tools: the only way the model touches its plan.
+//! The plan tools. The model can change its plan only through them.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

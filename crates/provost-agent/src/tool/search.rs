@@ -1,4 +1,4 @@
-//! Search in the files of the workspace, by a regular expression, leaving out what git leaves out.
+//! Searches files of the workspace by a regular expression; skips files that git ignores.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -17,7 +17,7 @@ use crate::truncate;
 
 const MATCHES: usize = 100;
 const LINE: usize = 300;
-/// More than this of a file is not looked at.
+/// Only this many bytes of a file are searched.
 const FILE: u64 = 8 << 20;
 
 #[derive(Deserialize, JsonSchema)]
@@ -95,7 +95,7 @@ fn search(workspace: &Workspace, ask: &Search) -> ToolAnswer {
     }
 }
 
-/// The lines of a text file that match; of anything else, none.
+/// Returns the matching lines of a text file; other files have none.
 fn matches(path: &Path, pattern: &regex::Regex) -> Vec<(usize, String)> {
     let Ok(file) = File::open(path) else { return Vec::new() };
     let lines = BufReader::new(file.take(FILE)).lines().map_while(Result::ok);

@@ -1,7 +1,6 @@
-//! A shell for the model: one command at a time, with a deadline.
-//!
-//! **Invariant:** when a call is over, however it ended, nothing of its process group is left. What leaves
-//! the group is found by whoever started us.
+//! A shell for the model: one command at a time, with a timeout.
+//! | **Invariant:** when a call ends in any way, its process group is dead. provost itself finds processes
+//! that left the group.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -18,10 +17,10 @@ use super::{Tool, ToolAnswer};
 
 const DEADLINE: u64 = 120;
 const DEADLINE_MAX: u64 = 1800;
-/// What is kept of an output: the beginning and, rolling, the end.
+/// Kept part of an output: its first and its last bytes.
 const HEAD: usize = 256 * 1024;
 const TAIL: usize = 256 * 1024;
-/// For a pipe that something outside of the group still holds.
+/// Time to read the pipes after the end, because a process outside of the group may hold them open.
 const DRAIN: Duration = Duration::from_millis(200);
 
 #[derive(Deserialize, JsonSchema)]
@@ -44,7 +43,7 @@ pub fn tool(workspace: &Workspace) -> Tool {
     })
 }
 
-/// Ends the group when it goes, also when the call is cancelled.
+/// Kills the process group on drop, also if the call is cancelled.
 struct Group {
     child: Child,
     id: Option<Pid>,
@@ -84,10 +83,10 @@ async fn run(workspace: &Workspace, ask: &Shell) -> ToolAnswer {
     let ended = listen(&mut group.child, &mut out, &mut err, &mut said, deadline).await;
     group.kill();
     if ended.is_none() {
-        // It is dying; nobody is left behind as a zombie.
+        // Reap the killed shell, so that no zombie stays.
         let _ = group.child.wait().await;
     }
-    // What was written just before the end is still in the pipes.
+    // The last output may still be in the pipes.
     let _ = timeout_at(Instant::now() + DRAIN, async {
         while out.is_some() || err.is_some() {
             hear(&mut out, &mut err, &mut said).await;
@@ -105,7 +104,7 @@ async fn run(workspace: &Workspace, ask: &Shell) -> ToolAnswer {
                 (Some(code), _) => format!("exit code {code}"),
                 (None, signal) => format!("ended by signal {}", signal.unwrap_or_default()),
             };
-            // A failing command is an answer, and often the one that was wanted.
+            // A failed command is a normal answer, and often the expected one.
             Ok(if output.is_empty() { how } else { format!("{how}\n{output}") })
         }
     }
@@ -132,7 +131,7 @@ async fn listen<O: AsyncRead + Unpin, E: AsyncRead + Unpin>(
     .ok()
 }
 
-/// Waits for either stream to say something, or to end.
+/// Waits until one of the streams has data or ends.
 async fn hear<O: AsyncRead + Unpin, E: AsyncRead + Unpin>(
     out: &mut Stream<O>,
     err: &mut Stream<E>,
@@ -151,7 +150,7 @@ async fn hear<O: AsyncRead + Unpin, E: AsyncRead + Unpin>(
     }
 }
 
-/// A stream that is closed is never ready.
+/// Reads from a stream; a closed one is never ready.
 async fn next<R: AsyncRead + Unpin>(stream: &mut Stream<R>, buffer: &mut [u8]) -> usize {
     match stream {
         Some(stream) => stream.read(buffer).await.unwrap_or(0),
@@ -159,7 +158,7 @@ async fn next<R: AsyncRead + Unpin>(stream: &mut Stream<R>, buffer: &mut [u8]) -
     }
 }
 
-/// An output within bounds.
+/// An output of limited size.
 #[derive(Default)]
 struct Said {
     head: Vec<u8>,
@@ -172,7 +171,7 @@ impl Said {
         let (first, rest) = bytes.split_at(bytes.len().min(HEAD - self.head.len()));
         self.head.extend_from_slice(first);
         self.tail.extend_from_slice(rest);
-        // Not for every piece: moving is work.
+        // Drain rarely, because it moves the whole buffer.
         if self.tail.len() > 2 * TAIL {
             let over = self.tail.len() - TAIL;
             self.tail.drain(..over);
@@ -218,7 +217,7 @@ mod tests {
         assert!(started.elapsed() < Duration::from_secs(200));
         assert!(error.starts_with("it was ended after 1 s"), "{error}");
         for id in error.lines().filter_map(|line| line.trim().parse::<u32>().ok()) {
-            // Gone, or not yet taken off the list.
+            // The process is gone, or is a zombie that was not reaped yet.
             let state = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
             assert!(state.is_empty() || state.contains(") Z "), "{id} is alive: {state}");
         }

@@ -1,4 +1,4 @@
-//! Topics: what agents leave for each other, a text file each.
+//! Topics: text files by which agents pass information to each other.
 
 use std::fs;
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{Tool, ToolAnswer};
 
-/// One publication; a topic is for words, not for files.
+/// Maximum size of one publication; topics are for text, not for files.
 const PUBLISHED: usize = 32 * 1024;
 
 #[derive(Deserialize, JsonSchema)]
@@ -28,7 +28,7 @@ struct TopicPublish {
     text: String,
 }
 
-/// Topics that live in `folder`, which need not be there yet.
+/// Returns the tools for topics in `folder`, which need not exist yet.
 pub fn tools(folder: &Path) -> Vec<Tool> {
     let (from, to) = (folder.to_owned(), folder.to_owned());
     vec![
@@ -44,15 +44,15 @@ pub fn tools(folder: &Path) -> Vec<Tool> {
     ]
 }
 
-/// What the harness laid out for an attempt: the topics its step reads, and those it may publish to.
+/// Topics that a step may read and publish to, as provost wrote them for an attempt.
 #[derive(Deserialize)]
 struct Declared {
     reads: Vec<String>,
     publishes: Vec<String>,
 }
 
-/// The topics that a step declares, as the harness laid them out in `folder` for its attempt; no tool for
-/// what is not declared. What is published there is taken when the attempt is over.
+/// Returns tools for the topics that the step declares and provost put into `folder`. provost collects what
+/// the agent publishes there when the attempt is over.
 pub fn declared(folder: &Path) -> Vec<Tool> {
     let index = fs::read(folder.join("item/index.json")).ok();
     let Some(declared) = index.and_then(|text| serde_json::from_slice::<Declared>(&text).ok()) else {
@@ -128,7 +128,7 @@ fn publish(folder: &Path, ask: &TopicPublish) -> ToolAnswer {
     let failed = |error: std::io::Error| format!("topic `{}` could not be written: {error}", ask.topic);
     fs::create_dir_all(folder).map_err(failed)?;
     let mut open = fs::File::options().create(true).append(true).open(file).map_err(failed)?;
-    // In one write, so that two agents at once do not mix.
+    // One write, so that texts of two agents do not mix.
     open.write_all(format!("{}\n\n", ask.text.trim_end()).as_bytes()).map_err(failed)?;
     Ok(format!("published under `{}`", ask.topic))
 }

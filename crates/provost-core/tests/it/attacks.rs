@@ -1,4 +1,4 @@
-//! Things that show one plan and would run another.
+//! Tests texts that show one plan to a person and would run another.
 
 use expect_test::{Expect, expect};
 

@@ -1,5 +1,5 @@
-//! Steps that another plan carries out: what is scheduled, what follows from how that plan ended, and who
-//! has no say in it.
+//! Tests steps that run another plan: what is scheduled, what follows when that plan ends, and which
+//! senders cannot influence it.
 
 use provost_core::model::approved_spec::Binding;
 use provost_core::model::event::{AttemptEnd, CheckSubject, EndedAttempt, Event};
@@ -21,7 +21,7 @@ fn text(on_fail: &str) -> String {
     )
 }
 
-/// Approved, and its step begun.
+/// Returns a run that is approved and whose step has started.
 fn begun(on_fail: &str) -> Run {
     let mut run = Run::default();
     let text = text(on_fail);

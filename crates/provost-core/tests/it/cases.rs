@@ -1,4 +1,4 @@
-//! Real plans of others, when they lie beside the project.
+//! Tests with real plans of other projects, if they are in a folder next to this one.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -19,7 +19,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The texts of all plans, or none with a word about it.
+/// Returns the texts of all plans; without any, reports the test as skipped.
 fn texts() -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     files(Path::new(PLANS), &mut found);
@@ -78,7 +78,7 @@ fn every_real_plan_is_read_quickly() {
 
 #[test]
 fn real_plans_with_random_damage_are_read() {
-    // A small generator of our own, so that a failure can be repeated from its seed.
+    // A small random generator, so that a failure can be reproduced from its seed.
     let mut seed = 0x9e37_79b9_7f4a_7c15u64;
     let mut random = move |below: usize| {
         seed ^= seed << 13;

@@ -1,4 +1,4 @@
-//! Real outputs of others, labelled, when they lie beside the project.
+//! Tests with real, labelled outputs of other programs, if they are in a folder next to this one.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 

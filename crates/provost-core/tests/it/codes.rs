@@ -1,4 +1,4 @@
-//! Every code has a page, and every code can be provoked by one change to a good plan.
+//! Checks that every diagnostic code has a page, and that one change to a good plan causes it.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ fn every_page_belongs_to_a_code() {
     }
 }
 
-/// The good plan with one thing replaced, and the code that must be said about it.
+/// Returns the good plan with one replacement, and the code that it must cause.
 fn provocations() -> Vec<(Code, String)> {
     let change = |from: &str, to: &str| {
         assert!(GOOD.contains(from), "{from}");
@@ -146,7 +146,7 @@ fn provocations() -> Vec<(Code, String)> {
 
 type Worsen = Box<dyn Fn(&mut Facts)>;
 
-/// What only the world can make wrong.
+/// Returns the codes that depend on the environment.
 fn worldly() -> Vec<(Code, Worsen, String)> {
     let depends = GOOD.replace("owner: me", "depends_on: [other]");
     let plain = || GOOD.to_string();
@@ -234,7 +234,7 @@ fn one_mistake_gives_one_error() {
         let errors: Vec<_> =
             diagnose(&text, permissive).into_iter().filter(|d| d.severity == Severity::Error).collect();
         let expected = usize::from(code.severity() == Severity::Error);
-        // A misspelt, missing or misplaced part has one consequence at most.
+        // A misspelt, missing or misplaced part causes at most one further error.
         assert!(errors.len() <= expected + 1, "{code}: {errors:#?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The plans of docs/plan-format.md and of test_data hold what they promise.
+//! Checks that the plans in docs/plan-format.md and in test_data parse as the pages say.
 
 use provost_core::language::diagnostic::{Code, Severity};
 

@@ -1,14 +1,14 @@
-//! The ways people and models write the same thing.
+//! Tests the different ways in which people and models write the same thing.
 
 use expect_test::{Expect, expect};
 
 use crate::outline;
 
-/// `body` stands under `## Steps`.
+/// Parses a plan with `body` under `## Steps`.
 fn check(body: &str, expected: Expect) {
     let text = format!("---\nstatus: draft\n---\n# T\n## Steps\n{body}");
     expected.assert_eq(&outline(&text));
-    // The same with CRLF and with a byte order mark says the same.
+    // CRLF line ends and a byte order mark make no difference.
     let other = format!("\u{feff}{}", text.replace('\n', "\r\n"));
     assert_eq!(outline(&other), outline(&text));
 }

@@ -1,4 +1,4 @@
-//! Real graphs, when they lie beside the project, through the example that schedules them.
+//! Schedules real graphs, if they are in a folder next to this project, with the scheduling example.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -80,7 +80,7 @@ fn the_schedule_is_linear_in_the_edges() {
     let (edges, many) = time(2_100, 2);
     assert!(edges > 99_000, "{edges}");
     assert!(many < few * 60 + Duration::from_millis(500), "{few:?} for a tenth of what took {many:?}");
-    // Not slower where nearly all of them are ready from the start.
+    // It must not be slower if nearly all steps are ready from the start.
     let (_, wide) = time(2_100, 1_000);
     assert!(wide < few * 60 + Duration::from_millis(500), "{few:?}, and {wide:?}");
     if !cfg!(debug_assertions) {

@@ -1,4 +1,4 @@
-//! Plans as text, from outside: what is read, what is said, and that nothing breaks it.
+//! Tests parsing and verification of plan texts, from outside of the crate.
 
 mod attacks;
 mod carried;
@@ -21,10 +21,10 @@ use provost_core::language::facts::{Facts, questions};
 use provost_core::language::{parse, verify};
 use provost_core::model::plan::{Check, Contract, Needs, Plan};
 
-/// Whoever judges does none of the work.
+/// The judge is a role that does none of the work.
 const JUDGE: &str = "judge-of-all";
 
-/// Everything asked for is there.
+/// Returns facts in which everything that the plan asks for exists.
 pub fn permissive(plan: &Plan) -> Facts {
     let questions = questions(plan);
     Facts {
@@ -48,7 +48,7 @@ pub fn permissive(plan: &Plan) -> Facts {
 #[allow(clippy::disallowed_methods)]
 pub fn cpu_time<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let used = || {
-        // The kernel brings the number up to date when a thread yields.
+        // The kernel updates the number when the thread yields.
         std::thread::yield_now();
         let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("the time of this thread");
         let nanoseconds = stat.split(' ').next().and_then(|first| first.parse().ok());
@@ -59,7 +59,7 @@ pub fn cpu_time<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     (answer, used() - before)
 }
 
-/// All that is said of a plan with these facts.
+/// Returns all diagnostics of a plan with these facts.
 pub fn diagnose(text: &str, facts: impl Fn(&Plan) -> Facts) -> Vec<Diagnostic> {
     let parsed = parse::plan(text);
     let facts = facts(&parsed.plan);
@@ -69,7 +69,7 @@ pub fn diagnose(text: &str, facts: impl Fn(&Plan) -> Facts) -> Vec<Diagnostic> {
     all
 }
 
-/// A plan and its diagnostics, short enough for a table.
+/// Returns a plan and its diagnostics, short enough for a snapshot.
 pub fn outline(text: &str) -> String {
     let parsed = parse::plan(text);
     let mut out = String::new();
@@ -131,7 +131,7 @@ fn shown(contract: &Contract) -> String {
     }
 }
 
-/// A plan with one good step, into which a test writes what it is about.
+/// A plan with one good step; tests insert the part that they test.
 pub const GOOD: &str = "\
 ---
 type: plan

@@ -1,4 +1,4 @@
-//! Whatever the text: no panic, spans that fit, edits that can be taken back.
+//! Property tests: for any text there is no panic, spans are inside the text, and edits can be undone.
 
 use proptest::prelude::*;
 use provost_core::language::parse;
@@ -6,7 +6,7 @@ use provost_core::model::plan::{Check, Mark, Plan, Span};
 
 use crate::{GOOD, diagnose, permissive};
 
-/// Every span a plan holds.
+/// Returns every span of a plan.
 fn spans(plan: &Plan) -> Vec<Span> {
     let mut spans = Vec::new();
     spans.extend(plan.status.iter().chain(&plan.owner).map(|s| s.span));
@@ -48,7 +48,7 @@ fn holds(text: &str) {
     }
 }
 
-/// A mark can be put in and taken out again, and nothing else moves.
+/// Checks that a mark can be added and removed, and nothing else changes.
 fn marks_come_and_go(text: &str) {
     let before = parse::plan(text).plan;
     for (at, step) in before.steps.iter().enumerate() {
@@ -69,7 +69,7 @@ fn marks_come_and_go(text: &str) {
     }
 }
 
-/// Pieces from which plans are made, so that random texts are nearly plans.
+/// Generates fragments of plans, so that random texts are similar to plans.
 fn piece() -> impl Strategy<Value = String> {
     let known = prop::sample::select(vec![
         "---\n",

@@ -1,8 +1,7 @@
-//! A thousand workers and many plans on one log, by a seed. Queues deliver twice, late and in any order; workers
-//! die before and after they write, are cut off and come back with what they held before; their clocks are wrong.
-//! Only the model of the database is made here; who decides, announces, does and writes is the engine.
-//!
-//! Run one seed with `PROVOST_SIM_SEED=17`, more of them with `PROVOST_CROWD_SEEDS=1000`.
+//! Simulates 1,000 workers and many plans on one log, from a seed. Queues deliver twice, late and in any
+//! order. Workers die before and after they write, lose their connection and come back with old leases;
+//! their clocks are wrong. Only the database is a model; the engine decides, announces, works and writes.
+//! | `PROVOST_SIM_SEED=17` runs one seed, `PROVOST_CROWD_SEEDS=1000` runs more of them.
 
 #[path = "crowd/acts.rs"]
 mod acts;
@@ -28,15 +27,15 @@ use super::{Dice, SimWorld, Truth, answer_to, approved, check, expect_deaths, pl
 const WORKERS: u64 = 1000;
 const PLANS: u64 = 60;
 const HANDS: usize = 2;
-/// Things go wrong for so long.
+/// Time in which faults are injected, in milliseconds.
 const UNREST: u64 = 600_000;
-/// A plan that could go on is not left alone for longer, whatever dies: leases, wrong clocks and pauses together.
+/// Longest time without progress of a plan that could continue: it covers leases, wrong clocks and pauses.
 const PATIENCE: u64 = 3_600_000;
-/// So many looks a plan may take for each event that comes of them.
+/// Maximum number of scheduling passes per event of a plan.
 const LOOKS: u64 = 5;
 const SKEW: u64 = 300_000;
 
-/// A place for a worker: whoever dies there is followed by another.
+/// A slot for a worker: when the worker dies, a new one takes the slot.
 struct Desk {
     name: Name,
     ahead: i64,
@@ -44,7 +43,7 @@ struct Desk {
     acts: usize,
 }
 
-/// A plan as it is known from its log, its workspace, and what must be true of both.
+/// A plan: the state of its log, its workspace, and the invariants to check.
 struct Site {
     world: SimWorld,
     run: Run,
@@ -66,7 +65,7 @@ enum Next {
     Answer(usize),
 }
 
-/// What happened, so that a simulation in which nothing goes wrong is told from one that proves something.
+/// Counts what happened, to make sure that the simulation had faults at all.
 #[derive(Debug, Default)]
 struct Tally {
     done: usize,
@@ -168,7 +167,7 @@ impl Crowd {
         self.agenda.insert((at, self.numbers), next);
     }
 
-    /// Short as a rule, sometimes longer than anybody would think.
+    /// Returns a pause: usually short, sometimes much longer than a lease.
     fn pause(&mut self) -> u64 {
         match self.dice.below(100) {
             0..80 => 1 + self.dice.below(50),
@@ -195,7 +194,7 @@ impl Crowd {
         unreachable!("somebody always asks the queue again")
     }
 
-    /// Hands out what is due, in no order; some of it twice.
+    /// Delivers rows that are due, in any order and some of them twice.
     fn poll(&mut self) {
         let now = self.db().now;
         let is_due = |row: &Row| row.claimed.is_none() && row.not_before <= now;
@@ -205,7 +204,7 @@ impl Crowd {
             let row = self.db().rows[&number].clone();
             let is_looked_at =
                 |other: &Row| other.claimed.is_some() && other.work == Work::Look && other.plan == row.plan;
-            // One look at a plan at a time, as long as those who look are not taken for dead.
+            // One scheduling pass per plan at a time, unless the worker that does it is taken for dead.
             let is_late = row.work == Work::Look && self.db().rows.values().any(is_looked_at);
             if self.dice.chance(20) || is_late && !self.dice.chance(2) {
                 continue;
@@ -279,7 +278,7 @@ impl Crowd {
         self.soon(Next::Sweep, TTL / 5);
     }
 
-    /// Mostly to those who have something in hand.
+    /// Injects a fault, mostly into a busy worker.
     fn fault(&mut self) {
         if !self.is_restless() {
             return;
@@ -300,7 +299,7 @@ impl Crowd {
         self.soon(Next::Fault, delay);
     }
 
-    /// What it had in hand is found when its next thing would have been done.
+    /// Kills a worker. Its next act finds that the worker is gone.
     fn kill(&mut self, desk: usize) {
         self.tally.deaths += 1;
         self.numbers += 1;
@@ -327,7 +326,7 @@ impl Crowd {
         let away = self.desks[act.desk].away_until.saturating_sub(now);
         if away > 0 {
             let is_item = matches!(act.stage, Doing::Has(_) | Doing::Works { .. });
-            // The log is waited for, for a while; whoever was stopped does not notice.
+            // A worker gives up after it has waited for the log; a stopped one does not notice.
             if is_item && away > TTL && self.dice.chance(30) {
                 self.left_by_the_dead(&act);
                 return self.finish(&act);
@@ -345,7 +344,7 @@ impl Crowd {
         self.hear(plan);
     }
 
-    /// What is new in the plan's log, and what must be true of it.
+    /// Reads the new events of a plan and checks the invariants.
     fn hear(&mut self, plan: usize) {
         let (id, log, now) = {
             let database = self.db();
@@ -361,7 +360,7 @@ impl Crowd {
                 assert!(site.started.insert((step.0, *attempt)), "{id}: attempt {attempt} begun twice");
             }
             site.run.apply_at(&event, sealed.at);
-            // What was under way when a person ended the plan is still told, and changes nothing about that.
+            // Work that ran when a person ended the plan still reports, but the plan stays ended.
             assert!(!was_over || site.is_over(), "{id}: goes on by {} after the end", sealed.name);
             assert!(!was_over || !matches!(event, Event::StepStarted { .. }), "{id}: begun after the end");
             site.head = Head { seq: sealed.seq, hash: sealed.hash };
@@ -376,7 +375,7 @@ impl Crowd {
         }
     }
 
-    /// Whoever is waited for says something, whatever is under way. The door may be shut as long as an agent works.
+    /// Answers as the person, whatever runs at the moment. The answer may be refused while an agent works.
     fn answer(&mut self, plan: usize) {
         let site = &mut self.sites[plan];
         site.is_asked = false;
@@ -414,7 +413,7 @@ impl Site {
         matches!(self.run.stage, Stage::Done | Stage::Failed)
     }
 
-    /// For a person.
+    /// Returns whether the plan waits for a person.
     fn waits(&self) -> bool {
         self.run.steps().any(|(_, step)| matches!(step.state, StepState::Blocked { .. }))
     }

@@ -1,5 +1,5 @@
-//! The same simulation with the loop cut in two: what is next is announced by one, and done by another who
-//! knows nothing but its name and the log.
+//! The same simulation with the loop split: one process announces what is next, and another one, which
+//! knows only the item's name and the log, does it.
 
 use provost_engine::journal;
 use std::cell::RefCell;
@@ -21,7 +21,7 @@ use provost_store::{Append, Cursor, Effect, Error, Holder, Lease, Log, Memory, Q
 
 use super::{Dice, Mortal, SimWorld, approved, harness};
 
-/// One life of a cluster, until it rests or all of it dies.
+/// Runs one life of a cluster, until it stops or dies.
 pub fn live(log: &Mortal<'_>, plan: &PlanId, world: &SimWorld) -> (Run, Rest) {
     loop {
         let (mut offered, mut wake) = (Vec::new(), None);
@@ -46,13 +46,14 @@ pub fn live(log: &Mortal<'_>, plan: &PlanId, world: &SimWorld) -> (Run, Rest) {
     }
 }
 
-/// Whoever gets it has its name, and the log. It may go on with what follows; what it leaves to others is theirs.
+/// Does an item, from its name and the log alone. May continue with the items that follow, or leave them to
+/// others.
 fn carry_out(log: &Mortal<'_>, plan: &PlanId, world: &SimWorld, name: &str) {
     let item: WorkItem = name.parse().unwrap();
     let (run, head) = journal::replay(log, plan, &mut |_, _, _| {}).unwrap();
     let drive = Drive { log, plan, fence: None, world, jobs: 1, watch: &mut |_, _, _| {} };
     let stint = Stint { world, left: RefCell::default() };
-    // Clocks jump: what was due may not be, and is offered again.
+    // Clocks jump: an item that is no longer due is offered again.
     if item.due(&run, world.now()).is_some() {
         drive.items(run, head, item, &[], Some(&stint)).unwrap();
     }
@@ -61,7 +62,7 @@ fn carry_out(log: &Mortal<'_>, plan: &PlanId, world: &SimWorld, name: &str) {
     }
 }
 
-/// Goes on with what follows, or does not, as the dice fall.
+/// Continues with the next item, or does not, at random.
 struct Stint<'a> {
     world: &'a SimWorld,
     left: RefCell<Vec<WorkItem>>,
@@ -129,7 +130,7 @@ impl World for Overseer<'_> {
     }
 }
 
-/// Asks for the end of the chain before it asks for the fence, as a log behind a network does.
+/// A log that checks the sequence number before the fence, as a log behind a network does.
 struct Hasty(Memory);
 
 impl Log for Hasty {
@@ -167,7 +168,7 @@ fn whoever_was_taken_over_from_does_not_take_the_others_for_forgers() {
     let (run, head) = journal::replay(&log, &plan, &mut |_, _, _| {}).unwrap();
     let holder = Holder::here("plan", Timestamp(0));
     let stale = log.lease("plan", &holder).unwrap().fence().clone();
-    // It is stopped here. Another takes over, and goes on.
+    // The process stops here. Another one takes over and continues.
     let _current = log.lease("plan", &holder).unwrap();
     harness(&log, &plan, |_| HarnessCommand::AttemptInterrupted { step, attempt: 1 });
     let before = log.head(&plan).unwrap();

@@ -1,3 +1,3 @@
-//! The engine under test: a world that lies and a harness that dies, by a seed.
+//! Tests the engine with a simulated world that lies and a harness that crashes, from a seed.
 
 mod sim;

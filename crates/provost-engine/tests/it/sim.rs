@@ -1,10 +1,9 @@
-//! A seeded simulation. Agents obey, lie, stall and break things, and are turned away by those they ask;
-//! checks fail in every way there is; the harness dies before or after any append; clocks jump; budgets
-//! run out; people answer late, or never. After every event and at every end the invariants must hold.
-//!
-//! Run one seed with `PROVOST_SIM_SEED=17`, more of them with `PROVOST_SIM_SEEDS=100000`.
+//! A seeded simulation. Agents obey, lie, stall, break things and are refused by their model's API; checks
+//! fail in every way; the harness dies before or after any append; clocks jump; budgets run out; people
+//! answer late or never. The invariants are checked after every event and at every end.
+//! | `PROVOST_SIM_SEED=17` runs one seed, `PROVOST_SIM_SEEDS=100000` runs more of them.
 
-/// What a log that stands before another one hands on to it as it is.
+/// Forwards the other methods of a log that wraps another log.
 macro_rules! handed_on_to {
     ($log:tt) => {
         fn head(&self, plan: &PlanId) -> Result<Head, Error> {
@@ -94,15 +93,15 @@ impl Dice {
     }
 }
 
-/// What is true in the simulated workspace, whatever anybody says about it.
+/// The real state of the simulated workspace, independent of what agents claim.
 #[derive(Default)]
 struct Truth {
     done: BTreeSet<u32>,
-    /// The same, and never undone.
+    /// Steps whose work was done at least once, even if it was undone later.
     ever: BTreeSet<u32>,
     /// Every dispatch that reached an agent, in order.
     dispatched: Vec<(u32, u32)>,
-    /// The tree each step was begun with: it is on the disk, and outlives the harness.
+    /// The tree that each step started with. It is on the disk, so it survives the harness.
     bases: BTreeMap<u32, String>,
     clock: u64,
     /// How often the harness had to wait.
@@ -112,7 +111,7 @@ struct Truth {
 struct SimWorld {
     /// The harness may also die while an agent works.
     deadly: bool,
-    /// The clock never jumps, so that what it says can be held against the log.
+    /// The clock never jumps, so that times in the log can be checked.
     steady: bool,
     recipes: Recipes,
     truth: Mutex<Truth>,
@@ -131,7 +130,7 @@ impl SimWorld {
 
     fn verdict(&self, held: bool) -> Verdict {
         let (odd, words) = self.with(|_, dice| (dice.below(20), dice.below(12)));
-        // A failure of every class, and silence.
+        // One failure of each class, or no output.
         let stderr = match words {
             _ if held => "",
             0 => "curl: (6) Could not resolve host: registry.example",
@@ -159,7 +158,7 @@ impl SimWorld {
     }
 }
 
-/// The harness dies here. Caught by the test, like a new process after `kill -9`.
+/// The harness dies here. The test catches this and starts again, as after `kill -9`.
 struct Died;
 
 fn die() -> ! {
@@ -167,7 +166,8 @@ fn die() -> ! {
 }
 
 impl World for SimWorld {
-    /// With the tree that a check is made on, and whether others have passed since the work was begun.
+    /// Includes the tree that the check runs on, and whether other steps have passed since the work
+    /// started.
     type Order = (Action, u32, String, bool);
 
     fn now(&self) -> Timestamp {
@@ -179,7 +179,7 @@ impl World for SimWorld {
         })
     }
 
-    /// No time is slept away here: the clock is put forward, sometimes not far enough.
+    /// Does not sleep: moves the clock forward, sometimes not far enough.
     fn wait(&self, until: Timestamp) {
         self.with(|truth, dice| {
             let left = until.0.saturating_sub(truth.clock);
@@ -232,7 +232,8 @@ impl World for SimWorld {
     }
 
     fn perform(&self, (action, attempt, base, together): Self::Order) -> Vec<TaskOutcome> {
-        // Two may have changed the same file, and a tree is what was on it before with one more.
+        // Two steps may have changed the same file. The id of a tree lists the steps whose work it
+        // contains.
         let on_tree = |step: StepNumber, verdict: Verdict| {
             if verdict.held() && together && self.with(|_, dice| dice.chance(20)) {
                 let files = vec!["shared".to_owned()];
@@ -271,7 +272,7 @@ impl World for SimWorld {
 }
 
 impl SimWorld {
-    /// Obeys, lies, stalls, breaks another step's work, crashes, claims for others.
+    /// Plays an agent: it obeys, lies, stalls, breaks another step's work, crashes, or claims for others.
     fn agent(&self, step: StepNumber, attempt: u32) -> Vec<TaskOutcome> {
         let (mood, end, report, dies) = self.with(|truth, dice| {
             truth.dispatched.push((step.0, attempt));
@@ -279,7 +280,7 @@ impl SimWorld {
             if mood <= 5 {
                 truth.done.insert(step.0);
                 truth.ever.insert(step.0);
-                // And breaks what another had done, once in a while.
+                // Sometimes it also breaks the work of the step before.
                 if mood == 4 && dice.chance(40) {
                     truth.done.remove(&(step.0 - 1));
                 }
@@ -291,7 +292,7 @@ impl SimWorld {
                 3 if mood > 6 => AttemptEnd::NotStarted { reason: "no such program".to_owned() },
                 _ => AttemptEnd::Exited { exit_code: 0 },
             };
-            // What turned it away, where it ended badly.
+            // The error of the model's API, if the attempt ended badly.
             let report = match dice.below(6) {
                 _ if end == (AttemptEnd::Exited { exit_code: 0 }) => "",
                 0 => "API Error: 429 rate_limit_error; please try again in 20s",
@@ -301,7 +302,7 @@ impl SimWorld {
             };
             (mood, end, report.to_owned(), matches!(mood, 5 | 6) && dice.chance(30))
         });
-        // The work may be done or not; the harness dies while the agent says goodbye.
+        // The harness dies while the agent ends; the work may be done or not.
         if dies && self.deadly {
             die();
         }
@@ -316,7 +317,7 @@ impl SimWorld {
         let claim =
             |step| TaskOutcome::Agent(AgentCommand::Claim { step, evidence: "all tests pass".to_owned() });
         match mood {
-            // Words for somebody else's step, an end of the whole plan: all refused or ignored.
+            // Claims another step and the end of the plan: both are refused or ignored.
             7 => vec![
                 TaskOutcome::Harness(ended),
                 claim(StepNumber(step.0 + 1)),
@@ -328,7 +329,7 @@ impl SimWorld {
     }
 }
 
-/// What an attempt says it used: all of it, half of it, nothing.
+/// Returns the reported usage: all, a part, or nothing.
 fn used(dice: &mut Dice) -> Usage {
     let tokens = dice.below(40_000);
     Usage {
@@ -346,14 +347,14 @@ struct Mortal<'a> {
 }
 
 enum Fate {
-    /// Now and then.
+    /// Dies at random.
     Chance { dice: Dice, percent: u64 },
-    /// At exactly this append, counted down.
+    /// Dies at exactly this append; counts down.
     At { left: u32, after: bool },
 }
 
 impl Fate {
-    /// Whether the harness dies before this append, and whether after it.
+    /// Returns whether the harness dies before this append, and whether after it.
     fn strikes(&mut self) -> (bool, bool) {
         match self {
             Fate::Chance { dice, percent } => (dice.chance(*percent), dice.chance(*percent)),
@@ -386,14 +387,14 @@ impl Log for Mortal<'_> {
     }
 }
 
-/// A random plan: chains, free steps, preconditions, every kind of `on_fail`.
+/// Makes a random plan: chains, independent steps, preconditions, every kind of `on_fail`.
 fn plan_text(dice: &mut Dice, steady: bool) -> String {
     let steps = 1 + dice.below(6);
     let mut text = String::from("---\ntype: plan\nstatus: draft\nowner: sim\n---\n# Simulated\n\n");
     match dice.below(5) {
         0 => text.push_str(&format!("**Budget:** {} tokens\n", 5_000 + dice.below(150_000))),
         1 => text.push_str("**Budget:** 100k tokens, $0.20\n"),
-        // Time is worth nothing where the clock jumps.
+        // A time limit makes no sense if the clock jumps.
         2 if steady => text.push_str("**Budget:** 2 minutes\n"),
         _ => {}
     }
@@ -405,7 +406,7 @@ fn plan_text(dice: &mut Dice, steady: bool) -> String {
             1 if number > 1 => text.push_str(&format!("**needs:** {}\n", 1 + dice.below(number - 1))),
             _ => {}
         }
-        // Most say what they change; some change what another does, some do not say.
+        // Most steps declare their own path; some share one, and some declare none.
         match dice.below(5) {
             0 => {}
             1 => text.push_str("**touches:** shared\n"),
@@ -456,7 +457,7 @@ fn human(log: &Memory, plan: &PlanId, command: impl Fn(&Run) -> HumanCommand) {
     say(log, plan, |run| decide::human(run, command(run)).unwrap_or_default());
 }
 
-/// Everything that must be true of a log, whatever happened.
+/// Checks all invariants of a log.
 fn check(log: &Memory, plan: &PlanId, truth: &Truth, seed: u64, steady: bool, jobs: usize) -> Run {
     let mut auditor = Auditor::default();
     let mut run = Run::default();
@@ -499,7 +500,7 @@ fn check(log: &Memory, plan: &PlanId, truth: &Truth, seed: u64, steady: bool, jo
                 assert_eq!(held.get(&step.0), Some(&true), "seed {seed}: passed without a verdict");
                 assert!(truth.ever.contains(&step.0), "seed {seed}: passed without the work being done");
                 assert!(passed.insert(step.0), "seed {seed}: passed twice");
-                // Whoever passes has held on all that passed before.
+                // A step passes only on the tree that contains everything that passed before.
                 let base = bases.get(&step.0).cloned().flatten();
                 let together = run.tree.is_none() || base == run.tree;
                 assert!(together, "seed {seed}: passed on {base:?} instead of {:?}", run.tree);
@@ -525,7 +526,7 @@ fn check(log: &Memory, plan: &PlanId, truth: &Truth, seed: u64, steady: bool, jo
     run
 }
 
-/// No attempt is begun that does not fit, whoever else is at work and whatever was lost.
+/// Checks that no attempt starts that does not fit its budget, also in parallel and after crashes.
 fn money(run: &Run, event: &Event, seed: u64) {
     let Event::StepStarted { step, reserved, .. } = event else { return };
     let (plan, own) = (budget::of_plan(run), budget::of_step(run, *step));
@@ -539,11 +540,11 @@ fn money(run: &Run, event: &Event, seed: u64) {
     }
 }
 
-/// What must be true of how failures are answered.
+/// Checks the invariants of recovery.
 #[derive(Default)]
 struct Recovery {
     steady: bool,
-    /// The failure that is being answered, and how many in a row were the same, by step.
+    /// By step: the failure being handled, and how often in a row it was the same.
     same: BTreeMap<u32, (Option<String>, u32)>,
     waits: BTreeMap<u32, u64>,
     halted: BTreeSet<String>,
@@ -591,7 +592,7 @@ impl Recovery {
             }
             Event::Judged { subject: CheckSubject::Contract(step), .. } => self.waited(step.0, sealed, seed),
             Event::FailureClassified { halts, .. } => self.halted.extend(halts.clone()),
-            // Not in a row any more.
+            // A pass ends the series of equal failures.
             Event::StepPassed { step, .. } => {
                 self.same.remove(&step.0);
             }
@@ -611,7 +612,7 @@ impl Recovery {
     }
 }
 
-/// One life of the harness, until it rests or dies.
+/// Runs one life of the harness, until it stops or dies.
 fn live(
     log: &Memory,
     plan: &PlanId,
@@ -620,7 +621,7 @@ fn live(
     fate: Fate,
 ) -> std::thread::Result<(Run, Rest)> {
     let mortal = Mortal { log, fate: Mutex::new(fate) };
-    // Every other plan is carried out as one that many processes share.
+    // Runs every other plan as if many processes shared it.
     if jobs == 1 && plan.0.ends_with(['0', '2', '4', '6', '8']) {
         return catch_unwind(AssertUnwindSafe(|| cut::live(&mortal, plan, world)));
     }
@@ -631,7 +632,7 @@ fn live(
     }))
 }
 
-/// Deaths are part of the story; only other panics are worth a message.
+/// Silences the message of a simulated death; other panics are printed.
 fn expect_deaths() {
     std::panic::set_hook(Box::new(|info| {
         if !info.payload().is::<Died>() {
@@ -653,7 +654,7 @@ fn approved(log: &Memory, plan: &PlanId, text: &str, fallback: Option<&str>) {
     });
 }
 
-/// How it ended, how often the harness died, waited, and was stopped by a budget.
+/// Returns how the run ended, how often the harness died and waited, and how often a budget stopped it.
 fn simulate(seed: u64) -> (Stage, usize, u64, usize) {
     let mut dice = Dice(seed);
     let steady = dice.chance(50);
@@ -687,7 +688,7 @@ fn simulate(seed: u64) -> (Stage, usize, u64, usize) {
                 if dice.chance(30) {
                     silence(&log, &plan, &world, jobs, seed);
                 }
-                // Some never answer at all.
+                // Some people never answer.
                 if dice.chance(2) {
                     return (run.stage, deaths, world.truth().waits, breaches);
                 }
@@ -698,7 +699,8 @@ fn simulate(seed: u64) -> (Stage, usize, u64, usize) {
     panic!("seed {seed}: no end after 400 lives");
 }
 
-/// Nobody answers, for years. They are reminded, the harness is started again, and nothing comes of it.
+/// Lets ten years pass without an answer. Reminders are sent and the harness starts again, but nothing else
+/// happens.
 fn silence(log: &Memory, plan: &PlanId, world: &SimWorld, jobs: usize, seed: u64) {
     let before = inbox::waiting(&journal::read(log, plan).unwrap());
     assert!(!before.is_empty(), "seed {seed}: at rest, and the inbox is empty");
@@ -722,7 +724,7 @@ fn silence(log: &Memory, plan: &PlanId, world: &SimWorld, jobs: usize, seed: u64
     assert_eq!(inbox::waiting(&journal::read(log, plan).unwrap()), before, "seed {seed}");
 }
 
-/// Whoever is waited for answers, in some mood.
+/// Answers as a person, at random.
 fn answer(log: &Memory, plan: &PlanId, run: &Run, dice: &mut Dice, seed: u64) {
     let answer = answer_to(run, dice, seed);
     human(log, plan, |_| answer.clone());
@@ -754,13 +756,13 @@ fn answer_to(run: &Run, dice: &mut Dice, seed: u64) -> HumanCommand {
     HumanCommand::Answer { step: Some(number), choice, note: String::new(), by: "person".to_owned() }
 }
 
-/// Every single append of a run, and both sides of it.
+/// Dies before or after each append of a run, one at a time.
 #[test]
 fn a_death_before_or_after_any_append_loses_and_repeats_nothing() {
     expect_deaths();
     let mut died = 0;
     for seed in 0..12 {
-        // Side by side the order of things is another each time; what must be true is not.
+        // In parallel the order differs each time, but the invariants are the same.
         let jobs = if seed < 8 { 1 } else { 3 };
         for after in [false, true] {
             for at in 0..1000 {
@@ -777,7 +779,7 @@ fn a_death_before_or_after_any_append_loses_and_repeats_nothing() {
                 };
                 let first = live(&log, &plan, &world, jobs, Fate::At { left: at, after });
                 check(&log, &plan, &world.truth(), seed, false, jobs);
-                // The run came to its end before that append: all of them were tried.
+                // The run ended before that append, so all appends were tried.
                 if first.is_ok() {
                     break;
                 }

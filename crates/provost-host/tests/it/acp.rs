@@ -1,4 +1,4 @@
-//! Agents that speak ACP, as real processes: one that behaves, and many that do not.
+//! Tests ACP agents as real processes: one that behaves, and many that do not.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::agents::{exited, work};
 use crate::{lives, tag};
 
-/// What every peer here begins with.
+/// Shell functions for every ACP peer of these tests.
 const WORDS: &str = r#"
 say() { printf '%s\n' "$1"; }
 hear() { IFS= read -r line || exit 0; printf '%s\n' "$line" >> heard; }
@@ -92,7 +92,7 @@ fn a_conversation_is_gone_on_with_as_the_agent_offers_it() {
         let tag = tag();
         let resume = Resume { session: "s-1", prompt: "not done yet", used: &used };
         let work = AttemptInput { resume: Some(resume), ..work(folder.path(), &tag) };
-        // What it replays of the past is no answer of now.
+        // Messages that the agent replays from the past are not part of the new answer.
         let script = format!(
             r#"introduce '{can}'; hear; says m0 'long ago'; result 2 '{{"sessionId":"s-1"}}'; hear
 update '{{"sessionUpdate":"usage_update","cost":{{"amount":0.03,"currency":"USD"}}}}'
@@ -188,7 +188,7 @@ fn a_file_is_written_for_an_agent_that_has_it_written() {
 
 #[test]
 fn a_peer_that_misbehaves_is_a_failure_with_a_reason() {
-    // What it does, whether the attempt had begun, and what is said of it.
+    // The script of the peer, whether the attempt had started, and the expected message.
     let vices = [
         ("exit 7", false, "exited while provost waited for its `initialize` answer"),
         ("cat /dev/zero | tr '\\0' x", false, "a line of more than"),
@@ -248,7 +248,7 @@ fn a_peer_that_does_not_listen_keeps_nobody_waiting() {
     let tag = tag();
     let stop = AtomicBool::new(false);
     let prompt = "x".repeat(1 << 20);
-    // It reads two lines of three, and the third is larger than a pipe.
+    // The peer reads two of three lines; the third is larger than a pipe.
     let script = "trap '' TERM; introduce; open; sleep 300";
     let begun = Instant::now();
     let ended = std::thread::scope(|scope| {

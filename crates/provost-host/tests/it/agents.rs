@@ -1,4 +1,4 @@
-//! Agents as real processes: any command, and the scripted one with all its vices.
+//! Tests agents as real processes: any command, and the scripted agent with all its misbehaviours.
 
 use std::ffi::OsString;
 use std::io::Read as _;
@@ -37,7 +37,7 @@ pub fn work<'a>(workspace: &'a Path, tag: &'a str) -> AttemptInput<'a> {
     }
 }
 
-/// As the binary has it.
+/// The environment as the binary passes it.
 pub fn environment() -> &'static [(OsString, OsString)] {
     static ENVIRONMENT: OnceLock<Vec<(OsString, OsString)>> = OnceLock::new();
     ENVIRONMENT.get_or_init(|| std::env::vars_os().collect())
@@ -114,7 +114,7 @@ fn an_agent_that_is_stopped_has_no_attempt_to_show() {
     assert_eq!(CommandDriver::new(["sleep", "60"]).unwrap().attempt(&work), Err(Interrupted));
 }
 
-/// The scripted agent's own process: this test binary, told what to play.
+/// The scripted agent's own process: this test binary, which plays the script.
 #[test]
 fn performs_when_asked() {
     let Some(script) = std::env::var_os("SCRIPT") else { return };

@@ -1,4 +1,4 @@
-//! Trees that agents work in side by side, and how their work comes together.
+//! Tests the separate trees of agents that work in parallel, and how their work is merged.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ fn changed(site: &Site, apart: &Apart, base: &Base) -> Layer {
     site.trees().take_over_from(&apart.folder, base, &all, &none, &ImportLimits::default()).unwrap()
 }
 
-/// Two copies of a tree, in which somebody does something.
+/// Makes two copies of a tree and applies one change to each.
 fn two(site: &Site, one: impl Fn(&Path), other: impl Fn(&Path)) -> (Base, Layer, Layer) {
     let base = site.base();
     let place = |name: &str| site.state.join("../apart").join(name);
@@ -38,7 +38,7 @@ fn what_two_made_apart_comes_together_where_they_changed_different_files() {
         |other| {
             fs::write(other.join("b"), "other").unwrap();
             fs::write(other.join("c/new"), "new").unwrap();
-            // The same as the first: that is no quarrel.
+            // The same deletion as in the first copy is no conflict.
             fs::remove_file(other.join("gone")).unwrap();
         },
     );
@@ -49,7 +49,7 @@ fn what_two_made_apart_comes_together_where_they_changed_different_files() {
     let union = trees.advance(&first, both).unwrap();
     assert_eq!(union.id, id);
     assert_eq!(listed_base(&union), ["a 644 one", "b 644 other", "c/d 644 d", "c/new 644 new"]);
-    // The user's own files are brought along, and only as far as they are known.
+    // The workspace is updated too, except for files that the user changed.
     site.write("b", "mine");
     assert_eq!(trees.bring_home(&base, &union).unwrap(), ["b"]);
     let there = |name: &str| fs::read_to_string(site.at(name)).ok();

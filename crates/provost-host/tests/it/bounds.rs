@@ -1,4 +1,4 @@
-//! Children that take too much of the machine, and children that are hard to catch.
+//! Tests children that exceed the limits, and children that are hard to kill.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -39,7 +39,7 @@ fn start(program: &str, args: &[&str], cwd: &Path, bounds: Bounds) -> Result<Pro
     })
 }
 
-/// A file system that nobody else writes much to.
+/// A folder on a file system that other processes write little to.
 fn quiet_folder() -> TempDir {
     TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap()
 }
@@ -95,7 +95,7 @@ fn files_in_the_folder_are_bounded_together() {
 #[test]
 fn a_file_without_a_name_is_counted_too() {
     let folder = quiet_folder();
-    // In pieces: no file of it is larger than the bound.
+    // Several files, each smaller than the limit.
     let script = "for n in 3 4 5 6 7 8; do eval \"exec $n> gone\"; rm gone; head -c 4M /dev/zero >&$n; done; sleep 300";
     let ended = sh(script, folder.path(), Bounds { disk: 8 << 20, ..AMPLE });
     assert_eq!(over(&ended).0, LimitKind::Disk);
@@ -105,7 +105,7 @@ fn a_file_without_a_name_is_counted_too() {
 fn what_was_there_before_does_not_count() {
     let folder = quiet_folder();
     std::fs::write(folder.path().join("old"), vec![1; 32 << 20]).unwrap();
-    // The clock of files is a little behind.
+    // File times are a little behind the clock.
     let old = std::fs::metadata(folder.path().join("old")).unwrap();
     crate::eventually("a moment later", || {
         old.modified().unwrap().elapsed().unwrap() > Duration::from_millis(50)
@@ -132,8 +132,8 @@ fn the_number_of_processes_is_bounded() {
     assert_eq!(over(&ended), (LimitKind::Processes, 20));
 }
 
-/// Becomes another process all the time, in a session of its own, until its time is over or it is dead.
-/// As long as one of them lives, the file is locked.
+/// Replaces itself by a child all the time, in its own session, until its time is over or it is killed. The
+/// file is locked while one of these processes lives.
 const HOPPER: &str = r#"
     use Fcntl ":flock"; use POSIX ();
     open(my $lock, ">", $ARGV[0]); flock($lock, LOCK_EX);
@@ -158,7 +158,7 @@ fn can_hop() -> bool {
     can
 }
 
-/// Alone in its process: whatever has no tag is its own.
+/// Runs alone in its process: every process without a tag belongs to it.
 #[test]
 fn one_that_becomes_another_all_the_time_is_dead_afterwards() {
     if !can_hop() {
@@ -202,7 +202,7 @@ fn in_a_cgroup_nothing_is_mistaken_for_anothers() {
             lock.display()
         )
     };
-    // Without a variable that says whose it is, and with another run that it could be of.
+    // The process has no variable that identifies its run, and another run exists at the same time.
     let ours = std::thread::scope(|scope| {
         let other = scope.spawn(|| sh("sleep 1", folder.path(), bounds));
         let lock = folder.path().join("lock");
@@ -221,7 +221,7 @@ fn in_a_cgroup_nothing_is_mistaken_for_anothers() {
 fn the_cgroups_of_a_harness_that_died_are_ended() {
     let Ok(home) = cgroups_offered() else { return skip::tool("cgroups", "a cgroup that may be divided") };
     if std::env::var_os("ALONE").is_none() {
-        // One that was made by nobody who lives, with somebody in it.
+        // A cgroup of a process that is dead, with a living process in it.
         let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap();
         let namespace = namespace.to_str().unwrap().trim_matches(|c: char| !c.is_ascii_digit());
         let left = home.join(format!("provost-{namespace}-1-1-{}", std::process::id()));
@@ -235,7 +235,7 @@ fn the_cgroups_of_a_harness_that_died_are_ended() {
     }
 }
 
-/// Runs one test in a process of its own.
+/// Runs one test in a separate process.
 fn alone(test: &str) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let done = command.args(["--exact", test, "--nocapture"]).env("ALONE", "1").output().unwrap();

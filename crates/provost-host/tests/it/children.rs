@@ -1,4 +1,4 @@
-//! `process::run` and children that behave, and children that do not.
+//! Tests `process::run` with children that behave, and with children that do not.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,16 +13,16 @@ use crate::{eventually, lives, tag};
 
 const KEEP: HeadAndTail = HeadAndTail { head: 4096, tail: 4096 };
 
-/// Nothing here takes this long, however busy the machine is.
+/// Longer than anything here takes, also on a busy machine.
 const AMPLE: Duration = Duration::from_secs(600);
 
-/// Children that are not ended sleep for longer.
+/// Children that are not killed sleep for longer than this.
 const SOON: Duration = Duration::from_secs(60);
 
-/// A shell has been started and has set its traps by then.
+/// Time after which a shell has started and has set its traps.
 const STARTED: Duration = Duration::from_secs(2);
 
-/// Runs a shell script with the bounds of the test.
+/// Runs a shell script with the limits of the test.
 struct Child<'a> {
     stdin: &'a [u8],
     deadline: Duration,
@@ -278,6 +278,6 @@ fn descriptors_are_given_back() {
     for _ in 0..50 {
         sh("echo a; echo b >&2");
     }
-    // Other tests open and close theirs meanwhile.
+    // Other tests open and close descriptors at the same time.
     eventually("as many descriptors as before", || count() <= before + 30);
 }

@@ -1,5 +1,5 @@
-//! Headless clients: how they are started, what they find, what is made of what they print. Each is played
-//! by a script that speaks its dialect.
+//! Tests headless clients: how provost starts them, what they find, and how provost parses their output. A
+//! script plays each client.
 
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::agents::{environment, exited, work};
 use crate::tag;
 
-/// A workspace, a home, and a program that plays the client. It notes how it was started.
+/// A workspace, a home, and a program that plays the client and records how it was started.
 struct Stage {
     folder: TempDir,
     environment: Vec<(OsString, OsString)>,
@@ -96,7 +96,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"Done.","se
     let login = std::fs::read_link(stage.path("home/.credentials.json")).unwrap();
     assert_eq!(login, stage.path("users/.claude/.credentials.json"));
 
-    // Told for the turn by this version, and by another for the whole conversation.
+    // This version reports the usage of the turn; another one reports that of the whole conversation.
     let used =
         Usage { micro_usd: Some(20_000), input_tokens: Some(10), output_tokens: Some(1), ..Usage::default() };
     let second = stage.plays(Client::Claude, None, resume(&used));
@@ -156,7 +156,7 @@ echo '{"type":"result","status":"success","stats":{"input_tokens":5,"output_toke
 echo '{"type":"step_finish","sessionID":"s-1","part":{"reason":"stop","cost":0.01,"tokens":{"input":7,"output":2}}}'"#;
     let stage =
         Stage::new(script).with("ANTHROPIC_BASE_URL", "http://127.0.0.1:1").with("ANTHROPIC_API_KEY", "k");
-    // What a client leaves in its folder leads nowhere.
+    // A link that a client leaves in its folder is not followed.
     std::os::unix::fs::symlink(stage.path("users"), stage.path("home/config")).unwrap();
     let opencode = stage.plays(Client::Opencode, Some("anthropic/x"), resume(&used));
     assert_eq!((opencode.end, opencode.session.as_deref()), (exited(0), Some("s-1")));
@@ -207,11 +207,11 @@ fn what_a_client_reports_as_a_success_and_is_none_has_its_class() {
 fn a_client_that_dies_floods_or_babbles_is_a_failure_or_plain_text() {
     let killed = Stage::new("kill -9 $$").plays(Client::Claude, None, None);
     assert_eq!(killed.end, AttemptEnd::Signalled { signal: 9 });
-    // More than is kept, and nothing that can be read.
+    // More output than provost keeps, and none of it valid.
     let flood = Stage::new("yes garbage | head -c 50000000; exit 3").plays(Client::Codex, None, None);
     assert_eq!((flood.end, flood.session), (exited(3), None));
     assert!(flood.report.len() < 100_000);
-    // A name that could be an option is none.
+    // A session id that looks like an option is ignored.
     let odd = Stage::new(r#"echo '{"type":"thread.started","thread_id":"--yolo"}'"#).plays(
         Client::Codex,
         None,

@@ -1,4 +1,4 @@
-//! The sandbox without namespaces, attacked by the self-test that a run begins with.
+//! Tests the sandbox without namespaces, with the self-test that a run starts with.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,7 +13,7 @@ use provost_host::sandbox;
 use provost_rehearsal::skip;
 use tempfile::TempDir;
 
-/// The process that confines itself: this test binary, told to.
+/// The process that confines itself: this test binary, if it is asked to.
 #[test]
 fn enters_when_asked() {
     let Some(orders) = std::env::var("ORDERS").ok() else { return };
@@ -62,7 +62,7 @@ fn what_landlock_promises_holds_when_it_is_attacked() {
         return skip::tool("landlock", &missing.why);
     }
     let (_, probes) = seen.iter().find(|(found, _)| *found == Isolation::Landlock).unwrap();
-    // Other tests have children too, and without a cgroup it cannot be said whose a daemon is.
+    // Other tests have children too. Without a cgroup it is unknown which test a daemon belongs to.
     let is_known = |name: &str| cgroups_offered().is_ok() || !name.ends_with("/daemon");
     let failed: Vec<_> = probes.iter().filter(|probe| !probe.held && is_known(&probe.name)).collect();
     assert!(failed.is_empty(), "{failed:#?}");
@@ -81,7 +81,7 @@ fn what_landlock_promises_holds_when_it_is_attacked() {
 #[test]
 fn a_fence_that_is_not_put_up_attests_nothing() {
     let site = Site::new();
-    // Programs that end well and report nothing, that fail, that are not there.
+    // Launchers that succeed without a report, that fail, and that do not exist.
     let launchers: [&[OsString]; 3] = [&["true".into()], &["false".into()], &[]];
     for launcher in launchers {
         let level = Isolation::Landlock;

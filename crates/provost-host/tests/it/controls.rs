@@ -1,4 +1,5 @@
-//! Controls that do not depend on how a contract is spelled, and work that hides behind a spelling.
+//! Tests negative controls that do not depend on how a contract starts its tests, and cheats that try to
+//! avoid them.
 
 use expect_test::expect;
 use provost_core::model::verdict::CheckOutcome;
@@ -6,10 +7,10 @@ use provost_core::model::verdict::CheckOutcome;
 use crate::teeth::{Files, PY, Project, check, python, told, works};
 
 const HONEST: Files<'_> = &[("calc.py", "def add(a, b):\n    return a + b\n")];
-/// Ends the process at import, with a fair count printed.
+/// Prints a plausible count and ends the process at import.
 const EXITS: Files<'_> =
     &[("calc.py", "import os, sys\nprint('2 passed in 0.01s')\nsys.stdout.flush()\nos._exit(0)\n")];
-/// Turns the tests that it knows by name green, from inside, and only those.
+/// Makes the tests that it knows by name pass, from inside, and only those.
 const KNOWS_THE_NAMES: &str = "import _pytest.runner as r\n_made = r.TestReport.from_item_and_call.__func__\n\ndef _green(cls, item, call):\n    report = _made(cls, item, call)\n    if item.name in ('test_add', 'test_zero') and report.when == 'call':\n        report.outcome, report.longrepr = 'passed', None\n    return report\n\nr.TestReport.from_item_and_call = classmethod(_green)\n\n\ndef add(a, b):\n    return 0\n";
 
 #[test]
@@ -120,7 +121,7 @@ fn the_work_holds_without_the_configuration_it_brought() {
             honest, with a fixture for a new test: held | tests: 3 | all tests of pytest were made to fail, and the check failed | the agent changed 1 test file: tests/test_two.py (new)
         "#]],
     );
-    // A test of the project needs a file that the plan writes out: a person let it in.
+    // A test of the project needs a file that only the plan writes; `touches` allows it.
     let mut base = PY.to_vec();
     base.push(("tests/test_two.py", new_test));
     let work: &[(&str, Files<'_>)] = &[("honest", &[("calc.py", HONEST[0].1), ("conftest.py", fixture)])];

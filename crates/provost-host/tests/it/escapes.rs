@@ -1,4 +1,4 @@
-//! Children that leave their group, their session and their environment behind.
+//! Tests children that leave their group, their session and their environment.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -37,11 +37,11 @@ fn pids(ended: &ProcessEnd) -> Vec<i32> {
     text.lines().map(|line| line.trim().parse().unwrap()).collect()
 }
 
-/// Says its number, closes its streams, and does not want to die.
+/// Prints its pid, closes its streams, and ignores SIGTERM.
 const DAEMON: &str = "f=$(mktemp); setsid --fork bash -c '
     echo $$; echo > $0; exec 0<&- 1>&- 2>&-; trap \"\" TERM HUP; sleep 60 & wait; sleep 60' $f
     until [ -s $f ]; do sleep 0.01; done; rm $f";
-/// Says its number and keeps the output open.
+/// Prints its pid and keeps the output open.
 const TALKER: &str = "f=$(mktemp); setsid --fork bash -c 'echo $$; echo > $0; sleep 600' $f
     until [ -s $f ]; do sleep 0.01; done; rm $f";
 
@@ -57,7 +57,7 @@ fn a_daemon_in_its_own_session_is_dead_afterwards() {
 #[test]
 fn a_daemon_of_one_run_is_not_mistaken_for_anothers() {
     std::thread::scope(|scope| {
-        // Its own helper, orphaned on purpose, must live as long as it does.
+        // Its own helper, orphaned on purpose, must live as long as the command does.
         let script = "p=$(setsid --fork bash -c 'echo $$; exec sleep 62 >/dev/null 2>&1')
             sleep 0.6; kill -0 $p && echo $p";
         let long = scope.spawn(|| sh(script));
@@ -81,7 +81,7 @@ fn a_daemon_that_holds_the_output_open_is_found_and_ended() {
     assert!(ended.duration < Duration::from_secs(60), "{:?}", ended.duration);
 }
 
-/// Alone in its process, so that a child without a tag can only be its own.
+/// Runs alone in its process, so that a child without a tag can only be its own.
 #[test]
 fn a_daemon_that_cleared_its_environment_is_dead_afterwards() {
     if std::env::var_os("ALONE").is_none() {
@@ -160,7 +160,7 @@ fn a_process_knows_whether_it_is_inside_an_attempt() {
         bash.envs(tag.map(|tag| ("PROVOST_ATTEMPT", tag)));
         String::from_utf8(bash.output().unwrap().stdout).unwrap()
     };
-    // Only where nobody above us is one.
+    // Only if no parent of this test is an attempt.
     if inside_attempt().is_none() {
         assert!(ask("env", None).contains("inside: None"));
     }
@@ -168,7 +168,7 @@ fn a_process_knows_whether_it_is_inside_an_attempt() {
     assert!(ask("env -i ALONE=1", Some("a/1/1")).contains("inside: Some(\"a/1/1\")"));
 }
 
-/// Runs one test in a process of its own.
+/// Runs one test in a separate process.
 fn alone(test: &str) {
     let args: [OsString; 3] = ["--exact".into(), test.into(), "--nocapture".into()];
     let done = Command::new(std::env::current_exe().unwrap()).args(args).env("ALONE", "1").output().unwrap();

@@ -1,4 +1,4 @@
-//! The machine as it is: every test here starts real children.
+//! Tests of the host crate; every test here starts real processes.
 
 mod acp;
 mod agents;
@@ -25,13 +25,13 @@ mod verdicts;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// A tag no other test has.
+/// Returns a tag that no other test uses.
 fn tag() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("test/{}/{}.", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Does the process live? A corpse does not.
+/// Returns whether the process lives; a zombie does not.
 fn lives(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))

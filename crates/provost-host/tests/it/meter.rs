@@ -1,4 +1,4 @@
-//! The meter between clients and a scripted model: what passes, what is counted, what is refused.
+//! Tests the meter between clients and a scripted model: what it forwards, counts and refuses.
 
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 const KEY: &str = "sk-real-0123456789abcdef";
 
-/// A millionth of a dollar for each token of a model that has a price.
+/// Returns one millionth of a dollar per token, for models with a price.
 fn price(model: &str, usage: &Usage) -> Option<u64> {
     (model != "unpriced").then(|| usage.tokens()).flatten()
 }
@@ -40,7 +40,7 @@ fn open(model: &Rehearsal, api: MeteredApi) -> Account {
     open_at(&format!("{}{path}", model.url()), api, Limit::default(), &[])
 }
 
-/// An answer, as a client has it.
+/// An answer as the client receives it.
 struct Answer {
     head: String,
     body: String,
@@ -79,7 +79,7 @@ impl Client {
         head
     }
 
-    /// One chunk, as soon as it is there; nothing at the end.
+    /// Returns the next chunk as soon as it arrives; `None` at the end.
     fn chunk(&mut self) -> Option<String> {
         let mut size = String::new();
         self.reader.read_line(&mut size).ok()?;
@@ -254,7 +254,7 @@ fn the_first_bytes_pass_before_the_model_has_ended() {
     let login = format!("x-api-key: {}\r\n", account.token());
     client.send("POST /v1/messages", &login, &question(true).to_string());
     assert!(client.head().contains("text/event-stream"));
-    // The model waits in the middle of its answer; what it has said is here.
+    // The model waits in the middle of its answer; the first part must already have arrived.
     let mut said = String::new();
     while !said.contains("content_block_delta") {
         said.push_str(&client.chunk().expect("a piece"));
@@ -279,7 +279,7 @@ fn a_budget_stops_the_next_call_in_the_clients_own_words() {
         let base = if api == MeteredApi::OpenAi { format!("{}/v1", model.url()) } else { model.url() };
         let account = open_at(&base, api, Limit { tokens: Some(2000), micro_usd: None }, &[]);
         let statuses: Vec<u16> = (0..4).map(|_| ask(&account, path, &question(false)).status()).collect();
-        // The second one passed the limit; it had begun below it.
+        // The second call exceeded the limit, but it started below it.
         assert_eq!(statuses, [200, 200, 402, 402]);
         let refused = ask(&account, path, &question(true));
         assert_eq!(refused.json().pointer(pointer), Some(&json!(kind)));
@@ -419,7 +419,7 @@ fn a_stream_is_counted_though_its_client_did_not_ask_for_it() {
     assert_eq!(account.close().usage.tokens(), Some(2100));
 }
 
-/// Real clients: a large body makes curl ask before it sends.
+/// Uses curl, which sends `Expect: 100-continue` before a large body.
 #[test]
 fn large_bodies_pass_in_both_directions() {
     let large = "x".repeat(3 << 20);
@@ -561,7 +561,7 @@ fn a_key_comes_from_the_environment_or_from_a_command_outside_of_the_workspace()
         (Source::Variable("NONE".to_owned()), "the variable NONE with the key of its model is not set"),
         (Source::Variable("TWO".to_owned()), "one line"),
         (command(&[&inside]), "is in the workspace"),
-        // Also where PATH would lead there.
+        // A program in the workspace is not used even if PATH leads to it.
         (command(&["printkey"]), "there is no program printkey"),
         (command(&["./key"]), "absolute path"),
         (command(&["sh", "-c", "echo secret >&2; exit 3"]), "it exited with 3"),
@@ -572,7 +572,7 @@ fn a_key_comes_from_the_environment_or_from_a_command_outside_of_the_workspace()
     }
 }
 
-/// A TLS end in front of the model, with a certificate that only `SSL_CERT_FILE` knows.
+/// A TLS server in front of the model, with a certificate that only `SSL_CERT_FILE` contains.
 const TLS: &str = r#"
 import socket, ssl, sys, threading
 cert, key, port = sys.argv[1], sys.argv[2], int(sys.argv[3])

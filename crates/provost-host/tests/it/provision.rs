@@ -1,4 +1,4 @@
-//! What checks find besides their tree: the same for everybody, and never an agent's doing.
+//! Tests what checks find besides their tree: the same for every check, and never changed by an agent.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -27,7 +27,7 @@ struct Site {
 }
 
 impl Site {
-    /// None where this machine does not have the level.
+    /// Returns `None` if this machine does not have the level.
     fn new(level: Isolation, config: &str, files: &[(&str, &str)]) -> Option<Self> {
         let root =
             tempfile::Builder::new().prefix("provision").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -78,7 +78,7 @@ impl Site {
         self.git(&["commit", "--quiet", "--allow-empty", "--message", "next"]);
     }
 
-    /// The ground of a plan that begins here and may touch `x` and `new.lock`.
+    /// Returns the environment of a new plan that may touch `x` and `new.lock`.
     fn ground(&self) -> ExecEnv {
         let (work, state) = (self.at("work"), self.at("state"));
         let estate =
@@ -149,7 +149,7 @@ into = "out"
 env = { PLACE = "{into}" }
 "#;
 
-/// At every level that has a tree of its own.
+/// Runs the test at every level with a separate tree.
 fn at_each(config: &str, files: &[(&str, &str)], then: impl Fn(&Site)) {
     for level in [Isolation::Clean, Isolation::GuardClean] {
         if let Some(site) = Site::new(level, config, files) {
@@ -171,7 +171,7 @@ fn what_a_lock_file_asks_for_is_made_once_and_cannot_be_spoiled() {
         assert_eq!((third.held(), &third.stdout), (true, &first.stdout), "{third:?}");
         assert!(!site.at("work").join("out").exists());
         assert_eq!(site.entries("provision/building"), Vec::<PathBuf>::new());
-        // Another lock file is another matter.
+        // A changed lock file is provisioned separately.
         site.write("x.lock", "two");
         site.commit();
         let other = judge(&site.ground(), None, false, "cat out/made; test $(cat out/copy) = two");
@@ -184,7 +184,7 @@ fn a_lock_file_that_the_step_changed_is_provided_for_again_and_for_its_tree_alon
     at_each(OWN, &[("x.lock", "one")], |site| {
         let ground = site.ground();
         let before = judge(&ground, None, false, "cat out/made");
-        // Outside of `touches`.
+        // A change outside of `touches` has no effect.
         site.write("x.lock", "two");
         let same = judge(&ground, None, true, "test $(cat out/copy) = one && cat out/made");
         assert_eq!(
@@ -192,12 +192,12 @@ fn a_lock_file_that_the_step_changed_is_provided_for_again_and_for_its_tree_alon
             (true, &before.stdout, 0),
             "{same:?}"
         );
-        // Inside.
+        // A change inside of `touches` is provisioned.
         site.write("new.lock", "new");
         let again = judge(&ground, None, true, "cat out/made");
         assert!(again.held() && again.stdout != before.stdout, "{again:?}");
         assert_eq!(again.provisioned, ["own, from x.lock, new.lock as the step left it"]);
-        // It passed, so it is the next step's base, which finds what was made.
+        // The tree passed, so the next step starts from it and finds what was provisioned.
         let tree = again.tree.unwrap().id;
         let next = judge(&ground, Some(&tree), false, "cat out/made");
         assert_eq!((next.held(), next.stdout), (true, again.stdout));
@@ -242,7 +242,7 @@ fn a_folder_that_was_there_before_the_agent_counts() {
     assert!(verdict.held(), "{verdict:?}");
 }
 
-/// Adds a line to a file in the cache after showing what is there; holds when `x` is good.
+/// Prints the log in the cache and appends a line to it; holds if `x` is good.
 const BUILD: &str = "cat target/log; echo $(cat x) >> target/log; grep -q good x";
 
 #[test]
@@ -259,19 +259,19 @@ fn nothing_of_a_failed_attempt_is_in_the_cache_of_the_next() {
     site.write("x", "good");
     let passed = judge(&ground, None, true, BUILD);
     assert_eq!((passed.held(), said(&passed).as_str()), (true, "start\n"));
-    // The next step goes on from there.
+    // The next step continues from this tree.
     let tree = passed.tree.unwrap().id;
     site.write("x", "bad again");
     let next = judge(&ground, Some(&tree), true, BUILD);
     assert_eq!((next.held(), said(&next).as_str()), (false, "start\ngood\n"));
-    // The approved base has what it had, in another run too.
+    // The cache of the approved base is unchanged, also in another run.
     let base = judge(&site.ground(), None, false, BUILD);
     assert_eq!(said(&base), "start\n");
     assert_eq!(site.entries("builds").len(), 1);
     let builds = site.entries("builds").remove(0);
     assert_eq!(fs::read_dir(builds.join("running")).unwrap().count(), 0);
     assert_eq!(fs::read_dir(builds.join("layers")).unwrap().count(), 2);
-    // The very tree that passed is approved: what steps built of it is not believed.
+    // The same tree is approved as a base: build results of steps are not reused for it.
     site.write("x", "good");
     site.commit();
     let approved = judge(&site.ground(), None, false, BUILD);
@@ -294,7 +294,8 @@ fn a_new_base_takes_over_what_is_older_than_all_its_files() {
             }
         }
     };
-    // As young as the cache, which may hold what was built of files that look older; however long this takes.
+    // The cache must count as younger than the files, however long this test takes, because it may contain
+    // builds of files that look older.
     age(-600_000);
     site.write("y", "");
     site.commit();

@@ -1,4 +1,4 @@
-//! The proxy, from the side of an agent: over its socket, to servers on the loopback.
+//! Tests the proxy from the agent's side: over its socket, to servers on loopback.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use provost_host::egress::proxy::{AllowedHosts, Proxy, SOCKET, Upstream};
 
-/// Answers every request with its own first line.
+/// Starts a server that answers every request with the request's first line.
 fn model() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -98,7 +98,7 @@ fn a_name_of_the_house_that_leads_to_this_machine_is_refused() {
     assert!(named.contains("model got"), "{named}");
     let turned =
         site.says(&format!("CONNECT localhost.localdomain:{port} HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n"));
-    // Where the name leads nowhere it is a gateway that fails.
+    // If the name does not resolve, the proxy answers with a gateway error.
     assert!(turned.starts_with("HTTP/1.1 403 ") || turned.starts_with("HTTP/1.1 502 "), "{turned}");
 }
 

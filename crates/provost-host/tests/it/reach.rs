@@ -1,4 +1,4 @@
-//! What an agent reaches of the user's home and repository, with real fences and real git.
+//! Tests what an agent can access of the user's home and repository, with real sandboxes and real git.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -17,7 +17,7 @@ use provost_host::tree::Trees;
 use crate::sandbox::{Site, agent, contents, offer};
 use crate::tree;
 
-/// A place for a layer, in the state folder.
+/// Creates the folder of a layer in the state folder.
 fn kept(site: &Site, name: &str) -> PathBuf {
     let folder = site.state.join(name);
     for part in ["upper", "work"] {
@@ -62,7 +62,7 @@ fn a_layer_that_cannot_be_kept_is_said() {
     let Some(offer) = offer() else { return };
     let site = Site::new();
     fs::write(site.home.join("key"), "secret").unwrap();
-    // Nothing in it that could carry a layer.
+    // A folder without the subfolders that a layer needs.
     let nothing = site.state.join("nothing");
     fs::create_dir(&nothing).unwrap();
     let hidden = [site.state.as_path()];
@@ -136,7 +136,7 @@ fn a_link_that_an_agent_left_in_its_layer_leads_no_mount_out_of_the_fence() {
     }
 }
 
-/// A repository, and a fence around its workspace with the given sight of it.
+/// A repository, and a sandbox around its workspace with the given access to it.
 struct Fenced {
     site: Site,
     repository: tree::Site,
@@ -163,7 +163,7 @@ impl Fenced {
         };
         let settings = "export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a \
                         GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b";
-        // An exclamation mark would not end the script.
+        // `set -e` ignores a command after `!`, so a function is used instead.
         let no = "no() { if \"$@\" 2>/dev/null; then echo \"it could: $*\" >&2; exit 1; fi; }";
         agent(fence, &format!("{settings}\n{no}\nset -e\n{script}")).holds();
     }
@@ -267,9 +267,9 @@ fn a_clone_has_the_history_of_its_commit_and_nothing_else() {
              echo mine > a; git commit -qam mine; git log --oneline | grep -q mine"
         ),
     );
-    // Kept for the next attempt of the run.
+    // The clone is kept for the next attempt of the run.
     fenced.run(&sight, "test \"$(git rev-list --count HEAD)\" = 3");
     assert_eq!((repository.head(), repository.git(&["for-each-ref"])), (base, before));
-    // What was hidden is not there at all.
+    // A hidden repository is empty.
     fenced.run(&seen.hidden(), "no git status; test -z \"$(ls -A .git)\"");
 }

@@ -1,4 +1,4 @@
-//! Trees that travel by a git remote: what arrives is what was sent, or it is not taken.
+//! Tests trees that are sent through a git remote: they arrive as they were sent, or are refused.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -8,7 +8,7 @@ use provost_host::tree::{Base, Error, ImportLimits, Remote, Touches, Trees, fetc
 
 use crate::tree::{Site, listed_base};
 
-/// A machine with the repository, one without, and a remote between them.
+/// A machine with the repository, a machine without it, and a remote between them.
 struct Way {
     here: Site,
     there: Site,
@@ -30,7 +30,7 @@ impl Way {
         Self { here, there: Site::bare(), remote, path, commit }
     }
 
-    /// The other machine's workspace, made of nothing but the remote.
+    /// Makes the other machine's workspace from the remote alone.
     fn inhabited(&self) -> Trees {
         self.here.trees().send_commit(&self.remote, &self.commit).unwrap();
         let depot = self.there.state.with_file_name("depot");
@@ -40,7 +40,7 @@ impl Way {
         trees
     }
 
-    /// What an agent did: changed, made, made a program, taken away.
+    /// Does an agent's work: changes a file, adds two (one executable), and deletes one.
     fn work(&self) -> Base {
         self.here.write("src/b.rs", "changed");
         self.here.write("src/new\nline", "odd name");
@@ -67,7 +67,7 @@ fn a_tree_arrives_as_it_was_sent_and_is_the_same_commit_whoever_sends_it() {
     let came = there.receive(&way.remote, &way.commit, name, &sent.id).unwrap();
     assert_eq!(came.id, sent.id);
     assert_eq!(listed_base(&came), listed_base(&sent));
-    // The same once more is no news, whoever says it.
+    // Sending the same tree again changes nothing, from either machine.
     there.send(&way.remote, &way.commit, &came, name).unwrap();
     way.here.trees().send(&way.remote, &way.commit, &sent, "refs/provost/plan-1/passed/x").unwrap();
     assert_eq!(way.git(&["rev-parse", name]), way.git(&["rev-parse", "refs/provost/plan-1/passed/x"]));
@@ -84,7 +84,7 @@ fn the_workspace_of_the_other_machine_is_the_commit_with_its_history() {
     way.there.trees().clone_of(&way.commit, &clone).unwrap();
     let history = way.here.git(&["--git-dir", clone.to_str().unwrap(), "log", "--format=%H"]);
     assert_eq!(history, way.here.git(&["log", "--format=%H"]));
-    // A workspace is not written over, but what decides in it is put back.
+    // A workspace is not overwritten, but provost can restore single files.
     fs::write(way.there.at("a"), "mine").unwrap();
     way.inhabited();
     assert_eq!(fs::read_to_string(way.there.at("a")).unwrap(), "mine");
@@ -173,7 +173,7 @@ fn a_file_that_was_sent_is_written_where_it_is_named_and_nowhere_a_link_leads() 
     assert_eq!(fs::read_to_string(way.there.at("src/b.rs")).unwrap(), "two", "it was written through a link");
     assert!(fs::symlink_metadata(way.there.at("link")).unwrap().is_file());
     assert_eq!(fs::read_to_string(way.there.at("new/er/d")).unwrap(), "four");
-    // Neither through a folder that is a link here, nor from one that is a link there.
+    // It writes through no folder that is a link here, and reads from none that is a link there.
     let elsewhere = way.there.state.with_file_name("elsewhere");
     fs::create_dir_all(elsewhere.join("er")).unwrap();
     fs::remove_dir_all(way.there.at("new")).unwrap();

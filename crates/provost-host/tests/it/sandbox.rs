@@ -1,4 +1,4 @@
-//! The fences, attacked from inside. With real bubblewrap; where there is none, each test says so.
+//! Attacks the sandboxes from inside, with real bubblewrap. Without it, each test is reported as skipped.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -27,7 +27,7 @@ fn surveyed() -> &'static SandboxFeatures {
     OFFER.get_or_init(|| sandbox::survey(Path::new("/nonexistent")))
 }
 
-/// What this machine offers; nothing, said aloud, where it does not suffice.
+/// Returns the features of this machine; if they are not sufficient, reports the test as skipped.
 pub fn offer() -> Option<&'static SandboxFeatures> {
     let offer = surveyed();
     if let Some(missing) = offer.bubblewrap.as_ref().err().or(offer.overlay.as_ref().err()) {
@@ -37,7 +37,7 @@ pub fn offer() -> Option<&'static SandboxFeatures> {
     Some(offer)
 }
 
-/// A base, what an agent changed, and a workspace, each with a file `where` that names it.
+/// A base, an agent's changes and a workspace; the file `where` in each names it.
 pub struct Site {
     pub root: TempDir,
     base: PathBuf,
@@ -55,7 +55,7 @@ impl Site {
     }
 
     fn named(name: &str) -> Self {
-        // Not in the temporary folder, which every fence replaces.
+        // Not in the temporary folder, because every sandbox replaces it.
         let root = tempfile::Builder::new().prefix(name).tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let folder = |name: &str| {
             let path = root.path().join(name);
@@ -78,7 +78,7 @@ impl Site {
         CheckTree::Overlay { lower: &self.base, over: None, layer: &self.layer, deleted }
     }
 
-    /// The usual fence of a check.
+    /// Returns the usual sandbox of a check.
     fn fence(&self) -> CheckFence<'_> {
         CheckFence {
             tree: self.overlay(&[]),
@@ -185,7 +185,7 @@ impl Fenced {
     }
 }
 
-/// Every file below, with its content.
+/// Returns every file below the folder, with its content.
 pub fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -316,7 +316,7 @@ fn every_exit_code_comes_through() {
             "agent {code}"
         );
     }
-    // A signal is told as a shell tells it.
+    // A signal is reported as an exit code, as a shell does it.
     assert!(matches!(check(site.fence(), "kill -9 $$").how, Ok(How::Exited(137))));
     assert_eq!(sandbox::signal_behind(137), Some(9));
 }
@@ -520,7 +520,8 @@ fn a_fence_that_would_not_hold_is_refused() {
 fn a_daemon_dies_with_its_fence() {
     let Some(_) = offer() else { return };
     let site = Site::new();
-    // A length of sleep that nobody else asks for; a namespace's number is soon another's.
+    // A sleep time that no other process uses. Pids in the namespace are reused too soon to identify the
+    // process.
     let mark = format!("7{}.5", std::process::id());
     let script = format!(
         "(setsid bash -c ': > /tmp/up; trap \"\" TERM; sleep {mark} & sleep {mark}' >/dev/null 2>&1 &) \
@@ -690,7 +691,7 @@ fn this_machine_attests_what_its_fences_hold() {
 fn a_fence_with_a_hole_is_not_attested() {
     let Some(offer) = offer() else { return };
     let site = Site::new();
-    // A bubblewrap that fences nothing: it drops every option and runs the program.
+    // A fake bubblewrap without isolation: it drops every option and runs the program.
     let fake = site.root.path().join("bwrap");
     fs::write(&fake, "#!/bin/bash\nwhile [ \"$1\" != -- ]; do shift; done; shift; echo '{ \"exit-code\": 0 }' >&3; exec \"$@\"\n")
         .unwrap();

@@ -1,4 +1,5 @@
-//! Real runners, honest work and work that only looks like it: does the contract bite?
+//! Tests the negative control with real test runners: it must tell honest work from work that only looks
+//! honest.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use tempfile::TempDir;
 
 use crate::tag;
 
-/// A workspace, the contract on it, and the ground it is judged on.
+/// A workspace, a contract, and the environment that the contract runs in.
 pub struct Project {
     folder: TempDir,
     ground: ExecEnv,
@@ -30,7 +31,7 @@ pub struct Project {
 pub type Files<'a> = &'a [(&'a str, &'a str)];
 
 impl Project {
-    /// What a person approved, and what the contract says of it before the work.
+    /// Creates the approved project and judges the contract before the work.
     pub fn new(contract: &str, touches: &[&str], files: Files<'_>) -> (Self, Verdict) {
         let folder = TempDir::new().unwrap();
         let (work, state) = (folder.path().join("work"), folder.path().join("state"));
@@ -83,13 +84,13 @@ impl Project {
         self.ground.judge(&case).unwrap()
     }
 
-    /// The verdict on some work, with every doubt.
+    /// Judges some work, with all controls.
     pub fn work(&self, files: Files<'_>) -> Verdict {
         write(&self.folder.path().join("work"), files);
         self.judged(true, Doubts { before: self.before.clone(), writes_tests: false, bite: true })
     }
 
-    /// The same for a step that is there to write tests.
+    /// Judges some work of a step whose task is to write tests.
     pub fn work_on_tests(&self, files: Files<'_>) -> Verdict {
         write(&self.folder.path().join("work"), files);
         self.judged(true, Doubts { before: self.before.clone(), writes_tests: true, bite: true })
@@ -104,7 +105,7 @@ fn write(folder: &Path, files: Files<'_>) {
     }
 }
 
-/// One line about a verdict; random names and times are not in it.
+/// Describes a verdict in one line, without random names and times.
 pub fn told(verdict: &Verdict) -> String {
     let mut line = verdict.outcome.to_string();
     for unmet in &verdict.unmet {
@@ -125,7 +126,7 @@ pub fn told(verdict: &Verdict) -> String {
     line
 }
 
-/// The contract before the work, after honest work, and after each cheat.
+/// Judges the contract before the work, after honest work, and after each cheat.
 pub fn check(
     contract: &str,
     touches: &[&str],
@@ -157,7 +158,7 @@ fn answers(program: &str, arguments: &[&str]) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// A python with pytest, wherever it is.
+/// Returns a python with pytest.
 pub fn python() -> Option<&'static str> {
     let has_pytest = |python: &&str| answers(python, &["-m", "pytest", "--version"]);
     let found = ["python3", "/usr/bin/python3"].into_iter().find(has_pytest);
@@ -242,7 +243,7 @@ fn pytest_is_counted_and_tried() {
 fn a_place_the_runner_does_not_look_at_says_nothing() {
     let Some(python) = python() else { return };
     let mut base = PY.to_vec();
-    // The only file of tests is found by a hook of its own, and by no name that is usual.
+    // The only test file has an unusual name that pytest.ini selects.
     base.push(("pytest.ini", "[pytest]\npython_files = check_*.py\n"));
     base.push(("tests/check_calc.py", "import calc\n\n\ndef test_add():\n    assert calc.add(2, 3) == 5\n"));
     check(
@@ -323,7 +324,7 @@ const RUST_WORKS: &[(&str, Files<'_>)] = &[
     ),
 ];
 
-/// A package that the workspace leaves out has tests too, and nobody runs them.
+/// A package outside of the workspace has tests too, but cargo does not run them.
 #[test]
 fn cargo_tests_the_members_of_its_workspace() {
     let base: Files<'_> = &[
@@ -395,7 +396,7 @@ fn configuration_that_a_wide_glob_lets_in_is_not_taken_over() {
     assert!(verdict.held());
 }
 
-/// Where `./test --full` put jest and vitest; nothing in an ordinary run.
+/// Returns the folder in which `./test --full` installed jest and vitest; `None` in an ordinary run.
 fn fetched(name: &str) -> Option<PathBuf> {
     if std::env::var_os("PROVOST_RUNNERS").is_none() {
         skip::full(name);

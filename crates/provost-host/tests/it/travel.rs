@@ -1,4 +1,4 @@
-//! What travels from a workspace into the tree of a check, and from there into a commit.
+//! Tests which files get from a workspace into the tree of a check, and from there into a commit.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -18,7 +18,7 @@ struct Approved {
 }
 
 impl Approved {
-    /// A repository of these files, approved before anybody worked on it.
+    /// Creates a repository with these files, approved before any work.
     fn with(files: &[(&str, &str)]) -> Self {
         Self::on(Site::with(files))
     }
@@ -98,7 +98,7 @@ fn a_glob_that_names_what_is_ignored_takes_it_into_the_check_and_a_commit_leaves
     }
     let layer = plan.take(&["src/**", "dist/**", ".env", "packages/*/dist/**"]);
     assert_eq!(layer.changed, [".env", "dist/app.js", "packages/p/dist/z", "src/a"]);
-    // Named by one glob, and covered by another besides.
+    // One glob names the file; another one also covers it.
     let layer = plan.take(&["**", "dist/**"]);
     assert_eq!(layer.changed, ["dist/app.js", "src/a"]);
     assert_eq!(layer.ignored, [".env", "node_modules/", "packages/p/dist/"]);
@@ -186,11 +186,11 @@ fn permissions_arrive_as_the_agent_left_them() {
     drop(assembled);
     let next = plan.trees.advance(&plan.base, layer).unwrap();
     assert_eq!(listed_base(&next), wanted);
-    // The next step finds nothing changed.
+    // The next step sees no changes.
     let (touches, none) = (Touches::new(&["src/**"]).unwrap(), Touches::default());
     let again = plan.trees.take_over(&next, &touches, &none, &ImportLimits::default()).unwrap();
     assert!(again.is_empty(), "{again:?}");
-    // A commit knows one bit of it.
+    // A commit stores only the executable bit.
     let by = CommitText { name: "a", email: "a@b", message: "m" };
     let head = plan.site.head();
     let made = plan.trees.commit(&head, &plan.base, &next, &With::default(), &by).unwrap();
@@ -202,10 +202,10 @@ fn permissions_arrive_as_the_agent_left_them() {
 #[test]
 fn permissions_from_before_the_work_are_no_change() {
     let site = Site::with(&[("src/a", "1"), ("src/b", "1")]);
-    // As with another umask.
+    // Permissions as another umask would set them.
     chmod(&site.at("src/a"), 0o600);
     chmod(&site.at("src/b"), 0o664);
-    // Times of a file system move in steps.
+    // File times have a limited resolution, so wait for the next step.
     let changed = || fs::metadata(site.at("src/a")).unwrap().ctime_nsec();
     let before = changed();
     while fs::write(site.at("clock"), "x").is_ok()
@@ -259,7 +259,7 @@ fn links_inside_touches_arrive_as_links() {
     let next = plan.trees.advance(&plan.base, layer).unwrap();
     assert_eq!(listed_base(&next), wanted);
     assert!(next.gone.is_empty(), "a link covers what was beneath: {:?}", next.gone);
-    // And on: a link becomes a folder again.
+    // The link becomes a folder again.
     fs::remove_file(plan.site.at("src/dir")).unwrap();
     plan.site.write("src/dir/y", "2");
     let (touches, none) = (Touches::new(&["src/**"]).unwrap(), Touches::default());
@@ -399,7 +399,7 @@ fn ends_of_lines_are_those_the_person_sees_and_no_difference_of_their_own() {
     let plan = Approved::on(site);
     assert_eq!(fs::read(plan.base.file("a.bat")).unwrap(), b"one\r\ntwo\r\n", "as in the checkout");
     assert!(plan.take(&["**"]).is_empty());
-    // Rewritten with other ends, and nothing else.
+    // Only the line ends change.
     plan.site.write("a.bat", "one\ntwo\n");
     plan.site.write("c.txt", "x\r\n");
     assert!(plan.take(&["**"]).is_empty());

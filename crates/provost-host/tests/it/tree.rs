@@ -1,4 +1,4 @@
-//! The harness's own trees: what gets in, what stays out, and what is kept.
+//! Tests provost's own trees: what is taken over, what is left out, and what is kept.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -28,7 +28,7 @@ impl Site {
         Self { _folder: folder, workspace, state }
     }
 
-    /// A repository with these files committed.
+    /// Creates a repository with these files committed.
     pub fn with(files: &[(&str, &str)]) -> Self {
         let site = Self::bare();
         site.git(&["init", "-q", "-b", "main"]);
@@ -84,7 +84,7 @@ impl Site {
     }
 }
 
-/// Every file and link beneath a folder with its content: `path mode content`.
+/// Lists every file and link below a folder as `path mode content`.
 pub fn listed(folder: &Path) -> Vec<String> {
     fn walk(top: &Path, folder: &Path, lines: &mut Vec<String>) {
         for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -107,7 +107,7 @@ pub fn listed(folder: &Path) -> Vec<String> {
     lines
 }
 
-/// The same of a base, however it is kept.
+/// Lists the files of a base in the same way, however it is stored.
 pub fn listed_base(base: &Base) -> Vec<String> {
     let mut lines = Vec::new();
     for path in base.files().unwrap() {
@@ -220,7 +220,7 @@ fn only_what_differs_inside_touches_is_taken_over() {
     );
     assert!(site.take(&next, &["src/**"], &[]).is_empty(), "what was taken over is the base now");
     assert_eq!(listed(&base.path).len(), 6, "the old base is as it was");
-    // The same tree, committed, has the same id.
+    // The same tree has the same id when it is committed.
     site.git(&["checkout", "-q", "--", "tests/t.rs"]);
     fs::remove_file(site.at("conftest.py")).unwrap();
     let commit = site.commit();
@@ -261,7 +261,7 @@ fn what_is_protected_stays_as_it_was_and_is_named() {
     assert_eq!(layer.changed, ["t/a"]);
     assert_eq!(layer.deleted, [""; 0]);
     assert_eq!(layer.protected_changed, ["t/keep/b", "t/keep/c", "t/keep/new"]);
-    // A file in the place of a folder that holds something protected.
+    // A file replaces a folder that contains a protected file.
     fs::remove_dir_all(site.at("t")).unwrap();
     site.write("t", "file");
     let layer = site.take(&base, &["t"], &["t/keep/b"]);
@@ -336,7 +336,7 @@ fn a_folder_on_the_way_that_became_something_else_is_refused() {
     let next = site.trees().advance(&base, layer).unwrap();
     assert_eq!(listed_base(&next), ["a/b/c 644 1", "lib/x 644 1"]);
     assert_eq!(listed(&assembled.path), listed_base(&next));
-    // And back: a file in the place of a folder.
+    // The reverse: a file replaces a folder.
     fs::remove_dir_all(site.at("lib")).unwrap();
     site.write("lib", "file");
     let back = site.take(&next, &["lib"], &[]);
@@ -509,7 +509,7 @@ fn a_worktree_and_a_submodule_are_read_too() {
     assert_eq!(base.left_out.len(), 1);
     assert_eq!((base.left_out[0].path.as_str(), &base.left_out[0].why), ("sub", &ExclusionReason::Submodule));
     assert!(base.path.join("a").exists() && !base.path.join("sub").exists());
-    // A repository that borrows its objects.
+    // A repository that borrows objects from another one.
     let shared = site.workspace.with_file_name("shared");
     site.git(&["clone", "-q", "--shared", ".", shared.to_str().unwrap()]);
     let other = site.state.with_file_name("other");
@@ -565,7 +565,7 @@ fn a_kept_file_that_somebody_wrote_to_is_named_and_not_used() {
     fs::write(&kept, "").unwrap();
     let altered = |found: Result<_, Error>| matches!(found, Err(Error::Altered { path }) if path == kept);
     assert!(altered(trees.assemble(&base, &layer).map(|_| ())));
-    // Whoever asks again gets one that is whole.
+    // The next request gets a new, intact base.
     drop((base, layer));
     let base = site.base();
     let layer = site.take(&base, &["a"], &[]);
@@ -587,7 +587,7 @@ fn a_worktree_for_checks_is_brought_up_to_date_whatever_a_check_did_to_it() {
     let expected = listed_base(&kept);
     let first = trees.assemble(&base, &layer).unwrap();
     assert_eq!((listed(&first.path), first.written), (expected.clone(), 5));
-    // While one check has it, another gets its own.
+    // While one check uses the tree, another check gets its own.
     let second = trees.assemble(&base, &layer).unwrap();
     assert_ne!(second.path, first.path);
     assert_eq!(listed(&second.path), expected);
@@ -604,7 +604,7 @@ fn a_worktree_for_checks_is_brought_up_to_date_whatever_a_check_did_to_it() {
     again(0);
     std::thread::sleep(Duration::from_millis(150));
     again(0);
-    // Same size, same time of writing: the time of change tells.
+    // Size and modification time are the same, but the change time differs.
     let before = fs::metadata(path.join("b")).unwrap().modified().unwrap();
     fs::write(path.join("b"), "X").unwrap();
     fs::File::options().write(true).open(path.join("b")).unwrap().set_modified(before).unwrap();
@@ -699,8 +699,8 @@ fn trees_that_lie_in_the_workspace_do_not_hold_themselves() {
     assert!(trees.take_over(&base, &all, &Touches::default(), &ImportLimits::default()).unwrap().is_empty());
 }
 
-/// Step after step, each on what the one before left: only what changed is written, and however a
-/// folder comes and goes, the tree is the one its index lists.
+/// Each step builds on the tree of the one before. Only changes are written, and the tree always equals its
+/// index, also when folders come and go.
 #[test]
 fn a_base_on_a_base_on_a_base_is_the_tree_it_lists() {
     let site =
@@ -732,13 +732,13 @@ fn a_base_on_a_base_on_a_base_is_the_tree_it_lists() {
         assert_eq!(listed_base(&base), listed(&site.workspace), "after change {number}");
         let assembled = trees.assemble(&base, &site.take(&base, &["none"], &[])).unwrap();
         assert_eq!(listed(&assembled.path), listed(&site.workspace), "after change {number}");
-        // What an overlay would show: the ground, what is over it, less what is gone.
+        // The view of an overlay: the lower layer, the upper layer over it, without deleted files.
         let merged = tempfile::tempdir().unwrap();
         let copy = |from: &Path| {
             for line in listed(from) {
                 let name = line.split(' ').next().unwrap();
                 let to = merged.path().join(name);
-                // A file in the way of a folder, or a folder in the way of a file, is covered.
+                // A file replaces a folder of the same name, and the reverse.
                 for above in Path::new(name).ancestors().skip(1).filter(|above| *above != Path::new("")) {
                     let _ = fs::remove_file(merged.path().join(above));
                 }
@@ -760,7 +760,7 @@ fn a_base_on_a_base_on_a_base_is_the_tree_it_lists() {
     assert_eq!(listed(&first.path).len(), 5, "the tree that was approved is as it was");
 }
 
-/// What was read once is not read again, unless it was touched: same size, old time, and still seen.
+/// A file is read again only if it was touched, even if its size and time are the old ones.
 #[test]
 fn a_file_that_looks_the_same_and_was_touched_is_read_again() {
     let site = Site::with(&[("src/a", "honest"), ("src/b", "1")]);
@@ -770,7 +770,7 @@ fn a_file_that_looks_the_same_and_was_touched_is_read_again() {
     let nothing: &[&str] = &[];
     let none = Touches::new(nothing).unwrap();
     let take = || trees.take_over(&base, &touches, &none, &ImportLimits::default()).unwrap();
-    // Old enough to be remembered.
+    // provost caches only files that are older than this.
     std::thread::sleep(std::time::Duration::from_millis(150));
     assert!(take().is_empty() && take().is_empty());
     let before = fs::metadata(site.at("src/a")).unwrap().modified().unwrap();

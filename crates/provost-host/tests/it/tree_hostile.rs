@@ -1,4 +1,4 @@
-//! Repositories and machines that work against the harness.
+//! Tests hostile repositories, and machines that fail.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use provost_rehearsal::skip;
 
 use crate::tree::{Site, listed};
 
-/// Every file beneath a folder: digest, mode, time of writing.
+/// Returns digest, mode and modification time of every file below a folder.
 fn fingerprint(folder: &Path) -> BTreeMap<String, (String, u32, i64)> {
     let mut found = BTreeMap::new();
     let mut open = vec![folder.to_path_buf()];
@@ -31,7 +31,7 @@ fn fingerprint(folder: &Path) -> BTreeMap<String, (String, u32, i64)> {
     found
 }
 
-/// A repository in which everything that git might run leaves a mark.
+/// Creates a repository in which every program that git might run leaves a mark.
 fn hostile() -> (Site, std::path::PathBuf) {
     let site = Site::with(&[("a.txt", "one\n"), ("b/c.txt", "two\n")]);
     site.write(".gitattributes", "* filter=evil diff=evil merge=evil text eol=crlf\n");
@@ -67,7 +67,7 @@ fn hostile() -> (Site, std::path::PathBuf) {
         fs::create_dir_all(git.join("hooks")).unwrap();
         fs::copy(&evil, git.join("hooks").join(hook)).unwrap();
     }
-    // Programs of git's own names in the workspace and in the object folder.
+    // Programs with the names of git's own in the workspace and in the object folder.
     for name in ["git", "git-ls-tree", "sh"] {
         fs::copy(&evil, site.at(name)).unwrap();
     }
@@ -77,7 +77,7 @@ fn hostile() -> (Site, std::path::PathBuf) {
 #[test]
 fn nothing_of_a_hostile_repository_is_run() {
     let (site, marks) = hostile();
-    // `rev-parse` reads refs only; the configuration above is not run by it.
+    // Reads the ref itself, so that git does not run the configuration above.
     let head = fs::read_to_string(site.at(".git/refs/heads/main")).unwrap().trim().to_owned();
     let before = fingerprint(&site.workspace);
     let trees = site.trees();
@@ -97,7 +97,7 @@ fn nothing_of_a_hostile_repository_is_run() {
     trees.advance(&base, layer).unwrap();
     site.write("a.txt", "one\n");
     let mut after = fingerprint(&site.workspace);
-    // This test wrote it itself.
+    // The test itself wrote this file.
     for side in [&mut after, &mut before.clone()] {
         side.remove("a.txt");
     }
@@ -156,7 +156,7 @@ fn a_tree_made_by_hand_cannot_write_outside() {
     let site = Site::with(&[("a", "1")]);
     let blob = site.git(&["hash-object", "-w", "a"]);
     let out = site.workspace.with_file_name("out");
-    // git mktree refuses these names, so the bytes are written by hand.
+    // git mktree refuses these names, so the test writes the bytes itself.
     let tree = |entries: &[(&str, &str, &str)]| {
         let mut bytes = Vec::new();
         for (mode, name, id) in entries {
@@ -230,7 +230,7 @@ fn two_processes_at_once_make_one_base() {
     assert_eq!(fs::read_dir(site.state.join("building")).unwrap().count(), 0);
 }
 
-/// The child of the next test: makes a base, and is killed meanwhile.
+/// Child process of the next test: makes a base, and is killed while it does.
 #[test]
 #[ignore = "started by another test"]
 fn makes_a_base_of_the_folders_it_is_told() {
@@ -278,7 +278,7 @@ fn a_kill_at_any_moment_leaves_no_half_base() {
     assert!(site.take(&base, &["**"], &[]).is_empty());
 }
 
-/// The child of the next test.
+/// Child process of the next test.
 #[test]
 #[ignore = "started by another test"]
 fn makes_a_base_or_says_why_not() {
@@ -313,7 +313,7 @@ fn a_full_disk_leaves_no_half_base_and_the_next_try_works() {
     let site = Site::with(&files);
     let state = site.workspace.with_file_name("small");
     fs::create_dir(&state).unwrap();
-    // The same state folder on a disk that grows.
+    // The state folder on a disk that becomes larger each time.
     let script = r#"mount -t tmpfs -o size=64k none "$TREE_STATE" || exit 9
         for size in 64k 200k 400k 800k 1600k 2400k 3200k 64m; do
             mount -o remount,size=$size "$TREE_STATE" || exit 9
@@ -384,7 +384,7 @@ fn a_file_that_changes_while_it_is_read_has_the_digest_of_what_was_written() {
                 continue;
             }
             let next = site.trees().advance(&base, layer).unwrap();
-            // As after a boot: every file is read and compared.
+            // As after a reboot: provost reads and compares every file.
             let used = next.over.as_ref().expect("a base on another").with_file_name("used");
             fs::OpenOptions::new().write(true).open(used).unwrap().write_all_at(b"another boot", 0).unwrap();
             assert!(site.trees().kept(&next.id, &[]).unwrap().is_some());

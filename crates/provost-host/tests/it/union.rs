@@ -1,4 +1,4 @@
-//! Plans merged with one another in the harness's own repository, and what follows in checkouts.
+//! Tests merging plans in provost's own repository, and the update of checkouts.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -7,7 +7,7 @@ use provost_host::tree::{Error, Trees, Union};
 
 use crate::tree::Site;
 
-/// Commits what is there, and goes back to where it began.
+/// Commits these files and resets the repository; returns the commit.
 fn side(site: &Site, files: &[(&str, &str)]) -> String {
     let before = site.git(&["rev-parse", "HEAD"]);
     for (path, text) in files {
@@ -65,7 +65,7 @@ fn a_union_is_laid_on_a_base_that_keeps_its_caches() {
         ("uno\n".into(), "a file now\n".into(), "built\n".into())
     );
     assert_eq!(fs::metadata(laid.file("run")).unwrap().permissions().mode() & 0o111, 0o111);
-    // The same files by another way are the same tree.
+    // The same files, reached in another way, are the same tree.
     assert_eq!(trees.laid(&base, &trees, (&old, &new), None).unwrap().id, laid.id);
     assert_eq!(trees.laid(&base, &trees, (&old, &old), None).unwrap().id, base.id);
     symlink("a", site.at("link")).unwrap();
@@ -91,7 +91,7 @@ fn a_checkout_follows_its_branch_and_keeps_what_somebody_changed() {
     for commit in [&before, &after] {
         trees.tree_of(commit).unwrap();
     }
-    // Somebody's own, and one that is as it will be already.
+    // A file that the user changed, and one that already has its new content.
     site.write("mine", "2\n");
     site.write("b/c", "due\n");
     assert_eq!(trees.in_the_way(&site.workspace, &before, &after).unwrap(), Vec::<String>::new());
@@ -104,26 +104,26 @@ fn a_checkout_follows_its_branch_and_keeps_what_somebody_changed() {
             None => fs::remove_dir_all(site.at("new")).unwrap(),
         }
     }
-    // A link that leads out is not followed, and not replaced.
+    // A link that leads out of the checkout is neither followed nor replaced.
     symlink("/etc", site.at("new")).unwrap();
     assert_eq!(trees.in_the_way(&site.workspace, &before, &after).unwrap(), ["new/deep/file"]);
     fs::remove_file(site.at("new")).unwrap();
     site.git(&["update-ref", "refs/heads/main", &after]);
-    // Again, as after a crash.
+    // Twice, as after a crash.
     for _ in 0..2 {
         assert!(trees.arrive(&site.workspace, &before, &after).unwrap());
         assert_eq!(site.git(&["status", "--porcelain"]), "M mine");
         assert!(!site.at("gone").exists(), "a folder that is empty goes");
         assert_eq!(fs::read_to_string(site.at("new/deep/file")).unwrap(), "y\n");
     }
-    // A lock of somebody else's is theirs.
+    // The lock of another process is respected.
     fs::write(site.at(".git/index.lock"), "theirs").unwrap();
     assert!(!trees.arrive(&site.workspace, &after, &before).unwrap());
     assert_eq!(fs::read_to_string(site.at(".git/index.lock")).unwrap(), "theirs");
 }
 
-/// Killed between making the note and handing it over: whoever comes after builds on nothing that the user's
-/// repository does not have.
+/// After a kill between making a note and publishing it, the next note builds only on notes that the user's
+/// repository has.
 #[test]
 fn a_note_that_was_never_handed_over_is_no_parent_of_the_next() {
     const NOTES: &str = "refs/notes/provost";

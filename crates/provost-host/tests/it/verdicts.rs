@@ -1,4 +1,4 @@
-//! Contracts of every kind, and the one verdict each of them gets.
+//! Tests the verdict of every kind of contract.
 
 use std::fmt::Write as _;
 use std::path::Path;

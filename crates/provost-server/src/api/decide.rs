@@ -29,10 +29,10 @@ use crate::view::ApprovalsView;
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Approval {
-    /// The one that was read: `revision` of the gate.
+    /// The revision to approve: `revision` of the gate.
     #[schema(min_length = 12)]
     pub revision: String,
-    /// Uncommitted files inside `touches` become part of the approved base; the revision is then
+    /// If true, uncommitted files inside `touches` become part of the approved base. The revision is then
     /// `revision_with_uncommitted` of the gate.
     #[serde(default)]
     pub include_uncommitted: bool,
@@ -55,9 +55,9 @@ pub struct Rejection {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Amendment {
-    /// The whole plan, anew.
+    /// The whole new text of the plan.
     pub text: String,
-    /// `digest` of the gate: of the text that was changed.
+    /// Digest of the text that was edited: `digest` of the gate.
     pub digest: String,
 }
 
@@ -67,15 +67,15 @@ pub struct Amendment {
 pub struct InboxAnswerBody {
     /// One of the item's choices: retry, skip, abort, revise or confirm.
     pub choice: String,
-    /// Why.
+    /// Reason, for the log.
     #[serde(default)]
     pub note: String,
-    /// With retry, where a budget ran out: its limits from now on, as in a plan (`max $3, 400k tokens`).
+    /// With retry, if a budget ran out: its new limits, written as in a plan (`max $3, 400k tokens`).
     #[serde(default)]
     pub budget: Option<String>,
 }
 
-/// How the plan stands after it.
+/// State of the plan after the decision.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Decided)]
 pub struct DecisionResult {
@@ -213,7 +213,7 @@ pub fn answered(
     Ok(decided(&harness, &run))
 }
 
-/// Approve the revision that was read
+/// Approve the revision that you read
 #[utoipa::path(
     post, path = "/api/plans/{plan}/gate/approve", tag = "gate", request_body = Approval,
     params(("plan" = String, Path, description = "Its id.")),
@@ -230,7 +230,7 @@ pub async fn approve(
     ask(&app, move |app| decide(app, &by, &plan, Decision::Approve(said)).map(Json)).await
 }
 
-/// Park the plan at the gate with a question
+/// Hold the plan at the gate with a question
 #[utoipa::path(
     post, path = "/api/plans/{plan}/gate/ask", tag = "gate", request_body = Question, operation_id = "ask",
     params(("plan" = String, Path, description = "Its id.")),
@@ -264,7 +264,7 @@ pub async fn reject(
     ask(&app, move |app| decide(app, &by, &plan, Decision::Reject(said)).map(Json)).await
 }
 
-/// Change the plan: its file gets the new text, and it stands at the gate again
+/// Change the plan: replaces its text and sends it to the gate again
 #[utoipa::path(
     post, path = "/api/plans/{plan}/gate/amend", tag = "gate", request_body = Amendment,
     params(("plan" = String, Path, description = "Its id.")),
@@ -281,7 +281,7 @@ pub async fn amend(
     ask(&app, move |app| decide(app, &by, &plan, Decision::Amend(said)).map(Json)).await
 }
 
-/// Answer what waits for a person
+/// Answer an item that waits for a person
 #[utoipa::path(
     post, path = "/api/inbox/{item}/answer", tag = "inbox", request_body = InboxAnswerBody,
     params(("item" = String, Path, description = "Its id.")),

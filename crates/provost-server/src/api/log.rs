@@ -20,32 +20,32 @@ use crate::request::UrlQuery;
 use crate::state::{SharedState, ask};
 use crate::view::EventView;
 
-/// Which events.
+/// Filter for events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Filter {
-    /// Of this plan only.
+    /// Only events of this plan.
     pub plan: Option<String>,
-    /// Of this step only.
+    /// Only events of this step.
     #[param(minimum = 1, maximum = 1000000)]
     #[serde(default, deserialize_with = "step")]
     pub task: Option<u32>,
-    /// With these names only, with commas between them.
+    /// Only events with these names, separated by commas.
     pub event: Option<String>,
-    /// At this instant or later.
+    /// Only events at this time or later.
     #[param(format = DateTime)]
     pub since: Option<String>,
-    /// Before this instant.
+    /// Only events before this time.
     #[param(format = DateTime)]
     pub until: Option<String>,
-    /// After this place in the log, oldest first; without it, newest first.
+    /// Only events after this position in the log, oldest first. By default the newest come first.
     #[serde(default, deserialize_with = "place")]
     pub after: Option<u64>,
-    /// Before this place in the log.
+    /// Only events before this position in the log.
     #[serde(default, deserialize_with = "place")]
     pub before: Option<u64>,
-    /// So many at most; 100 where nothing is said.
+    /// Maximum number of events [default: 100].
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<usize>,
 }
@@ -53,7 +53,8 @@ pub struct Filter {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Events {
     pub items: Vec<EventView>,
-    /// What to ask for next: `after` where it goes forward, `before` where it goes back; null at the end.
+    /// Position of the next page: pass it as `after` if you read forwards, as `before` if you read
+    /// backwards. Null at the end.
     pub next: Option<u64>,
 }
 
@@ -67,7 +68,7 @@ pub(crate) fn step<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D:
     if is_one { Ok(Some(number)) } else { Err(D::Error::custom(format!("a step is 1 to {STEPS_MAX}"))) }
 }
 
-/// Reads a place in the log; it fits the signed 64 bits of the OpenAPI document.
+/// Reads a position in the log; it fits the signed 64 bits of the OpenAPI document.
 pub(crate) fn place<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     let place = i64::deserialize(from)?;
     u64::try_from(place).map(Some).map_err(|_| D::Error::custom("a place in the log is 0 or more"))
@@ -106,7 +107,7 @@ fn rfc3339(text: &str) -> Option<Timestamp> {
     Some(Timestamp(if year < 1970 { 0 } else { u64::try_from(ms).unwrap_or(0) }))
 }
 
-/// Events of a page, and the place where the next page starts.
+/// Events of a page, and the position where the next page starts.
 pub(crate) type Page = (Vec<(Cursor, SealedEvent)>, Option<u64>);
 
 fn read(overview: &Overview, filter: &Filter) -> Answer<Events> {
@@ -144,7 +145,7 @@ pub(crate) fn page(overview: &Overview, filter: &Filter) -> Answer<Page> {
     Ok((items, next))
 }
 
-/// What happened
+/// List events of the log
 #[utoipa::path(
     get, path = "/api/log", tag = "log", params(Filter),
     responses(

@@ -27,16 +27,16 @@ pub(crate) fn find(overview: &Overview, id: &str) -> Answer<PlanSnapshot> {
     overview.plan(&PlanId(id.to_owned()))?.ok_or_else(|| no_such_plan(id))
 }
 
-/// Who you are to the server.
+/// The caller of the API.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Me {
-    /// Under which your decisions stand in the log.
+    /// Name that the log records for your decisions.
     pub name: String,
     #[schema(example = "view")]
     pub scope: String,
 }
 
-/// Who the token or the session belongs to
+/// Show the owner of the token or the session
 #[utoipa::path(
     get, path = "/api/me", tag = "you",
     responses(
@@ -48,14 +48,14 @@ pub async fn me(State(_house): State<SharedState>, Viewer(principal): Viewer) ->
     Json(Me { name: principal.name(), scope: principal.token.scope.word().to_owned() })
 }
 
-/// Which part of a list.
+/// Part of a list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Page {
-    /// After this one: `next` of the page before.
+    /// Start after this item: `next` of the page before.
     after: Option<String>,
-    /// So many at most; 100 where nothing is said.
+    /// Maximum number of items [default: 100].
     #[param(minimum = 1, maximum = 500)]
     limit: Option<usize>,
 }
@@ -87,11 +87,11 @@ pub(crate) fn limit(asked: Option<usize>) -> Answer<usize> {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Plans {
     pub items: Vec<PlanCard>,
-    /// Where the next page begins; null on the last.
+    /// Start of the next page; null on the last page.
     pub next: Option<String>,
 }
 
-/// All plans, by id
+/// List all plans, by id
 #[utoipa::path(
     get, path = "/api/plans", tag = "plans", params(Page),
     responses(
@@ -118,7 +118,7 @@ pub(crate) fn plan_of(overview: &Overview, id: &str) -> Answer<PlanView> {
     Ok(PlanView::of(&seen, &attempts, items.iter().map(InboxItemView::from).collect()))
 }
 
-/// One plan with its steps, attempts and verdicts
+/// Show one plan with its steps, attempts and verdicts
 #[utoipa::path(
     get, path = "/api/plans/{plan}", tag = "plans",
     params(("plan" = String, Path, description = "Its id.")),
@@ -135,10 +135,10 @@ pub async fn plan(
     ask(&app, move |app| plan_of(&app.overview, &plan).map(Json)).await
 }
 
-/// A plan as it stood at the end of each revision that was tried, and as it stands.
+/// A plan at the end of each revision that ran, and its current state.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Lives {
-    /// The oldest first, each with the attempts that were made under its `revision`.
+    /// Oldest first; each has the attempts of its `revision`.
     pub items: Vec<PlanView>,
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn lives_of(overview: &Overview, id: &str) -> Answer<Lives> {
     Ok(Lives { items: items.collect() })
 }
 
-/// What was tried under each revision of a plan, to compare them
+/// Show the attempts under each revision of a plan, to compare them
 #[utoipa::path(
     get, path = "/api/plans/{plan}/lives", tag = "plans",
     params(("plan" = String, Path, description = "Its id.")),
@@ -165,7 +165,7 @@ pub async fn lives(
     ask(&app, move |app| lives_of(&app.overview, &plan).map(Json)).await
 }
 
-/// What an approval would cover now, and what speaks against it
+/// Show what an approval would cover now, and possible reasons against it
 #[utoipa::path(
     get, path = "/api/plans/{plan}/gate", tag = "gate",
     params(("plan" = String, Path, description = "Its id.")),
@@ -182,7 +182,7 @@ pub async fn gate(
     ask(&app, move |app| GateView::of(&app.overview, &find(&app.overview, &plan)?).map(Json)).await
 }
 
-/// What changed in the plan file since the revision the log holds.
+/// Changes of the plan file since the revision in the log.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Diff {
     pub plan: String,
@@ -191,7 +191,7 @@ pub struct Diff {
     pub changes: Vec<String>,
 }
 
-/// What changed in the plan file since the log last saw it
+/// Show the changes of the plan file since its last revision in the log
 #[utoipa::path(
     get, path = "/api/plans/{plan}/diff", tag = "plans",
     params(("plan" = String, Path, description = "Its id.")),
@@ -216,7 +216,7 @@ pub async fn diff(
     .await
 }
 
-/// What the work of a step changed.
+/// Files that a step changed.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Work {
     pub plan: String,
@@ -224,17 +224,17 @@ pub struct Work {
     pub files: Vec<File>,
 }
 
-/// A file before and after; null where there was, or is, none.
+/// A file before and after the step; null if it did not exist then.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct File {
     pub path: String,
     pub old: Option<String>,
     pub new: Option<String>,
-    /// Why its content is not shown.
+    /// Reason why the content is not shown.
     pub unshown: Option<String>,
 }
 
-/// The files a step changed, by the tree its contract held on and the one before
+/// Show the files that a step changed: from the tree before it to the tree its contract held on
 #[utoipa::path(
     get, path = "/api/plans/{plan}/steps/{step}/changes", tag = "plans",
     params(
@@ -265,18 +265,18 @@ pub async fn changes(
     .await
 }
 
-/// Whether the log of a plan can be believed, and its signed proofs.
+/// Result of the audit of a plan's log, and its signed proofs.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Proofs {
     pub plan: String,
-    /// Chain, verdicts, approvals and proofs fit together.
+    /// True if hash chain, verdicts, approvals and proofs are consistent.
     pub sound: bool,
-    /// What does not, a line each.
+    /// Problems that the audit found, one per line.
     pub findings: Vec<String>,
     pub events: u64,
-    /// The hash of the last event.
+    /// Hash of the last event.
     pub head: String,
-    /// Checks the envelopes.
+    /// Public key that verifies the envelopes.
     pub public_key: Option<String>,
     /// DSSE envelopes, oldest first.
     #[schema(value_type = Vec<Object>)]
@@ -303,7 +303,7 @@ pub(crate) fn proofs_of(overview: &Overview, plan: &str) -> Answer<Proofs> {
     })
 }
 
-/// The audit of a plan's log, and its proofs
+/// Audit the log of a plan, and show its proofs
 #[utoipa::path(
     get, path = "/api/plans/{plan}/proofs", tag = "plans",
     params(("plan" = String, Path, description = "Its id.")),
@@ -325,7 +325,7 @@ pub struct Inbox {
     pub items: Vec<InboxItemView>,
 }
 
-/// What waits for a person, newest last
+/// List the items that wait for a person, newest last
 #[utoipa::path(
     get, path = "/api/inbox", tag = "inbox",
     responses(

@@ -1,4 +1,4 @@
-//! Answers what this machine attests.
+//! Answers with the isolation that this machine attests.
 
 use axum::Json;
 use axum::extract::State;
@@ -8,7 +8,7 @@ use crate::problem::{Answer, ReadRefusals};
 use crate::state::{SharedState, ask};
 use crate::view::Machine;
 
-/// Which isolation this machine attests, and what it lacks
+/// Show the isolation that this machine attests, and the features it lacks
 #[utoipa::path(
     get, path = "/api/machine", tag = "machine",
     responses(

@@ -1,5 +1,5 @@
-//! The suite on a real server, and what only a server can do: many processes, leases by its clock, effects in
-//! the transaction of their events.
+//! Runs the suite on a real server, and tests what only a server does: many processes, leases by its clock,
+//! effects in the transaction of their events.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ mod writers;
 
 fn fresh() -> Handles {
     let Some(cluster) = Cluster::shared() else {
-        // It was said that these are skipped; the suite wants a log.
+        // Without Postgres the tests are reported as skipped, but the suite still needs a log.
         let log = Memory::new();
         return Box::new(move || Arc::new(log.clone()));
     };
@@ -143,7 +143,7 @@ fn a_lease_runs_out_by_the_clock_of_the_database_and_its_old_fence_is_refused() 
     let taken = other.lease("a", &suite::someone()).expect("it ran out");
     assert_eq!(taken.fence().epoch, held.fence().epoch + 1);
     assert!(matches!(log.renew(held.fence()), Err(Error::Fenced { held: 1, current: 2, .. })));
-    // Giving back what is another's by now changes nothing.
+    // Another process holds the lease now, so giving it back changes nothing.
     drop(held);
     assert_eq!(other.holder("a").expect("a look"), Some(suite::someone()));
 }

@@ -1,4 +1,4 @@
-//! What only a file on a disk can do wrong.
+//! Tests errors that only a file on a disk can have.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -30,7 +30,7 @@ fn error(result: Result<impl Sized, Error>) -> Error {
     result.err().expect("an error")
 }
 
-/// Every holder writes down who it is before anybody can ask, so silence is somebody else's doing.
+/// Every holder writes its description before the lease is visible, so a missing one is an error.
 #[test]
 fn a_lease_that_is_held_and_does_not_say_by_whom_is_no_free_one() {
     let folder = TempDir::new().unwrap();
@@ -45,7 +45,7 @@ fn a_lease_that_is_held_and_does_not_say_by_whom_is_no_free_one() {
     assert_eq!(log.holder("a").unwrap(), None);
 }
 
-/// A reader that comes while a lease is given back sees its holder or a free lease, nothing in between.
+/// While a lease is given back, a reader sees its holder or a free lease, nothing in between.
 #[test]
 fn a_lease_that_is_given_back_names_its_holder_to_the_end() {
     let folder = TempDir::new().unwrap();
@@ -95,7 +95,7 @@ fn a_log_copied_in_the_middle_of_a_crash_holds_every_append_that_returned() {
     let log = Sqlite::open(folder.path()).unwrap();
     append_steps(&log, "a", 2);
     append_steps(&log, "a", 2);
-    // What a killed process leaves: the database and its write-ahead log, with a torn end.
+    // A killed process leaves the database and a write-ahead log with a torn end.
     let copy = TempDir::new().unwrap();
     fs::copy(folder.path().join("log.db"), copy.path().join("log.db")).unwrap();
     let mut wal = fs::read(folder.path().join("log.db-wal")).unwrap();
@@ -217,7 +217,7 @@ fn a_log_of_a_newer_version_is_not_touched() {
     }
 }
 
-/// A file system of its own, where the test may mount one.
+/// A separate file system, if the test may mount one.
 struct Mounted(TempDir);
 
 impl Mounted {

@@ -91,7 +91,7 @@ struct Document<'t> {
 
 impl<'t> Document<'t> {
     fn parse(text: &'t str) -> Result<Self, Trouble> {
-        // Clients read JSON with comments and trailing commas, and nothing else that JSON does not have.
+        // Clients accept comments and trailing commas, but no other extension of JSON.
         let options = ParseOptions {
             allow_comments: true,
             allow_trailing_commas: true,

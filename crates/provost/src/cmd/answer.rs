@@ -44,7 +44,7 @@ pub struct Args {
     by: Option<String>,
 }
 
-/// Written as in a plan.
+/// Parses limits as they are written in a plan.
 fn limits(text: &str) -> Result<Amount, String> {
     let form = "write them as `max 200k tokens, $1.50, 20 minutes`";
     parse::budget(text).map(Amount::from).map_err(|part| format!("cannot read `{part}`; {form}"))
@@ -104,7 +104,7 @@ fn next(run: &Run) -> &'static str {
     }
 }
 
-/// An item of the inbox: of this repository, or else of any.
+/// Finds an inbox item by its id: first in this repository, then in all of them.
 fn by_item(global: &Global, typed: &str, choice: Choice) -> Result<(Harness, Option<StepNumber>), Failure> {
     for everywhere in [false, true] {
         let listing = listing::list(&global.settings(None)?, everywhere)?;
@@ -133,7 +133,7 @@ fn by_item(global: &Global, typed: &str, choice: Choice) -> Result<(Harness, Opt
     Err(provost_engine::Error::from(Refusal::NoSuchItem { id: typed.to_owned() }).into())
 }
 
-/// A step's number or `post`, with or without a plan.
+/// Finds a step by its number, or the postconditions by `post`; the plan's name may come before it.
 fn by_step(global: &Global, typed: &str) -> Result<(Harness, Option<StepNumber>), Failure> {
     let (plan, item) = match typed.rsplit_once(':') {
         Some((plan, item)) => (Some(plan), item),

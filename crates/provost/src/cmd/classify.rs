@@ -50,7 +50,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     Ok(Outcome::Done)
 }
 
-/// Which stream it was is not known here: either may be meant.
+/// Classifies an output. It may be stdout or stderr, so recipes for both streams apply.
 fn classified(recipes: &Recipes, text: &str, exit_code: Option<i32>) -> FailureMatch {
     let both = FailureOutput { stdout: text, stderr: text, exit_code };
     let own = recipes.recognise(both, "broke");

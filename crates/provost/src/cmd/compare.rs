@@ -68,7 +68,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     Ok(Outcome::Done)
 }
 
-/// Three columns in eighty.
+/// Prints three columns that fit in 80 characters.
 fn line(name: &str, one: &str, other: &str) -> Result<(), crate::failure::Failure> {
     let cut = |text: &str, most: usize| match text.chars().count() > most {
         true => text.chars().take(most - 1).chain(['…']).collect(),

@@ -15,7 +15,7 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
-/// The command line, where it is this one's.
+/// Parses the command line if it names this command, without the cost of parsing all other commands.
 pub fn alone() -> Option<Args> {
     #[derive(clap::Parser)]
     struct Alone {

@@ -36,8 +36,8 @@ pub struct Args {
     rest: Vec<String>,
 }
 
-/// The answer, where the command line is a client's: no client may wait for help texts, and none may be
-/// told of usage errors, which some take for a no.
+/// Answers a client's stop hook, if the command line is one. This skips clap: parsing all commands is slow,
+/// and some clients take the exit code of a usage error for a refusal.
 pub fn alone() -> Option<ExitCode> {
     let mut words = std::env::args_os().skip(1);
     if words.next()? != "hook" {
@@ -85,7 +85,8 @@ fn answer(global: &Global, client: HookClient) -> Result<Said, Failure> {
     Ok(stop_hook::asked(settings, client, &asked)?)
 }
 
-/// Every client takes a hook that fails for a yes, so that is what is said; the plan stays as it is.
+/// Lets the session stop after a failure of the hook, because every client does so if its hook fails. The
+/// plan stays unchanged.
 fn broken(global: &Global, client: HookClient, why: &str) -> Said {
     terminal::talk(&format!("provost hook: {why}; the session may stop, and the plan is unchanged"));
     if let Ok(settings) = global.settings(None) {

@@ -14,7 +14,7 @@ pub struct Args {
 }
 
 pub fn obey(global: &Global, args: Args) -> Answer {
-    // The client may end everything its hook has started; checks go on without it.
+    // The client may kill all processes of its hook; in a session of its own, the check continues.
     let _ = rustix::process::setsid();
     let harness = global.open(Some(&args.plan), Access::Write)?;
     stop_hook::look(&harness, &args.client)?;

@@ -161,7 +161,7 @@ fn trust(ledger: &Ledger, ground: &Ground, chosen: &[HookClient], args: &Args) -
     Ok(true)
 }
 
-/// One file, and what becomes of it.
+/// A file and what to do with it.
 struct Step {
     path: PathBuf,
     deed: Deed,
@@ -174,7 +174,7 @@ enum Deed {
         text: Option<String>,
         folders: Vec<PathBuf>,
     },
-    /// It cannot be done, and this is why.
+    /// The file stays unchanged, for this reason.
     Leave(String),
 }
 

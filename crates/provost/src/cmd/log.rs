@@ -19,7 +19,7 @@ mod table;
 use filter::Filter;
 use print::Printer;
 
-/// How long a follower lets an interruption wait; an event wakes it at once.
+/// Longest delay until a follower notices an interruption; an event wakes it at once.
 const HEED: Duration = Duration::from_millis(500);
 
 /// Read the event log: events, a summary of time and cost, or a trace for other tools
@@ -138,7 +138,7 @@ fn summary(global: &Global, history: &History, since: Option<Timestamp>, until: 
     Ok(Outcome::Done)
 }
 
-/// To standard output, or to a collector.
+/// Writes the trace to standard output, or sends it to a collector.
 fn trace(history: &History, place: &str) -> Answer {
     let environment = hardening::environment();
     let collector = match place {
@@ -150,7 +150,7 @@ fn trace(history: &History, place: &str) -> Answer {
     let sent = history.trace(&mut |request| match &collector {
         None => terminal::print(&format!("{}\n", request.line())).map_err(|failure| {
             unwritten = Some(failure);
-            // Only to go no further: the failure itself is told.
+            // Only stops the trace; the caller reports `unwritten`.
             let source = std::io::ErrorKind::BrokenPipe.into();
             Error::Io { what: "write to", path: "/dev/stdout".into(), source }
         }),

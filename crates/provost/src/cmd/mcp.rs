@@ -41,7 +41,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         None => session,
     };
     let desk = Arc::new(AgentSessions::open(settings)?);
-    // At a terminal there is no client: somebody tries it out.
+    // At a terminal there is no client; a person tries the command.
     if !std::io::stdin().is_terminal() {
         desk.arrive(&session).map_err(|refused| match refused {
             SessionRefusal::Engine(error) => Failure::from(error),
@@ -51,7 +51,8 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     let (at_the_end, who) = (desk.clone(), session.clone());
     let end = stdio::serve(desk, session, Duration::from_secs(args.patience))
         .map_err(|source| Failure::Io { what: "serve on standard input and output".to_owned(), source })?;
-    // Whoever kills the server of its client does not become a person by that.
+    // After a signal the session stays registered: an agent must not pass for a person by killing its
+    // client's server.
     if end == stdio::End::Input {
         at_the_end.depart(&who);
     }

@@ -190,7 +190,7 @@ fn from_goal(global: &Global, name: &str, goal: &str, args: &Args) -> Answer {
         }
         Draft::Plan(reading) => reading,
     };
-    // Whatever was paid for is kept.
+    // Keep the draft even if it has errors, because it cost money.
     draft::found(&harness, &reading.text)?;
     if reading.errors() {
         show(global, &harness, reading, Some(&drafting))?;

@@ -27,7 +27,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     commands::only_people(&harness)?;
     let reason = harness.redactor().text(&args.reason).into_owned();
     let by = args.by.unwrap_or_else(terminal::user);
-    // A plan that was never looked at is first taken into the log, so that the reason has a place.
+    // Record a new plan first: the log needs it before a rejection.
     if !harness.run()?.exists() {
         recording::bring_up(&harness)?;
     }

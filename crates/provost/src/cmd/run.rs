@@ -128,13 +128,13 @@ fn relative(harness: &Harness) -> String {
     place.path.strip_prefix(&place.workspace).unwrap_or(&place.path).display().to_string()
 }
 
-/// A summary is added to what others said; a report is whole.
+/// Writes a report, or appends a summary to an existing file.
 fn put(harness: &Harness, path: &Path, text: &str, put: Put) -> Result<(), Failure> {
     provost_engine::write_report(&harness.place().workspace, path, text.as_bytes(), put)
         .map_err(|source| Failure::Io { what: format!("write {}", path.display()), source })
 }
 
-/// Until it rests, or, if that is wanted, until nobody has to be waited for any more.
+/// Runs the plan until it stops. With `--wait`, also waits for people and continues after their answers.
 fn run(global: &Global, harness: &Harness, notices: &Notices<'_>, args: &Args) -> Answer {
     loop {
         let (outcome, waits) = once(global, harness, notices, args)?;
@@ -195,7 +195,7 @@ fn once(
         Passage::Closed(outcome) => return Ok((outcome, true)),
     };
     let live = if args.ci { Live::plain(global.json) } else { Live::new(global.json, &run) };
-    // The drive reads the log for itself; a large plan need not be held three times.
+    // The driver reads the log itself. Free the plan here, because a large one takes much memory.
     drop((run, reading));
     drive(harness, notices, live, usize::from(args.jobs))
 }
@@ -216,7 +216,7 @@ enum Passage {
     Closed(Outcome),
 }
 
-/// A policy that covers the plan, a person at a terminal, or nobody: then the plan waits.
+/// Passes the gate: a policy approves the plan, or a person at the terminal does. Otherwise the plan waits.
 fn gate(
     harness: &Harness,
     notices: &Notices<'_>,
@@ -259,7 +259,7 @@ fn gate(
         Gate::Approved(run) => Passage::Open(run),
         Gate::Rejected => Passage::Closed(Outcome::Refused),
         Gate::Waiting => {
-            // What was said may have been a question.
+            // The person may have asked a question.
             notices.look(&harness.run()?);
             Passage::Closed(Outcome::Waiting)
         }
@@ -300,7 +300,7 @@ fn drive(
     }
 }
 
-/// The run is at rest by itself: say where, and what waits.
+/// Prints the state of a run that has stopped, and the items that wait for a person.
 fn rested(harness: &Harness, run: &Run) -> Answer {
     let items = provost_engine::observe::inbox::plan_items(harness, run)?;
     let outcome = match run.stage {

@@ -180,7 +180,7 @@ fn open_in_browser(link: &str) {
     terminal::talk("no browser found; open the link yourself");
 }
 
-/// Only a person lets others in.
+/// Returns the tokens if the caller is a person; only people may give access to others.
 fn of_a_person(global: &Global) -> Result<Tokens, Failure> {
     let overview = Overview::open(global.settings(None)?)?;
     overview.only_people(&Who::Here)?;

@@ -51,7 +51,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     Ok(Outcome::Done)
 }
 
-/// The configuration may lie where agents write, so its commands are shown before they are run.
+/// Shows the setup commands and asks, because agents may be able to write the configuration.
 fn agreed(commands: &[String]) -> Result<bool, Failure> {
     if !terminal::is_interactive() {
         return Err(Failure::usage(

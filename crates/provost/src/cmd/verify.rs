@@ -41,7 +41,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     }
     let harness = global.open(args.plan.as_deref(), Access::Read)?;
     let reading = recording::check(&harness)?;
-    // Of a plan under way its base has moved by its own work: the revision is the one that `show` prints.
+    // The base of a started plan includes its own work, so use the same revision as `show`.
     let revision = recording::preview(&harness)?.0.revision;
     let file = diagnose::file_name(&harness);
     if args.sarif {
@@ -60,7 +60,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         return Ok(Outcome::Diagnosed);
     }
     if !args.no_record {
-        // Checking is the point; a log that cannot be written is only worth a word here.
+        // A log that cannot be written does not fail the command, because its purpose is the check.
         let recorded = global.open(args.plan.as_deref(), Access::Write).and_then(|harness| {
             commands::only_people(&harness)?;
             Ok(recording::bring_up(&harness)?)

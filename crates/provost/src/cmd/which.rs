@@ -53,7 +53,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     Ok(Outcome::Done)
 }
 
-/// For programs that work on plans themselves: reads, and opens no log.
+/// Prints the paths for other programs. Reads only, and does not open the log.
 fn bridge(global: &Global, args: &Args) -> Answer {
     let cwd = global.cwd()?;
     let resolved = match (&args.named, &args.plan) {

@@ -1,5 +1,6 @@
-//! What a worker does for a plan, cut where others can come in between: it holds a lease, time passes, and then
-//! it writes. Looks and items are those of `provost_dbos` and of the engine's `share.rs`; the loop is the engine's.
+//! The acts of a worker for a plan, split where other workers can interfere: it takes a lease, time passes,
+//! and then it writes. Scheduling passes and items follow `provost_dbos` and the engine's `share.rs`; the
+//! loop is the engine's.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -17,7 +18,7 @@ use super::database::{Line, Name, TTL};
 use super::{Crowd, Next, workspace};
 use crate::sim::{Died, SimWorld};
 
-/// What a worker is about to do for a plan.
+/// The next act of a worker for a plan.
 pub struct Act {
     pub desk: usize,
     pub worker: Name,
@@ -33,7 +34,7 @@ pub enum Doing {
     Works { fence: Fence, item: WorkItem, action: Action, run: Run, head: Head },
 }
 
-/// A worker's world: the plan's workspace, and a clock of its own.
+/// The world of a worker: the plan's workspace, and the worker's own clock.
 struct Member<'a> {
     site: &'a SimWorld,
     now: Timestamp,
@@ -75,7 +76,7 @@ impl World for Member<'_> {
 }
 
 impl Crowd {
-    /// An agent may have done its work before the machine went away.
+    /// Lets the agent of a dead worker finish its work, sometimes.
     pub fn left_by_the_dead(&mut self, act: &Act) {
         if let Doing::Works { action: Action::Dispatch { step }, fence, .. } = &act.stage
             && self.db().is_last(fence)
@@ -99,7 +100,7 @@ impl Crowd {
         Member { site: &self.sites[act.plan].world, now: Timestamp(now), only_looks }
     }
 
-    /// Before the next append, and after it.
+    /// Returns whether the worker dies before the next append, and whether after it.
     fn dies(&mut self) -> (bool, bool) {
         match self.is_restless() {
             true => (self.dice.chance(2), self.dice.chance(2)),
@@ -112,7 +113,7 @@ impl Crowd {
         Line { database: &self.database, plan: act.plan, log, dies }
     }
 
-    /// As `provost_dbos::tick` and `Harness::turn` do.
+    /// Does a scheduling pass, like `provost_dbos::tick` and `Harness::turn`.
     pub fn look(&mut self, mut act: Act) {
         let Doing::Looks { tries } = &mut act.stage else { unreachable!() };
         *tries += 1;
@@ -185,7 +186,7 @@ impl Crowd {
         }
     }
 
-    /// As `provost_dbos::item` and `Harness::carry_out_item` do.
+    /// Takes an item, like `provost_dbos::item` and `Harness::carry_out_item`.
     pub fn take(&mut self, mut act: Act) {
         let Doing::Has(item) = act.stage else { unreachable!() };
         if !self.db().is_offered(act.plan, item, act.row) {
@@ -211,7 +212,7 @@ impl Crowd {
             assert!(is_first, "attempt {attempt} of step {step} was given to two");
             assert!(!self.sites[act.plan].is_over(), "step {step} was given to an agent after the end");
         }
-        // The tree it is begun with lies on the disk from now on.
+        // From now on the tree that the step starts with is on the disk.
         let _ = self.sites[act.plan].world.order(&run, action);
         act.stage = Doing::Works { fence, item, action, run, head };
         self.hold(act);
@@ -226,11 +227,11 @@ impl Crowd {
         self.write(act, fence, item, run, head);
     }
 
-    /// What came of an item, or that nobody wanted it.
+    /// Writes the result of an item, or that it is no longer due.
     fn write(&mut self, act: Act, fence: Fence, item: WorkItem, run: Run, head: Head) {
         let plan = self.db().plans[act.plan].id.clone();
         let effects = [Effect::Cancel { key: item.to_string() }, Effect::Wake(plan.clone())];
-        // Whoever was taken over from has an agent that was ended, and words all the same.
+        // If another worker has taken over, the agent of this one was ended, but it still reports.
         let is_last = self.db().is_last(&fence);
         let ghost = workspace(self.dice.roll());
         let dies = self.dies();

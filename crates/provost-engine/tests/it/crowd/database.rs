@@ -1,8 +1,8 @@
-//! What many workers share: the log with its leases, what was offered, and the rows of the queues. One clock
-//! counts for all of it, and it is nobody's own.
-//!
-//! It does what `provost-store/src/postgres/migrations` and `provost-dbos/src/schema.sql` do. The log is the one
-//! of every simulation, and it is the log that refuses a stale fence; the oracle beside it knows who held what.
+//! A model of the database that the workers share: the log with its leases, the offered items, and the rows
+//! of the queues. It has one clock, which is no worker's clock.
+//! | It behaves like `provost-store/src/postgres/migrations` and `provost-dbos/src/schema.sql`. The log is
+//! the same as in the other simulations and refuses stale fences itself; this model also records who held
+//! which lease.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -16,10 +16,10 @@ use provost_store::{Append, Cursor, Effect, Error, Fence, Holder, Lease, Log, Me
 
 use crate::sim::die;
 
-/// After how long without a sign others take over.
+/// Time without a heartbeat after which other workers take over, in milliseconds.
 pub const TTL: u64 = 30_000;
 
-/// A worker, new each time it starts.
+/// Name of a worker; new each time it starts.
 pub type Name = u64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub struct Database {
     pub now: u64,
     pub plans: Vec<Plan>,
     pub rows: BTreeMap<u64, Row>,
-    /// Who said when that it is there.
+    /// Time of each worker's last heartbeat.
     pub seen: BTreeMap<Name, u64>,
     leases: BTreeMap<String, Holding>,
     numbers: u64,
@@ -106,7 +106,7 @@ impl Database {
         }
     }
 
-    /// Nobody has taken it over.
+    /// Returns whether no other worker has taken over this lease.
     pub fn is_last(&self, fence: &Fence) -> bool {
         self.leases.get(&fence.name).is_some_and(|held| held.epoch == fence.epoch)
     }
@@ -126,7 +126,7 @@ impl Database {
         self.numbers
     }
 
-    /// What is in hand is nobody else's to lose, and one thing of a plan is in hand at a time.
+    /// Offers an item. A plan has at most one item at a time, and an offered one is not replaced.
     fn offer(&mut self, plan: usize, name: &str) {
         let others: Vec<&String> = self.plans[plan].offered.keys().filter(|other| *other != name).collect();
         assert!(others.is_empty(), "{name} is offered beside {others:?}");
@@ -159,7 +159,7 @@ impl Database {
         }
     }
 
-    /// Ends what the dead left, and has every plan looked at that it is about.
+    /// Removes what dead workers left, and schedules the affected plans again.
     pub fn sweep(&mut self) -> usize {
         let dead: BTreeSet<Name> =
             self.seen.iter().filter(|(_, seen)| **seen + TTL < self.now).map(|(name, _)| *name).collect();
@@ -198,7 +198,7 @@ impl Database {
         lost.len()
     }
 
-    /// `at` is what the writer's clock says, as every time in what it writes.
+    /// Executes an effect. `written` and the times in the effect are from the writer's clock.
     fn follow(&mut self, plan: usize, effect: &Effect, written: Timestamp) {
         match effect {
             Effect::Wake(_) => self.wake(plan, 0),
@@ -209,7 +209,7 @@ impl Database {
     }
 }
 
-/// The database, as one worker reaches it for one plan. It may die before and after it writes.
+/// The database as one worker accesses it for one plan. The worker may die before and after a write.
 pub struct Line<'a> {
     pub database: &'a Mutex<Database>,
     pub plan: usize,

@@ -1,8 +1,8 @@
-//! Drawings of small and large plans.
+//! Tests with the layouts of small and large plans.
 
 use super::{GraphLayout, HEIGHT, Node, WIDTH, drawn};
 
-/// `1; 2<1; 3<1,2`
+/// Parses steps with their dependencies: `1; 2<1; 3<1,2`.
 fn plan(text: &str) -> Vec<Node> {
     let number = |text: &str| text.trim().parse().expect("a number");
     let node = |part: &str| match part.split_once('<') {
@@ -12,7 +12,7 @@ fn plan(text: &str) -> Vec<Node> {
     text.split(';').map(node).collect()
 }
 
-/// Row by row, from left to right.
+/// Returns the steps of each layer, from left to right.
 fn rows(drawing: &GraphLayout) -> String {
     let mut nodes: Vec<_> =
         drawing.nodes.iter().map(|node| (node.y as i64, node.x as i64, node.id)).collect();
@@ -55,7 +55,7 @@ fn what_is_needed_by_way_of_another_is_not_drawn_again() {
 
 #[test]
 fn crossings_that_need_not_be_are_not_there() {
-    // As written 1 leads to the right and 2 to the left.
+    // In the order of the text the two lines would cross.
     let drawing = drawn(&plan("1;2;3<2;4<1"));
     is_sound(&drawing, 4);
     assert_eq!(rows(&drawing), "1 2 / 4 3");

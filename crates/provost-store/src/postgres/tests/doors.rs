@@ -1,4 +1,4 @@
-//! The doors in the database: what a connection can say, whatever it sends.
+//! Tests the permissions of the database roles: which events a connection can write, whatever it sends.
 
 use provost_core::model::event::{Approver, Event, Revision};
 use provost_core::model::hash::Hash;
@@ -8,14 +8,15 @@ use super::super::cluster::{Cluster, address};
 use super::super::*;
 use crate::suite;
 
-/// A log with somebody for each door: `walter`, `hanna`, `petra`, and `rita`, who only reads.
+/// Creates a log with one user per role: `walter`, `hanna`, `petra` and `rita` (worker, harness, person,
+/// reader); `nemo` has no role.
 fn with_people(cluster: &Cluster) -> String {
     let url = cluster.database();
     Postgres::open(&address(&url)).expect("a log");
     for (user, role) in
         [("walter", "worker"), ("hanna", "harness"), ("petra", "person"), ("rita", "reader"), ("nemo", "")]
     {
-        // Other tests make them too.
+        // Other tests may have created the user already.
         let _ = cluster.try_sql(&url, &format!("CREATE ROLE {user} LOGIN"));
         if !role.is_empty() {
             let _ = cluster.try_sql(&url, &format!("GRANT provost_{role} TO {user}"));
@@ -70,7 +71,7 @@ fn each_role_says_what_it_may_and_nothing_else() {
         }
         assert_eq!(log.head(&suite::plan("a")).expect("a head").seq, before + u64::from(may));
     }
-    // One that may not, in the company of one that may.
+    // An append with an allowed and a forbidden event is refused as a whole.
     let log = Postgres::open(&address(&as_user(&url, "walter"))).expect("a log");
     let seq = log.head(&suite::plan("a")).expect("a head").seq;
     let written = suite::write(&log, "a", seq, 1, &[suite::started(2), person()]);
@@ -113,11 +114,11 @@ fn raw_sql_of_a_workers_connection_gets_nowhere() {
         "SET SESSION AUTHORIZATION petra; SELECT 1".to_owned(),
         "SET session_replication_role = replica".to_owned(),
         "GRANT provost_person TO walter".to_owned(),
-        // A chain that fits, and a word that is not a worker's.
+        // A valid hash, but an event that a worker may not write.
         append("GATE_APPROVED", &person.details, &format!("\\x{}", person.hash)),
-        // A word that is, sealed wrongly.
+        // An event that a worker may write, with a wrong hash.
         append("TASK_FAILED", "{}", &format!("\\x{}", Hash::NONE)),
-        // An object within the object.
+        // A second object, injected into the details.
         append("TASK_FAILED", "{}},\"event\":\"GATE_APPROVED\",\"x\":{", &format!("\\x{}", Hash::NONE)),
     ];
     for attempt in attempts {

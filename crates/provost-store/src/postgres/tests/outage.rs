@@ -1,4 +1,4 @@
-//! Servers that are restarted or killed while the log is in use.
+//! Tests with servers that are restarted or killed while the log is in use.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -38,7 +38,8 @@ fn nothing_that_was_acknowledged_is_lost_when_the_server_is_killed() {
             scope.spawn(move || {
                 while !done.load(Ordering::Relaxed) {
                     let seq = count.load(Ordering::Relaxed);
-                    // On what it knows: an append that was written and not answered must be found.
+                    // Expects the sequence number it knows, so an append that was written but not answered
+                    // must be found.
                     suite::write(&log, &name, seq, seq, &[suite::started(1)]).expect("written in the end");
                     count.store(seq + 1, Ordering::Relaxed);
                 }
@@ -174,7 +175,7 @@ fn a_connection_may_say_nothing_for_as_long_as_a_lease_lasts() {
     log.expect_answers();
     let end = format!(":{:04X} ", address.options().get_port());
     let ours = std::fs::read_to_string("/proc/self/net/tcp").expect("the kernel's table");
-    // The second field of the timer is 02 for a connection that is asked for a sign of life.
+    // The timer field starts with 02 for a connection with keep-alive probes.
     let asked =
         ours.lines().filter_map(|line| line.split_once(&end)).filter(|(_, rest)| rest.contains(" 02:"));
     assert!(asked.count() > 0, "{ours}");

@@ -1,4 +1,4 @@
-//! That what a query costs is what it returns, however much there is besides.
+//! Tests that the cost of a query depends on what it returns, not on the size of the log.
 
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
@@ -7,7 +7,7 @@ use super::super::cluster::{Cluster, address};
 use super::super::*;
 use crate::suite;
 
-/// As runs would write them, less the hashes: nobody reads those here.
+/// Fills the log with events as runs would write them, but with dummy hashes.
 fn fill(cluster: &Cluster, url: &str, plans: u32, each: u32) {
     let sql = format!(
         "INSERT INTO provost.plan (name, seq, hash)
@@ -77,7 +77,7 @@ fn a_million_events_cost_what_ten_thousand_do() {
     });
 }
 
-/// In turns, so that both have the same neighbours.
+/// Compares the median times. The two logs are measured alternately, so that other load affects both.
 fn compare(what: &str, logs: &[(Postgres, u64); 2], work: impl Fn(&Postgres, u64)) {
     let mut times = [Vec::new(), Vec::new()];
     for _ in 0..41 {

@@ -1,4 +1,4 @@
-//! Connections over TLS, to a server that takes no others over the network.
+//! Tests connections over TLS, to a server that accepts no others over the network.
 
 use std::fs;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! What is said when there is no log to be had, and that nobody learns the password from it.
+//! Tests the error messages if the log is not available, and that none contains the password.
 
 use std::ffi::OsString;
 use std::net::TcpListener;
@@ -126,7 +126,7 @@ fn a_log_moves_from_sqlite_to_postgres_and_back_byte_by_byte() {
         |log: &dyn Log| suite::all(log, Query::default()).iter().map(SealedEvent::line).collect::<Vec<_>>();
     assert_eq!(lines(&first), lines(&database));
     assert_eq!(lines(&first), lines(&second));
-    // Whoever went on in the database cannot be overwritten by whoever went on in the file.
+    // Both logs continued the plan, so neither may overwrite the other.
     suite::write(&database, "new", 0, 1, &[suite::started(1)]).expect("written");
     suite::write(&first, "new", 0, 2, &[suite::started(1)]).expect("written");
     let refused = crate::transfer(&first, &database, &mut |_| {});

@@ -1,4 +1,4 @@
-//! Which events are wanted. What the log can look up is asked of it; the rest is left out here.
+//! Filters events: the query selects what the log can look up, and this module drops the rest.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
@@ -22,7 +22,7 @@ const CLASSES: [FailureClass; 6] = [
     FailureClass::Unknown,
 ];
 
-/// The events of one failure, in this order and without others between them.
+/// Events that belong to one failure; they follow each other directly, in this order.
 const OF_A_FAILURE: [&str; 8] = [
     "FAILURE_DETECTED",
     "FAILURE_CLASSIFIED",
@@ -34,13 +34,13 @@ const OF_A_FAILURE: [&str; 8] = [
     "EXECUTION_COMPLETE",
 ];
 
-/// Told of each event that passes; may have enough.
+/// Callback for each event that passes the filter; it can stop the read.
 type Each<'a> = &'a mut dyn FnMut(SealedEvent) -> ControlFlow<()>;
 const GO_ON: ControlFlow<()> = ControlFlow::Continue(());
 
 pub struct Filter {
     pub query: Query,
-    /// Several plans, in the order in which things happened.
+    /// Plans to show, if there is more than one; `query.plan` selects a single one.
     plans: Option<BTreeSet<PlanId>>,
     failures: Option<Failures>,
 }
@@ -78,17 +78,17 @@ impl Filter {
         (self.query.since, self.query.until) = (since, until);
     }
 
-    /// All of them, as they happened.
+    /// Calls `each` for all matching events, oldest first.
     pub fn all(&mut self, history: &History, each: Each<'_>) -> Result<(), Failure> {
         let query = self.query.clone();
         Ok(history.each(&query, &mut |sealed| self.pass(sealed, each))?)
     }
 
-    /// The newest, in the order in which they happened.
+    /// Calls `each` for the newest `limit` matching events, oldest first.
     pub fn last(&mut self, history: &History, limit: u64, each: Each<'_>) -> Result<(), Failure> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let mut kept = VecDeque::new();
-        // What belongs to a failure is known from what came before it.
+        // An event belongs to a failure because of the events before it, so failures are read forwards.
         let backwards = self.failures.is_none();
         let query = Query { newest_first: backwards, ..self.query.clone() };
         if limit > 0 {
@@ -121,12 +121,12 @@ impl Filter {
     }
 }
 
-/// The failures of one class, each with what followed from it.
+/// Selects the failures of one class, each with the events that followed from it.
 struct Failures {
     class: FailureClass,
-    /// Of these only; none stands for all.
+    /// Names of the events to show; empty means all.
     names: Vec<String>,
-    /// Not classified yet.
+    /// A failure that was detected but is not classified yet.
     detected: Option<SealedEvent>,
     /// The last event that belonged to a failure of the class.
     last: Option<(PlanId, u64)>,

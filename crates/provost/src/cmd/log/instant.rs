@@ -1,4 +1,4 @@
-//! Times as people write them: an instant, a day, or how long ago.
+//! Parses times as people write them: an instant, a day, or an age.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

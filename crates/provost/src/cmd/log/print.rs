@@ -1,4 +1,4 @@
-//! Events on standard output: one JSON object a line, or a line of words.
+//! Prints events to standard output: one JSON object or one sentence per line.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -13,9 +13,9 @@ use crate::terminal;
 
 pub struct Printer {
     json: bool,
-    /// Events of several plans: each line says of which.
+    /// Each line names its plan, because there are several.
     many: bool,
-    /// The laws of plans that keep a contract from agents; only they are rendered in another way.
+    /// Specs of plans with hidden contracts; their events are rendered without the hidden parts.
     hiding: BTreeMap<PlanId, Run>,
     failed: Option<Failure>,
 }

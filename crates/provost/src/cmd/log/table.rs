@@ -1,4 +1,5 @@
-//! The summary as one JSON document. What nobody counted is `null`, with what is known beside it.
+//! Renders the summary as one JSON document. A sum with uncounted parts is `null`, and the known part is a
+//! separate field.
 
 use provost_core::text::summary::{AgentName, AgentRow, Effort, PartialSum, PlanRow, PlansSummary, StepRow};
 use serde_json::{Value, json};

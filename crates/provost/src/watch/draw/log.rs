@@ -12,7 +12,7 @@ pub fn draw(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View, areas
     sheet.line(area, 0, &about(known, view, events.len()));
     let rows = Rect { y: area.y + 1, height: area.height - 1, ..area };
     let names = events.iter().map(|line| width(&line.plan_name)).max().unwrap_or(0).min(16);
-    // The names of one plan's events are all the same.
+    // The events of a single plan need no column for its name.
     let names = if view.log_of.is_some() { 0 } else { names };
     let row = |at: usize| row(events[at], names, area.width);
     areas.list = Some(sheet.list(rows, events.len(), view.log.at, row));

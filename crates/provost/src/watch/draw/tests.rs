@@ -1,4 +1,4 @@
-//! A few pictures, and what no picture may hold.
+//! Snapshots of the screens, and properties that hold for every screen.
 
 use expect_test::{Expect, expect};
 use provost_core::model::chain::PlanId;
@@ -20,7 +20,7 @@ fn terminal(known: &Known, view: &View, size: (u16, u16), colour: bool) -> Termi
 fn picture(known: &Known, view: &View, size: (u16, u16)) -> String {
     let drawn = terminal(known, view, size, false).backend().to_string();
     let lines = drawn.lines().map(|line| {
-        // Said of wide signs, which hide the cell behind them.
+        // The test terminal appends this note for wide characters, which cover the next cell.
         let cells = line.split(" Hidden by").next().unwrap_or_default();
         format!("{}\n", cells.trim_matches('"').trim_end())
     });

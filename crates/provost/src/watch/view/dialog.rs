@@ -46,7 +46,7 @@ pub struct Answering {
 pub enum Followed {
     Filter(String),
     Dialog(Dialog),
-    /// Why nothing follows.
+    /// Nothing follows, for this reason.
     Not(&'static str),
 }
 

@@ -1,4 +1,4 @@
-//! Stories of a person at the keyboard.
+//! Tests of key sequences as a person types them.
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use provost_core::model::event::{Choice, Revision};
@@ -7,7 +7,7 @@ use super::*;
 use crate::watch::keys;
 use crate::watch::known::sample;
 
-/// Types the keys; what was wished for by the last.
+/// Types the keys; returns what the last one requested.
 fn press(view: &mut View, known: &Known, typed: &str) -> Wish {
     let mut wish = Wish::Nothing;
     for sign in typed.chars() {
@@ -40,7 +40,7 @@ fn an_approval_is_asked_for_once_more_and_bound_to_what_is_shown() {
     assert_eq!(press(&mut view, &known, "a"), Wish::Nothing);
     let Some(Dialog::Sure { question, .. }) = &view.dialog else { panic!("{:?}", view.dialog) };
     assert!(question.contains("3f9a1c02be77") && question.contains("ada"), "{question}");
-    // Everything but a yes leaves it as it is.
+    // Only `y` confirms; every other key changes nothing.
     for key in ["⏎", "␛", "n", " ", "a"] {
         assert_eq!(press(&mut view, &known, key), Wish::Nothing, "{key}");
         assert!(view.dialog.is_none(), "{key}");
@@ -65,7 +65,7 @@ fn an_answer_takes_a_note_and_a_yes() {
     let (mut view, known) = start();
     press(&mut view, &known, "2s");
     assert_eq!(view.mode(), Mode::Typing);
-    // Keys that mean something elsewhere are letters here.
+    // Letters that are commands on other screens are text here.
     assert_eq!(press(&mut view, &known, "done q⏎"), Wish::Nothing);
     assert_eq!(view.mode(), Mode::Confirming);
     let Wish::Decide(Decision::Answer { item, choice, note, limits }) = press(&mut view, &known, "y") else {
