@@ -388,9 +388,7 @@ const KNOWN_LONG_FILES: [&str; 10] = [
     "crates/provost-host/src/tree/mirror.rs",
     "crates/provost-host/src/tree/import.rs",
 ];
-const KNOWN_LONG_FUNCTIONS: [&str; 18] = [
-    "crates/provost-core/src/rules/decide.rs harness_with",
-    "crates/provost-core/src/rules/inbox/offers.rs offers",
+const KNOWN_LONG_FUNCTIONS: [&str; 16] = [
     "crates/provost-core/src/text/render.rs meaning",
     "crates/provost-core/src/text/render.rs plan",
     "crates/provost-dbos/src/item.rs carry",
