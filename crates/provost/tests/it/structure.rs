@@ -383,7 +383,7 @@ const KNOWN_LONG_FILES: [&str; 5] = [
     "crates/provost-core/src/text/render.rs",
     "crates/provost-engine/src/plan/prove.rs",
 ];
-const KNOWN_LONG_FUNCTIONS: [&str; 16] = [
+const KNOWN_LONG_FUNCTIONS: [&str; 14] = [
     "crates/provost-core/src/text/render.rs meaning",
     "crates/provost-core/src/text/render.rs plan",
     "crates/provost-dbos/src/item.rs carry",
@@ -392,8 +392,6 @@ const KNOWN_LONG_FUNCTIONS: [&str; 16] = [
     "crates/provost-engine/src/manage/draft.rs rounds",
     "crates/provost-engine/src/exec/executor/attempt.rs attempt",
     "crates/provost-engine/src/exec/executor/check.rs check_order",
-    "crates/provost-host/src/agent.rs carry_out",
-    "crates/provost-host/src/sandbox/check.rs wrap",
     "crates/provost-server/src/mcp/tools.rs all",
     "crates/provost/src/cmd/doctor.rs obey",
     "crates/provost/src/cmd/status.rs obey",
