@@ -382,14 +382,13 @@ const KNOWN_LONG_FILES: [&str; 4] = [
     "crates/provost-core/src/rules/recover.rs",
     "crates/provost-core/src/text/render.rs",
 ];
-const KNOWN_LONG_FUNCTIONS: [&str; 12] = [
+const KNOWN_LONG_FUNCTIONS: [&str; 11] = [
     "crates/provost-core/src/text/render.rs meaning",
     "crates/provost-core/src/text/render.rs plan",
     "crates/provost-dbos/src/item.rs carry",
     "crates/provost-dbos/src/worker.rs work",
     "crates/provost-engine/src/exec/executor/attempt.rs attempt",
     "crates/provost-engine/src/exec/executor/check.rs check_order",
-    "crates/provost-server/src/mcp/tools.rs all",
     "crates/provost/src/cmd/doctor.rs obey",
     "crates/provost/src/cmd/status.rs obey",
     "crates/provost/src/outcome.rs code",
