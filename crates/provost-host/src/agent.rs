@@ -248,13 +248,7 @@ fn carry_out(
 ) -> Result<Result<Over, Box<AttemptReport>>, Interrupted> {
     let not_started = |error: &dyn std::error::Error| Ok(Err(Box::new(AttemptReport::not_started(error))));
     let Launch { program, args, env: own } = launch;
-    let mut env: Vec<_> =
-        environment(work).into_iter().filter(|(name, _)| !own.iter().any(|(set, _)| set == name)).collect();
-    env.extend_from_slice(own);
-    env.extend(work.outbox.map(|outbox| (TOPICS.into(), outbox.folder.into())));
-    if let Some(Behind::Confines(_, more)) = work.fence {
-        env.extend_from_slice(more);
-    }
+    let env = environment_of_launch(own, work);
     // The sandbox forwarder starts the program itself, so a missing program has to be found here.
     let is_behind_portal = matches!(work.fence, Some(Behind::Bubblewrap(_, fence)) if matches!(fence.network, Outlet::Portal(_)));
     if is_behind_portal && find_program(program, work.workspace, &env).is_none() {
@@ -306,14 +300,29 @@ fn carry_out(
         let end = AttemptEnd::NotStarted { reason };
         return Ok(Ok(Over { end, ended, notes }));
     }
-    let end = match how {
+    Ok(Ok(Over { end: end_of(how)?, ended, notes }))
+}
+
+/// Returns the environment of the agent: what the driver sets replaces what provost passes on.
+fn environment_of_launch(own: &[(OsString, OsString)], work: &AttemptInput<'_>) -> Vec<(OsString, OsString)> {
+    let mut env: Vec<_> =
+        environment(work).into_iter().filter(|(name, _)| !own.iter().any(|(set, _)| set == name)).collect();
+    env.extend_from_slice(own);
+    env.extend(work.outbox.map(|outbox| (TOPICS.into(), outbox.folder.into())));
+    if let Some(Behind::Confines(_, more)) = work.fence {
+        env.extend_from_slice(more);
+    }
+    env
+}
+
+fn end_of(how: How) -> Result<AttemptEnd, Interrupted> {
+    Ok(match how {
         How::Exited(exit_code) => AttemptEnd::Exited { exit_code },
         How::Signalled(signal) => AttemptEnd::Signalled { signal },
         How::TimedOut => AttemptEnd::TimedOut,
         How::OverBounds(exceeded) => AttemptEnd::OverBounds { reason: exceeded.to_string() },
         How::Stopped => return Err(Interrupted),
-    };
-    Ok(Ok(Over { end, ended, notes }))
+    })
 }
 
 /// Returns the agent's last message, or its output if the client reports no message.

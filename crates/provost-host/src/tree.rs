@@ -35,7 +35,6 @@ use std::sync::Arc;
 
 use provost_core::model::event::NamedFile;
 use provost_core::model::hash::Hash;
-use provost_core::model::quote;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
@@ -46,9 +45,12 @@ mod assemble;
 mod checkout;
 mod clone;
 mod commit;
+mod error;
+mod exclusion;
 mod found;
 mod ignored;
 mod index;
+mod layer;
 mod retention;
 mod digest_cache;
 mod line_ends;
@@ -70,7 +72,10 @@ mod variants;
 
 pub use assemble::AssembledTree;
 pub use commit::{CommitText, NewCommit, With};
+pub use error::Error;
+pub use exclusion::{ExcludedPath, ExclusionReason};
 pub use ignored::IgnoreRules;
+pub use layer::Layer;
 pub use merge::{TreeDifference, Union};
 pub use remote::{BadRemote, Remote, fetch_commit};
 pub use repository::CheckRepository;
@@ -84,7 +89,8 @@ pub use worktrees::UnsavedWork;
 
 use checkout::{TreeWriter, lossy};
 use digest_cache::DigestCache;
-use index::{Index, Leaf, TreeDraft};
+use index::{Index, TreeDraft};
+use layer::Laid;
 use line_ends::LineEnds;
 use mirror::{Mirror, Submodule};
 pub use own_files::OwnFiles;
@@ -173,178 +179,6 @@ impl Base {
     }
 }
 
-/// The differences between a workspace and the base, inside `touches`. Dropping it removes its folder.
-#[derive(Debug)]
-pub struct Layer {
-    /// Contains only the changed files and their folders.
-    pub path: PathBuf,
-    /// New or changed files, as text for people; see [`Layer::changed_paths`].
-    pub changed: Vec<String>,
-    pub deleted: Vec<String>,
-    /// Inside `touches`, different from the base, and not imported. The base's version stays.
-    pub refused: Vec<ExcludedPath>,
-    /// Number of refused paths that the list leaves out.
-    pub refused_more: usize,
-    /// Inside `touches`, ignored by git and named by no glob. A folder ends with a slash.
-    pub ignored: Vec<String>,
-    pub ignored_more: usize,
-    /// Inside `touches` and `protect`, and different from the base. The base's version stays.
-    pub protected_changed: Vec<String>,
-    /// Outside `touches` and different from the base, as far as the walk passed there and metadata shows
-    /// it; a short, incomplete list.
-    pub outside: Vec<String>,
-    /// The id of base and layer together.
-    pub id: String,
-    taken: Vec<(Vec<u8>, Leaf)>,
-    removed: Vec<Vec<u8>>,
-    /// Empty folders that the base does not have.
-    folders: Vec<Vec<u8>>,
-    /// Paths of the base that a check must not see: removed files, or whole folders in which nothing is
-    /// left.
-    vanished: Vec<Vec<u8>>,
-    base: String,
-    folder: TempDir,
-}
-
-/// The parts of a layer.
-struct Laid {
-    taken: Vec<(Vec<u8>, Leaf)>,
-    removed: Vec<Vec<u8>>,
-    folders: Vec<Vec<u8>>,
-}
-
-impl Layer {
-    /// Makes a layer of what was written into `folder` over the base; nothing was refused or ignored.
-    fn laid(
-        base: &Base,
-        mut draft: TreeDraft<'_>,
-        (folder, path): (TempDir, PathBuf),
-        Laid { taken, removed, folders }: Laid,
-    ) -> Result<Self, Error> {
-        let vanished = draft.vanished(&removed).map_err(|error| Error::io("list", &base.path, error))?;
-        Ok(Self {
-            changed: taken.iter().map(|(path, _)| lossy(path)).collect(),
-            deleted: removed.iter().map(|path| lossy(path)).collect(),
-            refused: Vec::new(),
-            refused_more: 0,
-            ignored: Vec::new(),
-            ignored_more: 0,
-            protected_changed: Vec::new(),
-            outside: Vec::new(),
-            base: base.id.clone(),
-            id: draft.id(),
-            path,
-            taken,
-            removed,
-            folders,
-            vanished,
-            folder,
-        })
-    }
-
-    /// Returns the paths of the base that a check must not see.
-    pub fn vanished_paths(&self) -> impl Iterator<Item = &Path> {
-        self.vanished.iter().map(|path| Path::new(OsStr::from_bytes(path)))
-    }
-
-    /// Returns the files of the layer, relative to its folder, as exact bytes.
-    pub fn changed_paths(&self) -> impl Iterator<Item = &Path> {
-        self.taken.iter().map(|(path, _)| Path::new(OsStr::from_bytes(path)))
-    }
-
-    /// Returns the paths that the base has and the layer removes: files and links, never folders.
-    pub fn deleted_paths(&self) -> impl Iterator<Item = &Path> {
-        self.removed.iter().map(|path| Path::new(OsStr::from_bytes(path)))
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.taken.is_empty() && self.removed.is_empty() && self.folders.is_empty()
-    }
-
-    fn must_fit(&self, base: &Base) -> Result<(), Error> {
-        if self.base == base.id { Ok(()) } else { Err(Error::OtherBase { id: base.id.clone() }) }
-    }
-
-    /// Returns the index of base and layer together.
-    fn sealed_on(&self, base: &Base) -> Result<Vec<u8>, Error> {
-        self.must_fit(base)?;
-        let sealed = || {
-            let mut draft = TreeDraft::on(&base.index)?;
-            // Remove first: another file may be at the place of a removed one.
-            self.removed.iter().try_for_each(|path| draft.remove(path))?;
-            self.taken.iter().try_for_each(|(path, leaf)| draft.set(path, *leaf))?;
-            self.folders.iter().try_for_each(|path| draft.folder(path))?;
-            draft.sealed()
-        };
-        sealed().map_err(|error| Error::io("list", &base.path, error))
-    }
-}
-
-/// A path that did not get into a tree.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExcludedPath {
-    pub path: String,
-    pub why: ExclusionReason,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[serde(rename_all = "kebab-case")]
-pub enum ExclusionReason {
-    #[error(
-        "a symbolic link that leads out of `touches`; put a copy there, or link to a path inside `touches`"
-    )]
-    Link,
-    #[error("a link that leads out of the tree")]
-    LeadsOut,
-    #[error("a pipe")]
-    Pipe,
-    #[error("a socket")]
-    Socket,
-    #[error("a device")]
-    Device,
-    #[error("{bytes} bytes, more than the limit for one file; raise `[verify] max_file` in provost.toml")]
-    TooLarge { bytes: u64 },
-    #[error("more bytes than the limit for all files; raise `[verify] max_file` in provost.toml")]
-    OverTotal,
-    /// Paths after this one were not examined.
-    #[error("more files than the limit")]
-    TooMany,
-    #[error("too many folders inside one another")]
-    TooDeep,
-    #[error("no longer a folder")]
-    NotAFolder,
-    #[error("the approved tree has something else at this path")]
-    InTheWay,
-    #[error("it kept changing while it was read")]
-    Changing,
-    #[error("it cannot be read: {reason}")]
-    Unreadable { reason: String },
-    #[error(
-        "a submodule; `git submodule update --init` fetches its files, and a commit inside it keeps changes"
-    )]
-    Submodule,
-    #[error("a repository inside the workspace; to include it in the check, name it in `touches`")]
-    Repository,
-    #[error("ignored by git; `provost commit --with-ignored` includes it")]
-    Ignored,
-    #[error("a file of provost; `provost commit --with-plan` includes it")]
-    Own,
-    #[error("a name that no checkout can have")]
-    Name,
-    #[error("the configuration of a test runner; name it in `touches` to include it")]
-    RunnerFile,
-    #[error(
-        "its permissions ({mode:03o}); every folder of a check has 755, so let the contract run chmod {mode:03o}"
-    )]
-    FolderMode { mode: u32 },
-}
-
-impl std::fmt::Display for ExcludedPath {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", quote::one_line(&self.path), self.why)
-    }
-}
-
 /// Limits on what is imported from a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImportLimits {
@@ -366,69 +200,6 @@ impl ImportLimits {
 impl Default for ImportLimits {
     fn default() -> Self {
         Self { file_bytes: 1 << 30, total_bytes: 8 << 30, files: 100_000, as_git: false }
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("could not {attempt} {}", .path.display())]
-    Io { attempt: &'static str, path: PathBuf, source: io::Error },
-    #[error("could not read commit {commit}: {said}")]
-    Git { commit: String, said: String },
-    #[error("git is not installed, and commit {commit} cannot be read without it")]
-    NoGit { commit: String },
-    #[error("git could not be started")]
-    NotStarted { source: crate::process::StartError },
-    #[error("the repository does not have {path}: {said}")]
-    Object { path: String, said: String },
-    #[error("{path} and another name are the same on this file system")]
-    Clash { path: String },
-    #[error("{path} differs from what was approved")]
-    NotAsApproved { path: String },
-    #[error("{path} is not a path inside the workspace")]
-    NotInside { path: String },
-    #[error("glob {glob} cannot be used: {why}")]
-    Glob { glob: String, why: String },
-    #[error("the kept tree {id} is damaged; provost moved it aside")]
-    Damaged { id: String },
-    #[error("provost's own copy was changed: {}", .path.display())]
-    Altered { path: PathBuf },
-    #[error("{name} has moved to {}", .now.as_deref().unwrap_or("nothing"))]
-    Moved { name: String, now: Option<String> },
-    #[error(
-        "{path} is not a regular file on the branch, or was not one before; approve the plan \
-         again on the current branch"
-    )]
-    Unlaid { path: String },
-    #[error("two steps changed {}", .files.join(", "))]
-    Conflict { files: Vec<String> },
-    #[error("the layer was not made for tree {id}")]
-    OtherBase { id: String },
-    #[error("the workspace is too large to copy (stopped at {path})")]
-    TooMuch { path: String },
-    #[error("another provost has held {} for too long", .path.display())]
-    Busy { path: PathBuf },
-    #[error(
-        "the repository replaces {object} of this commit by another object (refs/replace), so a checkout \
-         would have bytes that provost never judged; remove the replacement with \
-         `git replace -d {object}`"
-    )]
-    Replaced { object: String },
-    #[error("{} is a link, and provost does not write refs through links", .path.display())]
-    Linked { path: PathBuf },
-    #[error("the git remote {remote} could not be used: {said}")]
-    Unreachable { remote: String, said: String },
-    #[error("the git remote has no {name}")]
-    NotOnRemote { name: String },
-    #[error("{name} on the git remote is not the tree {tree}")]
-    OtherTree { name: String, tree: String },
-    #[error("{name} is on the git remote already, with another content")]
-    Taken { name: String },
-}
-
-impl Error {
-    fn io(attempt: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
-        Self::Io { attempt, path: path.to_path_buf(), source: source.into() }
     }
 }
 

@@ -20,6 +20,7 @@ use crate::model::event::{
 };
 use crate::model::plan::{Needs, Plan, StepNumber};
 use crate::model::timestamp::Timestamp;
+use crate::model::usage::Usage;
 use crate::rules::budget::{self, Fit};
 use crate::rules::command::{HarnessCommand, Refusal};
 use crate::rules::inbox;
@@ -73,25 +74,10 @@ pub fn harness_with(run: &Run, means: &RecoveryInput<'_>, command: HarnessComman
     match command {
         HarnessCommand::Record { text, binding, author } => Ok(record(run, text, binding, author)),
         HarnessCommand::RecordDraft { text, binding, usage, author } => {
-            let mut events = record(run, text, binding, author);
-            if let Some(Event::PlanCreated { drafting, .. }) = events.first_mut() {
-                *drafting = usage;
-            }
-            Ok(events)
+            Ok(record_draft(run, text, binding, usage, author))
         }
-        HarnessCommand::Verified { revision, warnings } => {
-            if !run.exists() || run.stage != Stage::Draft || revision != run.revision {
-                return Err(wrong_stage(run, "verifying", "a draft"));
-            }
-            Ok(vec![Event::PlanVerified { revision, warnings }])
-        }
-        HarnessCommand::RequestApproval { plan_id } => {
-            at_gate(run, &run.revision)?;
-            if run.requested.as_ref() == Some(&run.revision) {
-                return Ok(Vec::new());
-            }
-            Ok(vec![Event::ApprovalRequested { plan_id, revision: run.revision.clone() }])
-        }
+        HarnessCommand::Verified { revision, warnings } => verified(run, revision, warnings),
+        HarnessCommand::RequestApproval { plan_id } => request_approval(run, plan_id),
         HarnessCommand::ApproveByPolicy { revision, by } => approve_by_policy(run, revision, by),
         HarnessCommand::Attested {
             level,
@@ -112,21 +98,9 @@ pub fn harness_with(run: &Run, means: &RecoveryInput<'_>, command: HarnessComman
         }]),
         HarnessCommand::Start { step } => start(run, step, None, means.now),
         HarnessCommand::StartFrom { step, start: tree } => start(run, step, Some(tree), means.now),
-        HarnessCommand::AttemptEnded(ended) => {
-            still_running(run, ended.step, ended.attempt)?;
-            let follows = after_end(run, means, &ended);
-            let mut events = vec![Event::AttemptEnded(ended)];
-            events.extend(follows);
-            Ok(events)
-        }
-        HarnessCommand::AttemptInterrupted { step, attempt } => {
-            still_running(run, step, attempt)?;
-            Ok(vec![Event::AttemptLost { step, attempt, cause: LossCause::Interrupt, left: None }])
-        }
-        HarnessCommand::AttemptStopped { step, attempt, left } => {
-            still_running(run, step, attempt)?;
-            Ok(vec![Event::AttemptLost { step, attempt, cause: LossCause::Interrupt, left }])
-        }
+        HarnessCommand::AttemptEnded(ended) => attempt_ended(run, means, ended),
+        HarnessCommand::AttemptInterrupted { step, attempt } => interrupted(run, step, attempt, None),
+        HarnessCommand::AttemptStopped { step, attempt, left } => interrupted(run, step, attempt, left),
         HarnessCommand::Judged { subject, verdict } => judged(run, means, subject, verdict),
         HarnessCommand::JudgedLost { step, verdict, max_losses } => {
             judged_lost(run, step, verdict, max_losses)
@@ -159,6 +133,18 @@ pub fn harness_with(run: &Run, means: &RecoveryInput<'_>, command: HarnessComman
         }
         HarnessCommand::Undone { subject, verdict, reason } => landed::undone(run, subject, verdict, reason),
     }
+}
+
+fn attempt_ended(run: &Run, means: &RecoveryInput<'_>, ended: EndedAttempt) -> Decision {
+    still_running(run, ended.step, ended.attempt)?;
+    let follows = after_end(run, means, &ended);
+    Ok([Event::AttemptEnded(ended)].into_iter().chain(follows).collect())
+}
+
+/// Records that a person interrupted the attempt, with the tree it left if that is known.
+fn interrupted(run: &Run, step: StepNumber, attempt: u32, left: Option<String>) -> Decision {
+    still_running(run, step, attempt)?;
+    Ok(vec![Event::AttemptLost { step, attempt, cause: LossCause::Interrupt, left }])
 }
 
 /// Returns what follows at once from the end of an attempt. Empty if the check comes next.
@@ -293,6 +279,36 @@ fn record(run: &Run, text: String, binding: Binding, author: Option<String>) -> 
             author,
         },
     }]
+}
+
+/// Records a text that an agent drafted, and what the drafting cost.
+fn record_draft(
+    run: &Run,
+    text: String,
+    binding: Binding,
+    usage: Vec<Usage>,
+    author: Option<String>,
+) -> Vec<Event> {
+    let mut events = record(run, text, binding, author);
+    if let Some(Event::PlanCreated { drafting, .. }) = events.first_mut() {
+        *drafting = usage;
+    }
+    events
+}
+
+fn verified(run: &Run, revision: Revision, warnings: u32) -> Decision {
+    if !run.exists() || run.stage != Stage::Draft || revision != run.revision {
+        return Err(wrong_stage(run, "verifying", "a draft"));
+    }
+    Ok(vec![Event::PlanVerified { revision, warnings }])
+}
+
+fn request_approval(run: &Run, plan_id: String) -> Decision {
+    at_gate(run, &run.revision)?;
+    if run.requested.as_ref() == Some(&run.revision) {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Event::ApprovalRequested { plan_id, revision: run.revision.clone() }])
 }
 
 /// Returns only the written dependencies: every other step depends on all steps before it.

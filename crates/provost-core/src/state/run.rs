@@ -9,26 +9,25 @@ use std::collections::BTreeSet;
 
 use crate::model::approved_spec::{self, Binding};
 use crate::model::escalation::EscalationCause;
-use crate::model::event::{
-    Approver, AttemptEnd, Breach, Event, FailureClass, OutsideKind, OutsidePath, RemoteTree, Revision,
-    StartTree, Summary, TopicPost,
-};
+use crate::model::event::{Approver, Event, OutsidePath, RemoteTree, Revision, Summary};
 use crate::model::hash::Hash;
-use crate::model::pass::{Pass, Passes};
-use crate::model::plan::{Check, Contract, Mark, OnFail, Plan, Shell, Step, StepNumber};
+use crate::model::pass::Pass;
+use crate::model::plan::{Check, Mark, OnFail, Plan, Shell, Step, StepNumber};
 use crate::model::run_policy::Quorum;
-use crate::model::timestamp::Timestamp;
-use crate::model::usage::Usage;
 use crate::model::verdict::{Isolation, Verdict};
 use crate::state::spending::UsageLedger;
 
 mod area;
 mod fold;
+mod passes;
 mod ready;
+mod since_approval;
+mod step_run;
 
 use area::Areas;
 pub(crate) use fold::CONFIRMED;
 use ready::ReadySteps;
+pub use step_run::{Conversation, StepRun, StepState, Wait};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stage {
@@ -152,124 +151,6 @@ pub struct LastAttempt {
     pub start: String,
     /// The tree it left, after it ended.
     pub left: Option<String>,
-}
-
-/// The state of a step.
-#[derive(Clone, Debug)]
-pub struct StepRun {
-    pub state: StepState,
-    /// Number of dispatched attempts.
-    pub attempts: u32,
-    /// Number of attempts whose contract did not hold, since the last reset.
-    pub failures: u32,
-    /// Number of attempts in a row that were lost to crashes.
-    pub losses: u32,
-    /// The last verdict; it keeps its output only if it did not hold.
-    pub verdict: Option<Verdict>,
-    /// The agent's last claim.
-    pub claim: Option<String>,
-    pub precondition_held: bool,
-    /// The contract held on the tree of the attempt, but other steps have passed since: it must be checked
-    /// again on the combined tree.
-    pub held_apart: bool,
-    /// Result of the contract before any work, once it was checked.
-    pub held_before: Option<bool>,
-    /// A person lets the agent work although the contract already holds.
-    pub held_before_accepted: bool,
-    /// The kind of its last pass.
-    pub pass: Option<Pass>,
-    /// Number of passes in the plan when the contract's final check held.
-    finally: Option<u32>,
-    /// Number of tests in the check before the work, if known.
-    pub tests_before: Option<u32>,
-    /// The tree of the check before the work.
-    pub(crate) looked_at_before: Option<String>,
-    /// The tree its last attempt began with, and which of its files another process had changed.
-    pub start: Option<StartTree>,
-    /// The tree its last attempt left.
-    pub left: Option<String>,
-    /// The test runners that reported themselves in the check before the work.
-    pub runners_before: Vec<String>,
-    /// The end of the last attempt, and the agent's last message if it is not a claim.
-    pub ended: Option<(AttemptEnd, String)>,
-    /// Class and fingerprint of the last failure.
-    pub failed_as: Option<FailureClass>,
-    pub fingerprint: Option<String>,
-    /// The environment of the check failed last time: the retry repeats the check, not the agent.
-    pub check_again: bool,
-    /// The last applied recipe, and how many times in a row.
-    pub recipe: Option<(String, u32)>,
-    /// No retry before this wait is over.
-    pub wait: Option<Wait>,
-    /// The role that carries it out, if it is not its own.
-    pub role: Option<String>,
-    /// The conversation that the next attempt resumes.
-    pub session: Option<Conversation>,
-    /// The last messages its agent published to topics.
-    posts: Vec<TopicPost>,
-    /// It waits because its own budget or the plan's is exhausted.
-    pub over_budget: Option<Box<Breach>>,
-    digest: Hash,
-}
-
-/// A conversation with an agent's client, over one or more attempts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conversation {
-    /// The client's id of it.
-    pub id: String,
-    /// Number of attempts in it.
-    pub turns: u32,
-    /// Usage of these attempts together.
-    pub used: Usage,
-}
-
-impl Conversation {
-    /// Returns the session after one more attempt.
-    fn after(before: Option<Conversation>, id: &str, usage: &Usage) -> Self {
-        match before.filter(|before| before.id == id) {
-            Some(before) => Self { turns: before.turns + 1, used: before.used.and(usage), ..before },
-            None => Self { id: id.to_owned(), turns: 1, used: usage.clone() },
-        }
-    }
-}
-
-/// A wait recorded in the log: after a restart provost waits only for the rest of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wait {
-    pub until: Timestamp,
-    pub whole_ms: u64,
-}
-
-impl Wait {
-    /// Returns whether the wait is over. If more is left than the whole wait, the clock was set back; then it
-    /// counts as over.
-    pub fn over(self, now: Timestamp) -> bool {
-        let left = self.until.0.saturating_sub(now.0);
-        left == 0 || left > self.whole_ms
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StepState {
-    Pending,
-    /// An attempt was dispatched and its end is not in the log.
-    Running {
-        attempt: u32,
-    },
-    /// The agent has ended; the check is due.
-    Ended {
-        attempt: u32,
-    },
-    Passed,
-    Failed,
-    /// A person decides.
-    Blocked {
-        reason: String,
-        cause: EscalationCause,
-    },
-    Waived {
-        by: String,
-    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -503,141 +384,12 @@ impl Run {
         open && self.checks_unread && self.quorum().is_usual()
     }
 
-    /// Returns the kind of pass that a held verdict gives.
-    pub fn pass_by(&self, number: StepNumber, verdict: Option<&Verdict>) -> Pass {
-        let held_before = self.step(number).and_then(|step| step.held_before) == Some(true);
-        match verdict {
-            Some(verdict) if verdict.judged.is_some() => Pass::Judged,
-            _ if self.is_self_checked(number) => Pass::SelfChecked,
-            _ if held_before => Pass::HeldBefore,
-            _ => Pass::Verified,
-        }
-    }
-
-    /// Returns whether the agent that does the work wrote the check and no person approved it.
-    pub fn is_self_checked(&self, number: StepNumber) -> bool {
-        let contract = self.plan.step(number).and_then(|step| step.contract.as_ref());
-        self.checks_unread && self.checked_by_command(number) && !self.is_trusted(contract)
-    }
-
-    fn is_trusted(&self, contract: Option<&Contract>) -> bool {
-        let Some(Check::Shell(shell)) = contract.map(|contract| &contract.check) else { return false };
-        self.trusted_checks.contains(&approved_spec::check_digest(shell).to_string())
-    }
-
-    /// Returns the kind of pass; `None` if the step has not passed.
-    pub fn pass(&self, number: StepNumber) -> Option<Pass> {
-        let step = self.step(number).filter(|step| step.state == StepState::Passed)?;
-        Some(step.pass.unwrap_or(Pass::Verified))
-    }
-
-    /// Counts the passed steps by kind.
-    pub fn passes_by_kind(&self) -> Passes {
-        self.plan.steps.iter().filter_map(|step| self.pass(step.number)).collect()
-    }
-
-    /// Returns the kind for a plan that is done: that of its weakest step. A guard step that held before does
-    /// not count as weak if another step was verified.
-    pub fn plan_pass(&self) -> Pass {
-        let all = self.plan.steps.iter().filter_map(|step| Some((step, self.pass(step.number)?)));
-        let all: Vec<_> = all.collect();
-        let verified = all.iter().any(|(_, pass)| *pass == Pass::Verified);
-        let counts = |step: &Step, pass: Pass| !(verified && pass == Pass::HeldBefore && step.is_guard());
-        let passes: Passes =
-            all.into_iter().filter(|(step, pass)| counts(step, *pass)).map(|(_, pass)| pass).collect();
-        passes.weakest().unwrap_or(Pass::Verified)
-    }
-
     /// Returns the state of a step in words; for a weaker pass, its kind.
     pub fn word(&self, number: StepNumber) -> String {
         let weaker = self.pass(number).filter(|pass| *pass != Pass::Verified);
         let word = weaker.map_or_else(|| self.state_word(number), Pass::word);
         let is_uncontrolled = self.step(number).is_some_and(StepRun::is_uncontrolled);
         if is_uncontrolled { format!("{word}, uncontrolled") } else { word.to_owned() }
-    }
-
-    /// Returns the kind of pass of a postcondition; `None` if it has not held.
-    pub fn post_pass(&self, number: u32) -> Option<Pass> {
-        let Some(PostState::Held(verdict)) = self.postcondition(number) else { return None };
-        let post = self.plan.postconditions.iter().find(|post| post.number == number);
-        let is_trusted = post.is_some_and(|post| self.is_trusted(post.contract.as_ref()));
-        Some(match verdict.held_before {
-            _ if self.checks_unread && !is_trusted => Pass::SelfChecked,
-            Some(true) => Pass::HeldBefore,
-            Some(false) | None => Pass::Verified,
-        })
-    }
-
-    /// Returns why no negative control showed that a held postcondition can fail, if so.
-    pub fn post_uncontrolled(&self, number: u32) -> Option<&str> {
-        match self.postcondition(number) {
-            Some(PostState::Held(verdict)) => verdict.uncontrolled.as_deref(),
-            Some(PostState::Open | PostState::Broke(_)) | None => None,
-        }
-    }
-
-    /// Returns the mark of a postcondition, and the word for people.
-    pub fn post_mark(&self, number: u32) -> (&'static str, String) {
-        let (mark, word) = match (self.postcondition(number), self.post_pass(number)) {
-            (_, Some(Pass::Verified)) => (Pass::Verified.mark(), "held"),
-            (_, Some(pass)) => (pass.mark(), pass.word()),
-            (Some(PostState::Broke(_)), None) => ("❌", "broke"),
-            (_, None) => ("·", "open"),
-        };
-        let uncontrolled = if self.post_uncontrolled(number).is_some() { ", uncontrolled" } else { "" };
-        (mark, format!("{word}{uncontrolled}"))
-    }
-
-    /// Counts the passed steps whose check no negative control has shown to be able to fail.
-    pub fn uncontrolled(&self) -> u32 {
-        self.steps.iter().filter(|step| step.is_uncontrolled()).count() as u32
-    }
-
-    pub fn postconditions_held_before(&self) -> u32 {
-        let all = self.plan.postconditions.iter();
-        all.filter(|post| self.post_pass(post.number) == Some(Pass::HeldBefore)).count() as u32
-    }
-
-    /// Lists what the number of passes hides, one fragment each: `2 uncontrolled`, `1 postcondition held
-    /// before`.
-    pub fn reservations(&self) -> Vec<String> {
-        let uncontrolled = match self.uncontrolled() {
-            0 => None,
-            count => Some(format!("{count} uncontrolled")),
-        };
-        let posts = match self.postconditions_held_before() {
-            0 => None,
-            1 => Some("1 postcondition held before".to_owned()),
-            count => Some(format!("{count} postconditions held before")),
-        };
-        uncontrolled.into_iter().chain(posts).collect()
-    }
-
-    /// Summarises everything weaker than a plain pass: `1 held before, 2 uncontrolled`; `None` if nothing is.
-    pub fn weaker_passes(&self) -> Option<String> {
-        let passes = self.plan.steps.iter().filter_map(|step| self.pass(step.number));
-        let weaker: Passes = passes.filter(|pass| *pass != Pass::Verified).collect();
-        let kinds = weaker.weakest().map(|_| weaker.to_string());
-        let parts: Vec<String> = kinds.into_iter().chain(self.reservations()).collect();
-        (!parts.is_empty()).then(|| parts.join(", "))
-    }
-
-    /// Lists why steps and postconditions are uncontrolled: each reason once, with its subjects.
-    pub fn uncontrolled_lines(&self) -> Vec<String> {
-        let steps = self.steps().filter(|(_, state)| state.is_uncontrolled()).filter_map(|(step, state)| {
-            Some((state.verdict.as_ref()?.uncontrolled.as_deref()?, format!("step {}", step.number)))
-        });
-        let posts = self.plan.postconditions.iter().filter_map(|post| {
-            Some((self.post_uncontrolled(post.number)?, format!("postcondition {}", post.number)))
-        });
-        let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-        for (why, what) in steps.chain(posts) {
-            match reasons.iter_mut().find(|(known, _)| *known == why) {
-                Some((_, all)) => all.push(what),
-                None => reasons.push((why, vec![what])),
-            }
-        }
-        reasons.into_iter().map(|(why, all)| format!("uncontrolled ({}): {why}", all.join(", "))).collect()
     }
 
     /// Returns the mark in front of the step's title.
@@ -659,71 +411,6 @@ impl Run {
         posts.filter(move |(_, post)| post.topic == topic).map(|(number, post)| (number, post.text.as_str()))
     }
 
-    /// Lists what agents changed outside of `touches` since the last approval, one line per attempt.
-    pub fn outside_lines(&self) -> Vec<String> {
-        let mut lines: Vec<((StepNumber, u32), Vec<String>)> = Vec::new();
-        for (step, attempt, change) in &self.outside {
-            let by = (*step, *attempt);
-            match lines.iter_mut().find(|(known, _)| *known == by) {
-                Some((_, changes)) => changes.push(change.to_string()),
-                None => lines.push((by, vec![change.to_string()])),
-            }
-        }
-        lines.sort_by_key(|(by, _)| *by);
-        let line = |((step, attempt), changes): ((StepNumber, u32), Vec<String>)| {
-            format!("during step {step}, attempt {attempt}: {}", changes.join(", "))
-        };
-        lines.into_iter().map(line).collect()
-    }
-
-    /// Lists for the next approver what changed since the last approval, and by whom.
-    pub fn changed_since_approval(&self) -> Vec<String> {
-        let Some(approved) = self.approved.as_ref().filter(|_| self.approved_by.is_none()) else {
-            return Vec::new();
-        };
-        let mut lines = Vec::new();
-        if approved.base != self.binding.base {
-            lines.push(self.base_moved(&approved.base, &self.binding.base));
-        }
-        lines.extend(approved.terms.changes(&self.binding.terms));
-        lines.extend(self.outside_lines().into_iter().map(|line| format!("outside of `touches`, {line}")));
-        lines
-    }
-
-    /// Describes a move of the base, and the attempt during which it happened, if any.
-    pub(crate) fn base_moved(&self, old: &Option<String>, new: &Option<String>) -> String {
-        let short = |base: &Option<String>| {
-            base.as_ref().map_or("none".to_owned(), |id| id.chars().take(12).collect())
-        };
-        let by = match new.as_deref().and_then(|commit| self.moved_by(commit)) {
-            Some((step, attempt)) => format!(" during step {step}, attempt {attempt}: by the agent"),
-            None if self.approved.is_some() => ", not during an attempt of this plan".to_owned(),
-            None => String::new(),
-        };
-        format!("the base commit moved: {} -> {}{by}", short(old), short(new))
-    }
-
-    /// Returns the attempt since the last approval that moved a ref to this commit.
-    pub fn moved_by(&self, commit: &str) -> Option<(StepNumber, u32)> {
-        let made =
-            |change: &OutsidePath| change.kind == OutsideKind::Ref && change.after.as_deref() == Some(commit);
-        self.outside.iter().find(|(_, _, change)| made(change)).map(|(step, attempt, _)| (*step, *attempt))
-    }
-
-    /// Returns the attempt since the last approval that changed something at or below a path.
-    pub fn touched_by(&self, path: &str) -> Option<(StepNumber, u32)> {
-        let path = path.trim_end_matches('/');
-        let is_at = |change: &OutsidePath| {
-            let other = change.path.trim_end_matches('/');
-            let beneath = |one: &str, other: &str| {
-                one.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            };
-            matches!(change.kind, OutsideKind::File | OutsideKind::Folder)
-                && (beneath(other, path) || change.kind == OutsideKind::Folder && beneath(path, other))
-        };
-        self.outside.iter().find(|(_, _, change)| is_at(change)).map(|(step, attempt, _)| (*step, *attempt))
-    }
-
     /// Returns the state as `--json` writes it.
     pub fn state_word(&self, number: StepNumber) -> &'static str {
         match self.step(number).map(|step| &step.state) {
@@ -735,73 +422,5 @@ impl Run {
             Some(StepState::Blocked { .. }) => "blocked",
             Some(StepState::Waived { .. }) => "waived",
         }
-    }
-}
-
-impl StepRun {
-    fn new(digest: Hash) -> Self {
-        Self {
-            state: StepState::Pending,
-            attempts: 0,
-            failures: 0,
-            losses: 0,
-            verdict: None,
-            claim: None,
-            precondition_held: false,
-            held_apart: false,
-            held_before: None,
-            held_before_accepted: false,
-            pass: None,
-            finally: None,
-            tests_before: None,
-            looked_at_before: None,
-            start: None,
-            left: None,
-            runners_before: Vec::new(),
-            ended: None,
-            failed_as: None,
-            fingerprint: None,
-            check_again: false,
-            recipe: None,
-            wait: None,
-            role: None,
-            session: None,
-            posts: Vec::new(),
-            over_budget: None,
-            digest,
-        }
-    }
-}
-
-impl StepRun {
-    /// Returns whether the step passed and no negative control could show that its check can fail.
-    pub fn is_uncontrolled(&self) -> bool {
-        let verdict = self.verdict.as_ref().filter(|_| self.state == StepState::Passed);
-        verdict.is_some_and(|verdict| verdict.held() && verdict.uncontrolled.is_some())
-    }
-
-    /// Returns the state under a new spec. Results and running attempts stay; failed and blocked steps start
-    /// afresh, because a person has looked at the plan since.
-    fn under_new_law(&self) -> Self {
-        match self.state {
-            StepState::Passed
-            | StepState::Waived { .. }
-            | StepState::Running { .. }
-            | StepState::Ended { .. } => self.clone(),
-            StepState::Pending | StepState::Failed | StepState::Blocked { .. } => {
-                Self { attempts: self.attempts, ..Self::new(self.digest) }
-            }
-        }
-    }
-}
-
-impl StepState {
-    /// Returns whether the step ended in a way that lets other steps continue.
-    pub fn is_settled(&self) -> bool {
-        matches!(self, StepState::Passed | StepState::Waived { .. })
-    }
-
-    fn is_blocked(&self) -> bool {
-        matches!(self, StepState::Blocked { .. })
     }
 }

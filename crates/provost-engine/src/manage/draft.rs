@@ -6,6 +6,7 @@
 use crate::plan::recording;
 use std::path::{Path, PathBuf};
 
+use provost_core::language::plan_writer;
 use provost_core::language::template::{self, Template, TemplateProblem};
 use provost_core::model::event::AttemptEnd;
 use provost_core::model::plan::StepNumber;
@@ -147,14 +148,7 @@ fn rounds(
         let _ = std::fs::remove_file(&answer);
         reasons = match text {
             Some(text) => {
-                let reading = recording::check_text(
-                    harness,
-                    provost_core::language::plan_writer::with_red_first(&text).into_bytes(),
-                )?;
-                let objections = planner::objections(&reading.diagnostics);
-                let reasons = objections.iter().map(|each| planner::reason(&reading.text, each));
-                let count = planner::count_objection(&reading.text, &reading.plan);
-                let reasons = reasons.chain(count).collect();
+                let (reading, reasons) = verified(harness, &text)?;
                 last = Some(reading);
                 reasons
             }
@@ -169,6 +163,16 @@ fn rounds(
         }
     }
     Ok(DraftRounds { drafted: Draft::Nothing { why: "no round was run".to_owned() }, rounds: 0, usage })
+}
+
+/// Verifies a draft. Returns it with the reasons for which it goes back to the planner.
+fn verified(harness: &Harness, text: &str) -> Result<(BoundPlan, Vec<String>), Error> {
+    let reading = recording::check_text(harness, plan_writer::with_red_first(text).into_bytes())?;
+    let objections = planner::objections(&reading.diagnostics);
+    let reasons = objections.iter().map(|each| planner::reason(&reading.text, each));
+    let count = planner::count_objection(&reading.text, &reading.plan);
+    let reasons = reasons.chain(count).collect();
+    Ok((reading, reasons))
 }
 
 /// Records a plan without errors that a model drafted, with the usage of the draft.

@@ -115,16 +115,35 @@ pub fn make(harness: &Harness, wanted: &CommitOptions) -> Result<CommitResult, E
             Refusal::WrongStage { stage: run.stage.word(), wanted: "committing", needed: "done" }.into()
         );
     }
-    let (tree, parent) = committable(harness, &run)?;
-    let name = format!("refs/heads/{}", wanted.branch);
     let kept = kept(harness, &run)?;
     let others = others(harness, &run, &kept)?;
     if !wanted.with_others && !others.is_empty() {
         return Err(Refusal::OthersWork { count: others.len(), files: named(others) }.into());
     }
+    let made = commit_judged(harness, &run, wanted, &kept, others)?;
+    let made = move_branch(harness, wanted, &kept.trees, made)?;
+    if wanted.note && !made.already {
+        let failed = environment::Error::from;
+        let statement = queries::seal(harness, &statement(harness, &run, &made))?;
+        let (now, before) = kept.trees.note(&made.commit, NOTES, &statement).map_err(failed)?;
+        kept.trees.hand_over(&now, NOTES, before.as_deref()).map_err(failed)?;
+    }
+    Ok(made)
+}
+
+/// Makes the commit of the judged tree; no branch has it yet. `others` are files that the plan did not
+/// change.
+fn commit_judged(
+    harness: &Harness,
+    run: &Run,
+    wanted: &CommitOptions,
+    kept: &PlanTrees,
+    others: Vec<String>,
+) -> Result<CommitResult, Error> {
+    let (tree, parent) = committable(harness, run)?;
     let PlanTrees { trees, approved, judged, .. } = kept;
     let (user, email) = git::identity(&harness.place().workspace, wanted.home.as_deref());
-    let mut message = wanted.message.clone().unwrap_or_else(|| usual_message(harness, &run, &tree));
+    let mut message = wanted.message.clone().unwrap_or_else(|| usual_message(harness, run, &tree));
     for path in others {
         message.push_str(&format!("Not-by-this-plan: {path}\n"));
     }
@@ -133,19 +152,15 @@ pub fn make(harness: &Harness, wanted: &CommitOptions) -> Result<CommitResult, E
         email: email.as_deref().unwrap_or_default(),
         message: &message,
     };
-    let failed = environment::Error::from;
-    let included = commit_included(harness, &run, &trees, &approved, &by)?;
+    let included = commit_included(harness, run, trees, approved, &by)?;
     let on = included.as_deref().unwrap_or(&parent);
     let place = harness.place();
     let plan = [&place.path, &place.progress].map(|path| path.strip_prefix(&place.workspace).ok());
     let plan = plan.into_iter().flatten().filter_map(|path| Some(path.to_str()?.to_owned()));
     let with = With { ignored: wanted.with_ignored, plan: wanted.with_plan.then(|| plan.collect()) };
     let NewCommit { commit, tree: git_tree, left_out } =
-        trees.commit(on, &approved, &judged, &with, &by).map_err(failed)?;
-    // A branch may be created or moved forward from the base, so that no work on it is lost.
-    let workspace = &harness.place().workspace;
-    let there = git::find(workspace, &name);
-    let mut made = CommitResult {
+        trees.commit(on, approved, judged, &with, &by).map_err(environment::Error::from)?;
+    Ok(CommitResult {
         commit,
         git_tree,
         tree,
@@ -156,7 +171,21 @@ pub fn make(harness: &Harness, wanted: &CommitOptions) -> Result<CommitResult, E
         is_known: user.is_some(),
         checkouts: Vec::new(),
         included,
-    };
+    })
+}
+
+/// Puts the commit on the branch, and updates the checkouts of the branch. A branch may be created or moved
+/// forward from the base, so that no work on it is lost.
+fn move_branch(
+    harness: &Harness,
+    wanted: &CommitOptions,
+    trees: &Trees,
+    mut made: CommitResult,
+) -> Result<CommitResult, Error> {
+    let failed = environment::Error::from;
+    let name = format!("refs/heads/{}", wanted.branch);
+    let workspace = &harness.place().workspace;
+    let there = git::find(workspace, &name);
     if let Some(there) = there.as_ref().filter(|there| **there != made.parent) {
         if trees.tree_of(there).map_err(failed)? != made.git_tree {
             let (branch, at) = (wanted.branch.clone(), there.chars().take(12).collect());
@@ -181,11 +210,6 @@ pub fn make(harness: &Harness, wanted: &CommitOptions) -> Result<CommitResult, E
     for place in checkouts {
         let follows = trees.arrive(&place, &made.parent, &made.commit).map_err(failed)?;
         made.checkouts.push((place, follows));
-    }
-    if wanted.note {
-        let statement = queries::seal(harness, &statement(harness, &run, &made))?;
-        let (now, before) = trees.note(&made.commit, NOTES, &statement).map_err(failed)?;
-        trees.hand_over(&now, NOTES, before.as_deref()).map_err(failed)?;
     }
     Ok(made)
 }

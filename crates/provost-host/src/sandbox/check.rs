@@ -38,10 +38,39 @@ pub fn wrap(
     let status = status_in(fence.scratch)?;
     let room = fence.scratch.join("room");
     let mut outer = Arguments::default();
-    let leader = match fence.tree {
+    let leader = add_outer_stage(&mut outer, offer, fence, &room, &status)?;
+    outer.add([bubblewrap.path.as_os_str()]);
+    let is_guarded = is_guarded(offer, fence);
+    let mut inner = namespaces(fence.network, is_guarded);
+    inner.0.extend_from_slice(offer.system());
+    if let (true, CheckTree::Overlay { .. }) = (is_guarded, fence.tree) {
+        with_library(&mut inner, &room);
+    }
+    add_private_places(&mut inner, fence, &room, is_guarded);
+    add_tree(&mut inner, offer, fence, &room);
+    // Last: until here bubblewrap creates the mount points for the rest.
+    inner.flags(&["--remount-ro", "/dev", "--remount-ro", "/", "--chdir"]);
+    inner.add([fence.at.as_os_str()]);
+    match is_guarded {
+        false => inner.program(program, args),
+        true => add_guarded(&mut inner, offer, fence.processes, program, args),
+    }
+    outer.0.append(&mut inner.0);
+    Ok(SandboxedCommand { program: leader.into(), args: outer.0, status })
+}
+
+/// Adds the outer stage, which mounts the tree and writes the status; returns the program that runs it.
+fn add_outer_stage<'o>(
+    outer: &mut Arguments,
+    offer: &'o SandboxFeatures,
+    fence: &CheckFence<'_>,
+    room: &Path,
+    status: &Path,
+) -> Result<&'o OsStr, Unavailable> {
+    match fence.tree {
         CheckTree::Overlay { lower, over, layer, deleted } => {
             let tools = offer.overlay()?;
-            super::make_room(&room)?;
+            super::make_room(room)?;
             let mut gone = Vec::new();
             let beneath: Vec<&Path> = over.into_iter().chain([lower]).collect();
             deleted.iter().for_each(|path| find_gone(path, &beneath, layer, &mut gone));
@@ -70,9 +99,9 @@ pub fn wrap(
                 outer.add([&tools.mount, &tools.mkdir, &tools.rm].map(|tool| tool.as_os_str()));
             }
             outer.flags(&[&gone.len().to_string()]);
-            add_layered(&mut outer, fence, &room)?;
+            add_layered(outer, fence, room)?;
             outer.0.extend(gone.into_iter().map(OsString::from));
-            leader
+            Ok(leader)
         }
         CheckTree::Folder(_) if is_guarded(offer, fence) => {
             let (program, words) = offer
@@ -82,31 +111,13 @@ pub fn wrap(
             outer.0.extend_from_slice(words);
             outer.flags(&[super::room::ONLY_REPORT, "--"]);
             outer.add([status.as_os_str()]);
-            program
+            Ok(program)
         }
         CheckTree::Folder(_) => {
             outer.add([OsStr::new("-c"), OsStr::new(ENTER), OsStr::new("sh"), status.as_os_str()]);
-            offer.sh().as_os_str()
+            Ok(offer.sh().as_os_str())
         }
-    };
-    outer.add([bubblewrap.path.as_os_str()]);
-    let is_guarded = is_guarded(offer, fence);
-    let mut inner = namespaces(fence.network, is_guarded);
-    inner.0.extend_from_slice(offer.system());
-    if let (true, CheckTree::Overlay { .. }) = (is_guarded, fence.tree) {
-        with_library(&mut inner, &room);
     }
-    add_private_places(&mut inner, fence, &room, is_guarded);
-    add_tree(&mut inner, offer, fence, &room);
-    // Last: until here bubblewrap creates the mount points for the rest.
-    inner.flags(&["--remount-ro", "/dev", "--remount-ro", "/", "--chdir"]);
-    inner.add([fence.at.as_os_str()]);
-    match is_guarded {
-        false => inner.program(program, args),
-        true => add_guarded(&mut inner, offer, fence.processes, program, args),
-    }
-    outer.0.append(&mut inner.0);
-    Ok(SandboxedCommand { program: leader.into(), args: outer.0, status })
 }
 
 /// Returns whether provost's own program runs last inside, to protect the check's processes from each

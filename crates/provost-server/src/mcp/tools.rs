@@ -24,8 +24,6 @@ pub const OF_AN_ATTEMPT: [&str; 5] = ["plan_show", "plan_next", "step_update", "
 /// Returns the tools for an agent that provost has started: it is given its step, and is judged after it has
 /// ended.
 pub fn of_an_attempt() -> Vec<Tool> {
-    let reads = || ToolAnnotations::from_raw(None, Some(true), None, Some(true), Some(false));
-    let writes = || ToolAnnotations::from_raw(None, Some(false), Some(false), Some(false), Some(false));
     vec![
         tool(
             "plan_show",
@@ -67,70 +65,20 @@ pub fn of_an_attempt() -> Vec<Tool> {
 
 pub fn all() -> Vec<Tool> {
     vec![
-        tool(
-            "plan_create",
-            "Make the plan of this session, or replace it. Every step should have a `check`: a shell \
-             command that fails until the step is done. provost runs it; your word does not count. A step \
-             without a check waits for a person.",
-            json!({
-                "objective": text("The goal, in one sentence."),
-                "steps": {
-                    "type": "array",
-                    "description": "Three to seven steps, in order.",
-                    "items": object(
-                        json!({
-                            "title": text("The step in a few words."),
-                            "task": text("The work, with files and behaviour."),
-                            "check": text("Shell command, run with bash in a clean copy of the workspace; exit code 0 means done."),
-                            "needs": {
-                                "type": "array",
-                                "items": { "type": "integer" },
-                                "description": "Numbers of the steps that must be done first; if left out, all earlier steps.",
-                            },
-                            "guard": { "type": "boolean", "description": "True if the check should hold before the work too: it shows that nothing broke. Otherwise a check that holds before the work waits for a person." },
-                            "network": { "type": "boolean", "description": "True if the check needs the network; a person must allow it." },
-                            "publishes": {
-                                "type": "array",
-                                "items": { "type": "string" },
-                                "description": "Topics this step may publish to, for the steps after it.",
-                            },
-                        }),
-                        &["title"],
-                    ),
-                },
-                "postconditions": {
-                    "type": "array",
-                    "description": "Conditions that must hold when everything is done.",
-                    "items": object(
-                        json!({
-                            "text": text("The condition, in one sentence."),
-                            "check": text("Shell command; exit code 0 means that the condition holds."),
-                        }),
-                        &["text"],
-                    ),
-                },
-                "touches": {
-                    "type": "array",
-                    "items": { "type": "string" },
-                    "description": "Globs of the files you will change, such as src/**; checks see only these changes.",
-                },
-            }),
-            &["objective", "steps"],
-            ToolAnnotations::from_raw(None, Some(false), Some(false), Some(false), Some(false)),
-        ),
+        plan_create(),
         tool(
             "plan_show",
             "Show the plan of this session: steps, checks and the last results.",
             json!({ "plan": text("Name of a plan to continue, if its own session is over. Leave it out otherwise.") }),
             &[],
-            ToolAnnotations::from_raw(None, Some(true), None, Some(true), Some(false)),
+            reads(),
         ),
         tool(
             "plan_next",
             "Show what to do next. If a check is still running, waits for it and returns its result.",
             json!({}),
             &[],
-            ToolAnnotations::from_raw(None, Some(true), None, Some(true), Some(false)),
+            reads(),
         ),
         tool(
             "step_update",
@@ -143,7 +91,7 @@ pub fn all() -> Vec<Tool> {
                 "reason": text("For blocked: what stops you."),
             }),
             &["step", "status"],
-            ToolAnnotations::from_raw(None, Some(false), Some(false), Some(false), Some(false)),
+            writes(),
         ),
         tool(
             "postcondition_verify",
@@ -161,16 +109,78 @@ pub fn all() -> Vec<Tool> {
             "Read a topic. Without a topic, lists them.",
             json!({ "topic": text("The topic's name.") }),
             &[],
-            ToolAnnotations::from_raw(None, Some(true), None, Some(true), Some(false)),
+            reads(),
         ),
         tool(
             "topic_publish",
             "Add text to a topic that other steps and sessions can read.",
             json!({ "topic": text("The topic's name: a-z, 0-9, `.`, `_`, `-`."), "text": text("Text to add, in Markdown.") }),
             &["topic", "text"],
-            ToolAnnotations::from_raw(None, Some(false), Some(false), Some(false), Some(false)),
+            writes(),
         ),
     ]
+}
+
+fn plan_create() -> Tool {
+    tool(
+        "plan_create",
+        "Make the plan of this session, or replace it. Every step should have a `check`: a shell \
+         command that fails until the step is done. provost runs it; your word does not count. A step \
+         without a check waits for a person.",
+        json!({
+            "objective": text("The goal, in one sentence."),
+            "steps": {
+                "type": "array",
+                "description": "Three to seven steps, in order.",
+                "items": object(
+                    json!({
+                        "title": text("The step in a few words."),
+                        "task": text("The work, with files and behaviour."),
+                        "check": text("Shell command, run with bash in a clean copy of the workspace; exit code 0 means done."),
+                        "needs": {
+                            "type": "array",
+                            "items": { "type": "integer" },
+                            "description": "Numbers of the steps that must be done first; if left out, all earlier steps.",
+                        },
+                        "guard": { "type": "boolean", "description": "True if the check should hold before the work too: it shows that nothing broke. Otherwise a check that holds before the work waits for a person." },
+                        "network": { "type": "boolean", "description": "True if the check needs the network; a person must allow it." },
+                        "publishes": {
+                            "type": "array",
+                            "items": { "type": "string" },
+                            "description": "Topics this step may publish to, for the steps after it.",
+                        },
+                    }),
+                    &["title"],
+                ),
+            },
+            "postconditions": {
+                "type": "array",
+                "description": "Conditions that must hold when everything is done.",
+                "items": object(
+                    json!({
+                        "text": text("The condition, in one sentence."),
+                        "check": text("Shell command; exit code 0 means that the condition holds."),
+                    }),
+                    &["text"],
+                ),
+            },
+            "touches": {
+                "type": "array",
+                "items": { "type": "string" },
+                "description": "Globs of the files you will change, such as src/**; checks see only these changes.",
+            },
+        }),
+        &["objective", "steps"],
+        writes(),
+    )
+}
+
+fn reads() -> ToolAnnotations {
+    ToolAnnotations::from_raw(None, Some(true), None, Some(true), Some(false))
+}
+
+fn writes() -> ToolAnnotations {
+    ToolAnnotations::from_raw(None, Some(false), Some(false), Some(false), Some(false))
 }
 
 fn tool(

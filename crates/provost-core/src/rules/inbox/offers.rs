@@ -15,6 +15,11 @@ pub struct ChoiceOffer {
     pub command: String,
 }
 
+const AGAIN: &str = "try again, with fresh retries";
+const WAIVE: &str = "waive the step in your name; it never shows as passed";
+const END: &str = "end the plan as failed";
+const DRAFT: &str = "send the plan back to draft; it must be approved again";
+
 pub(super) fn offers(run: &Run, waiting: &WaitingItem, heading: &PlanLabel, id: &ItemId) -> Vec<ChoiceOffer> {
     let plan = heading.argument.as_ref().map(|argument| format!(" {argument}")).unwrap_or_default();
     let at_gate = |choice, does, rest: String| ChoiceOffer {
@@ -22,15 +27,6 @@ pub(super) fn offers(run: &Run, waiting: &WaitingItem, heading: &PlanLabel, id: 
         does,
         command: format!("provost {choice}{plan}{rest}"),
     };
-    let answer = |choice: Choice, does| ChoiceOffer {
-        choice: choice.word(),
-        does,
-        command: format!("provost answer {id} {}", choice.word()),
-    };
-    const AGAIN: &str = "try again, with fresh retries";
-    const WAIVE: &str = "waive the step in your name; it never shows as passed";
-    const END: &str = "end the plan as failed";
-    const DRAFT: &str = "send the plan back to draft; it must be approved again";
     match waiting.kind {
         DecisionKind::Approval | DecisionKind::Question => vec![
             at_gate(
@@ -54,54 +50,63 @@ pub(super) fn offers(run: &Run, waiting: &WaitingItem, heading: &PlanLabel, id: 
             },
         ],
         DecisionKind::Postcondition => vec![
-            answer(Choice::Retry, "run the contracts and postconditions again"),
-            answer(Choice::Abort, "leave the plan failed and close this item"),
-            answer(Choice::Revise, DRAFT),
+            answer(id, Choice::Retry, "run the contracts and postconditions again"),
+            answer(id, Choice::Abort, "leave the plan failed and close this item"),
+            answer(id, Choice::Revise, DRAFT),
         ],
         DecisionKind::Confirmation => vec![
-            answer(Choice::Confirm, "confirm in your name that it holds"),
-            answer(Choice::Retry, AGAIN),
-            answer(Choice::Skip, WAIVE),
-            answer(Choice::Abort, END),
-            answer(Choice::Revise, DRAFT),
+            answer(id, Choice::Confirm, "confirm in your name that it holds"),
+            answer(id, Choice::Retry, AGAIN),
+            answer(id, Choice::Skip, WAIVE),
+            answer(id, Choice::Abort, END),
+            answer(id, Choice::Revise, DRAFT),
         ],
         DecisionKind::Escalation | DecisionKind::Permission | DecisionKind::Quota | DecisionKind::Budget => {
-            let step = waiting.step.and_then(|step| run.step(step));
-            let breach = step.and_then(|step| step.over_budget.as_ref());
-            let uncounted = breach.is_some_and(|breach| breach.unknown > 0);
-            let holds_already = waiting.step.is_some_and(|step| run.holds_already(step));
-            let mut again = answer(
-                Choice::Retry,
-                match waiting.kind {
-                    _ if holds_already => "let the agent work anyway; the step then passes as held before",
-                    DecisionKind::Permission => "try again, after you have configured it",
-                    DecisionKind::Quota => "try again, when the account can spend again",
-                    DecisionKind::Budget if uncounted => {
-                        "continue; provost releases what it reserved for attempts without a usage report"
-                    }
-                    DecisionKind::Budget => "continue under these limits",
-                    _ => AGAIN,
-                },
-            );
-            if let Some(enough) = breach.and_then(|breach| breach.enough()) {
-                again.command.push_str(&format!(" --budget \"{enough}\""));
-            }
-            let mut all = vec![
-                again,
-                answer(Choice::Skip, WAIVE),
-                answer(Choice::Abort, END),
-                answer(Choice::Revise, DRAFT),
-            ];
-            let verdict = step.and_then(|step| step.verdict.as_ref());
-            let vacuous =
-                verdict.is_some_and(|verdict| matches!(verdict.outcome, CheckOutcome::Vacuous { .. }));
-            if vacuous || holds_already {
-                let mut confirm =
-                    answer(Choice::Confirm, "pass the step in your name, and say why the check counts");
-                confirm.command.push_str(" --note WHY");
-                all.push(confirm);
-            }
-            all
+            offers_of_a_stopped_step(run, waiting, id)
         }
     }
+}
+
+/// Lists the choices for a step that cannot continue by itself.
+fn offers_of_a_stopped_step(run: &Run, waiting: &WaitingItem, id: &ItemId) -> Vec<ChoiceOffer> {
+    let step = waiting.step.and_then(|step| run.step(step));
+    let breach = step.and_then(|step| step.over_budget.as_ref());
+    let uncounted = breach.is_some_and(|breach| breach.unknown > 0);
+    let holds_already = waiting.step.is_some_and(|step| run.holds_already(step));
+    let mut again = answer(
+        id,
+        Choice::Retry,
+        match waiting.kind {
+            _ if holds_already => "let the agent work anyway; the step then passes as held before",
+            DecisionKind::Permission => "try again, after you have configured it",
+            DecisionKind::Quota => "try again, when the account can spend again",
+            DecisionKind::Budget if uncounted => {
+                "continue; provost releases what it reserved for attempts without a usage report"
+            }
+            DecisionKind::Budget => "continue under these limits",
+            _ => AGAIN,
+        },
+    );
+    if let Some(enough) = breach.and_then(|breach| breach.enough()) {
+        again.command.push_str(&format!(" --budget \"{enough}\""));
+    }
+    let mut all = vec![
+        again,
+        answer(id, Choice::Skip, WAIVE),
+        answer(id, Choice::Abort, END),
+        answer(id, Choice::Revise, DRAFT),
+    ];
+    let verdict = step.and_then(|step| step.verdict.as_ref());
+    let vacuous = verdict.is_some_and(|verdict| matches!(verdict.outcome, CheckOutcome::Vacuous { .. }));
+    if vacuous || holds_already {
+        let mut confirm =
+            answer(id, Choice::Confirm, "pass the step in your name, and say why the check counts");
+        confirm.command.push_str(" --note WHY");
+        all.push(confirm);
+    }
+    all
+}
+
+fn answer(id: &ItemId, choice: Choice, does: &'static str) -> ChoiceOffer {
+    ChoiceOffer { choice: choice.word(), does, command: format!("provost answer {id} {}", choice.word()) }
 }

@@ -1,0 +1,111 @@
+//! Applies new revisions of the plan, and the answers of its approvers.
+
+use crate::language::parse;
+use crate::model::approved_spec::{self, Binding};
+use crate::model::event::{Approver, Revision, SESSION_POLICY};
+use crate::model::plan::{Budget, Plan, Step, StepNumber};
+use crate::state::run::area::Areas;
+use crate::state::run::ready::ReadySteps;
+use crate::state::run::{PostState, Run, Stage, StepRun};
+
+impl Run {
+    /// Takes a new spec. Steps whose own text is unchanged keep their results.
+    pub(super) fn take_law(&mut self, text: &str, revision: &Revision, binding: Binding) {
+        let plan = parse::plan(text).plan;
+        self.ledger.new_law(|scope| written(&self.plan, scope) != written(&plan, scope));
+        let before = std::mem::take(&mut self.steps);
+        self.steps = plan
+            .steps
+            .iter()
+            .map(|step| {
+                let digest = approved_spec::step_digest(text, step);
+                let index = (step.number.0 as usize).wrapping_sub(1);
+                match before.get(index) {
+                    Some(known) if known.digest == digest => known.under_new_law(),
+                    // Attempts are not counted from zero, so that a late report of an old attempt matches no
+                    // new one.
+                    Some(known) => StepRun { attempts: known.attempts, ..StepRun::new(digest) },
+                    None => StepRun::new(digest),
+                }
+            })
+            .collect();
+        self.postconditions = vec![PostState::Open; plan.postconditions.len()];
+        self.law = Some(approved_spec::digest(text, &plan));
+        self.text = text.to_owned();
+        self.hides = plan.steps.iter().any(Step::is_hidden);
+        self.has_areas = plan.steps.iter().any(|step| step.touches.is_some());
+        self.plan = plan;
+        self.revision = revision.clone();
+        // Trees and checks that are based on another commit say nothing about this one.
+        if self.binding.base != binding.base {
+            self.work = None;
+            self.began_with = None;
+            for step in self.steps.iter_mut().filter(|step| !step.state.is_settled()) {
+                (step.held_before, step.tests_before, step.looked_at_before) = (None, None, None);
+            }
+        }
+        self.binding = binding;
+        // The newly approved base applies; the results of passed steps are imported from the workspace.
+        self.tree = None;
+        self.held_on_tree.clear();
+        self.question = None;
+        self.law_changed = None;
+        self.given_up = false;
+        self.landed = None;
+        self.withdraw();
+        self.ready = ReadySteps::new(&self.plan, &self.steps);
+        self.areas = Areas::default();
+    }
+
+    /// Records an approval; `missing` others are still required.
+    pub(super) fn approved(&mut self, by: &Approver, missing: u32) {
+        self.approvals.push(by.clone());
+        if missing > 0 {
+            // Each approver relied on the other approvals that the quorum requires.
+            self.held_to = Some(self.quorum());
+            return;
+        }
+        self.held_to = Some(self.binding.terms.quorum);
+        self.approved = Some(self.binding.clone());
+        // The approver was shown these changes.
+        self.outside.clear();
+        self.stage = if self.started() { Stage::InProgress } else { Stage::Approved };
+        self.approved_by = Some(by.clone());
+        (self.checks_unread, self.trusted_checks) = match by {
+            Approver::Person(_) => (false, Vec::new()),
+            Approver::Policy { name, unread, trusted, .. } => {
+                (*unread || name == SESSION_POLICY, trusted.clone())
+            }
+        };
+        self.question = None;
+        self.rejection = None;
+    }
+
+    pub(super) fn rejected(&mut self, revision: &Revision, reason: &str) {
+        self.rejection = Some((revision.clone(), reason.to_owned()));
+        self.withdraw();
+    }
+
+    pub(super) fn question_asked(&mut self, question: &str) {
+        self.question = Some(question.to_owned());
+        self.stage = self.stage.min(Stage::Verified);
+        self.approved_by = None;
+        self.approvals.clear();
+    }
+
+    pub(super) fn withdraw(&mut self) {
+        self.stage = Stage::Draft;
+        self.approved_by = None;
+        self.approvals.clear();
+        self.requested = None;
+    }
+}
+
+/// Returns the written budget of a plan, or of one of its steps.
+fn written(plan: &Plan, scope: Option<StepNumber>) -> Option<Budget> {
+    let budget = match scope {
+        None => plan.budget.as_ref(),
+        Some(number) => plan.step(number).and_then(|step| step.budget.as_ref()),
+    };
+    budget.map(|budget| budget.value)
+}

@@ -1,0 +1,162 @@
+//! Applies verdicts and passes, and records on which tree each check held.
+
+use super::CONFIRMED;
+use crate::model::approved_spec;
+use crate::model::event::CheckSubject;
+use crate::model::pass::Pass;
+use crate::model::plan::{Check, StepNumber};
+use crate::model::verdict::{Excerpt, Verdict};
+use crate::state::run::{PostState, Run, Stage, StepState};
+
+impl Run {
+    pub(super) fn judged(&mut self, subject: CheckSubject, verdict: &Verdict) {
+        match subject {
+            CheckSubject::Precondition(number) => {
+                if let Some(step) = self.step_mut(number) {
+                    step.precondition_held = verdict.held();
+                    step.verdict = Some(remembered(verdict));
+                }
+            }
+            CheckSubject::Control(number) => {
+                let is_result = verdict.outcome.is_result();
+                if let Some(step) = self.step_mut(number).filter(|_| is_result) {
+                    step.held_before = Some(verdict.held());
+                    step.tests_before = verdict.tests;
+                    step.looked_at_before = verdict.tree_id().map(str::to_owned);
+                    step.runners_before = verdict.runners.clone();
+                }
+            }
+            CheckSubject::Contract(number) => {
+                let held_apart = verdict.held() && self.is_behind(verdict);
+                if let Some(step) = self.step_mut(number) {
+                    step.verdict = Some(remembered(verdict));
+                    step.held_apart = held_apart;
+                }
+            }
+            CheckSubject::Final(number) => {
+                let passes = self.passes;
+                if let Some(step) = self.step_mut(number) {
+                    if verdict.held() {
+                        step.finally = Some(passes);
+                    } else {
+                        step.verdict = Some(remembered(verdict));
+                    }
+                }
+                self.seen_finally(subject, verdict);
+                while self.final_from < self.steps.len()
+                    && self.is_final(StepNumber(self.final_from as u32 + 1))
+                {
+                    self.final_from += 1;
+                }
+            }
+            CheckSubject::Postcondition(number) => {
+                let index = (number as usize).wrapping_sub(1);
+                if let Some(post) = self.postconditions.get_mut(index) {
+                    *post = if verdict.held() {
+                        PostState::Held(Box::new(remembered(verdict)))
+                    } else {
+                        PostState::Broke(Box::new(remembered(verdict)))
+                    };
+                }
+                self.seen_finally(subject, verdict);
+            }
+        }
+    }
+
+    pub(super) fn step_passed(
+        &mut self,
+        number: StepNumber,
+        tree: Option<&str>,
+        pass: Option<Pass>,
+        result: &str,
+    ) {
+        self.at_work.remove(&number);
+        self.set_state(number, StepState::Passed);
+        let pass = pass.unwrap_or_else(|| self.pass_in_old_log(number, result));
+        if let Some(step) = self.step_mut(number) {
+            step.pass = Some(pass);
+            (step.ended, step.fingerprint, step.wait, step.session) = (None, None, None, None);
+        }
+        self.passes += 1;
+        self.final_from = 0;
+        self.unseen_work = tree.is_none();
+        if tree.is_some() && tree != self.tree.as_deref() {
+            self.tree = tree.map(str::to_owned);
+            self.held_on_tree.clear();
+        }
+        self.remember_held(CheckSubject::Contract(number));
+    }
+
+    pub(super) fn step_waived(&mut self, number: StepNumber, by: &str) {
+        self.set_state(number, StepState::Waived { by: by.to_owned() });
+        self.unseen_work = true;
+    }
+
+    /// Derives the kind of a pass for older logs, which do not record it.
+    fn pass_in_old_log(&self, number: StepNumber, result: &str) -> Pass {
+        if result.starts_with(CONFIRMED) {
+            return Pass::Confirmed;
+        }
+        self.pass_by(number, self.step(number).and_then(|step| step.verdict.as_ref()))
+    }
+
+    /// Requires all final checks again, because a repair changes the tree they held on.
+    fn look_at_all_anew(&mut self) {
+        self.unseen_work = true;
+        self.passes += 1;
+        self.final_from = 0;
+    }
+
+    /// Opens all postconditions again, because a person may have repaired something by hand.
+    pub(super) fn reopen(&mut self) {
+        for post in &mut self.postconditions {
+            *post = PostState::Open;
+        }
+        self.look_at_all_anew();
+    }
+
+    /// Opens the postconditions again if the agent of a session continued after one broke.
+    pub(super) fn look_again(&mut self) {
+        let broke = self.postconditions.iter().any(|state| matches!(state, PostState::Broke(_)));
+        if broke && self.stage == Stage::InProgress {
+            self.reopen();
+        }
+    }
+
+    /// Makes the tree of a held final check the current tree.
+    fn seen_finally(&mut self, subject: CheckSubject, verdict: &Verdict) {
+        let Some(tree) = verdict.tree_id().filter(|_| verdict.held()) else { return };
+        self.unseen_work = false;
+        if self.tree.as_deref() != Some(tree) {
+            self.tree = Some(tree.to_owned());
+            self.held_on_tree.clear();
+        }
+        self.remember_held(subject);
+    }
+
+    fn remember_held(&mut self, subject: CheckSubject) {
+        let contract = match subject {
+            CheckSubject::Contract(number) | CheckSubject::Final(number) => {
+                self.plan.step(number).and_then(|step| step.contract.as_ref())
+            }
+            CheckSubject::Postcondition(number) => {
+                let found = self.plan.postconditions.iter().find(|post| post.number == number);
+                found.and_then(|post| post.contract.as_ref())
+            }
+            CheckSubject::Precondition(_) | CheckSubject::Control(_) => None,
+        };
+        if let (Some(Check::Shell(shell)), true) =
+            (contract.map(|contract| &contract.check), self.tree.is_some())
+        {
+            self.held_on_tree.push(approved_spec::check_digest(shell));
+        }
+    }
+}
+
+/// Drops the output of a held check, which no later prompt needs.
+fn remembered(verdict: &Verdict) -> Verdict {
+    if !verdict.held() {
+        return verdict.clone();
+    }
+    Verdict { stdout: Excerpt::default(), stderr: Excerpt::default(), ..verdict.clone() }
+}
