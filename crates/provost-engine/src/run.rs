@@ -5,7 +5,6 @@ pub(crate) mod run_environment;
 pub mod run_plan;
 pub(crate) mod live_session;
 pub mod work_items;
-pub mod base_look;
 pub mod starting;
 pub(crate) mod shared_folder_lock;
 pub(crate) mod subplan_runner;

@@ -6,8 +6,8 @@
 //!
 //! From the top down: `http` runs the server; `router` puts the routes together and wraps every request; the
 //! leaves `api`, `pages`, `mcp`, `stream`, `metrics` and `assets` answer; `request` and `principal` read a
-//! request and authenticate its sender; `state` holds what requests share; `view` and `layout` say what is
-//! shown of a plan. A module imports only modules below it. A new page is a module in `pages/` and a line in
+//! request and authenticate its sender; `state` holds what requests share; `layout` computes graphs, timelines
+//! and diffs. What is shown of a plan comes from the engine's `observe::view`. A module imports only modules below it. A new page is a module in `pages/` and a line in
 //! `pages.rs`.
 //!
 //! **Invariant:** nothing here decides; an answer only puts the engine's result into words.
@@ -17,6 +17,7 @@ mod assets;
 pub mod http;
 mod layout;
 mod live_events;
+mod machine;
 pub mod mcp;
 mod metrics;
 mod pages;
@@ -29,4 +30,3 @@ mod state;
 pub mod stdio;
 mod stream;
 mod traces;
-mod view;

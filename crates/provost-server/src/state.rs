@@ -16,7 +16,7 @@ use crate::live_events::LiveEvents;
 use crate::partial::News;
 use crate::problem::Problem;
 use crate::traces::Traces;
-use crate::view::MachineCache;
+use crate::machine::MachineCache;
 
 pub use counters::{Beside, CachedPart, Family, ResponseCounts};
 pub use rate_limit::{CallerKind, RateLimits};

@@ -7,6 +7,8 @@
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
+
 use crate::model::approved_spec::{self, Binding};
 use crate::model::escalation::EscalationCause;
 use crate::model::event::{
@@ -30,7 +32,8 @@ use area::Areas;
 pub(crate) use fold::CONFIRMED;
 use ready::ReadySteps;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Stage {
     #[default]
     Draft,
@@ -63,6 +66,9 @@ impl Stage {
 pub struct Run {
     /// Sequence number of the last applied event.
     pub seq: u64,
+    /// Times of the first and the last applied event, if the log has one.
+    pub begun: Option<Timestamp>,
+    pub moved: Option<Timestamp>,
     pub text: String,
     pub plan: Plan,
     pub law: Option<Hash>,

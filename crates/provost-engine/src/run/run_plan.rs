@@ -25,7 +25,7 @@ use crate::plan::prove::ProofWriter;
 use crate::plan::subplan::SubplanRunner as _;
 use crate::plan::tamper_watch::TamperWatch;
 use crate::plan::{plan_context, remote_tree};
-use crate::run::base_look;
+use crate::exec::base_look;
 use crate::run::run_environment::{self, can_see_the_work, on_the_base};
 use crate::run::run_strategy::{Agents, ProgressListener, RunResult, RunStrategy, StoppedSession};
 use crate::run::shared_folder_lock::{self, SharedFolderLock};

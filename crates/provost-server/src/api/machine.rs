@@ -6,7 +6,7 @@ use axum::extract::State;
 use crate::principal::Viewer;
 use crate::problem::{Answer, ReadRefusals};
 use crate::state::{SharedState, ask};
-use crate::view::Machine;
+use crate::machine::Machine;
 
 /// Which isolation this machine attests, and what it lacks
 #[utoipa::path(

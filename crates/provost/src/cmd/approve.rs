@@ -5,7 +5,7 @@ use provost_core::text::render;
 use provost_engine::observe::notifier;
 use provost_engine::plan::harness::Harness;
 use provost_engine::plan::{commands, outside, recording, remote_tree, uncommitted};
-use provost_engine::run::base_look;
+use provost_engine::exec::base_look;
 use provost_engine::settings::Access;
 
 use crate::failure::Failure;

@@ -174,7 +174,7 @@ fn row(seen: &PlanSnapshot) -> PlanRow {
         waiting: seen.waiting,
         cost: cost(run),
         at_work: run.under_way().collect(),
-        moved: seen.moved,
+        moved: seen.moved.unwrap_or_default(),
         trouble: seen.trouble.clone().or(forged).map(|trouble| text::line(&trouble)),
     }
 }

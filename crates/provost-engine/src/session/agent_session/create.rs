@@ -4,7 +4,7 @@
 //! proposed since.
 
 use crate::plan::{commands, queries, recording, uncommitted};
-use crate::run::base_look;
+use crate::exec::base_look;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::ops::ControlFlow;

@@ -5,7 +5,7 @@ use provost_core::text::render;
 use provost_engine::observe::overview::{Overview, PlanSnapshot};
 use provost_engine::plan::human_check::Who;
 use provost_engine::plan::{recording, uncommitted};
-use provost_engine::run::base_look::{self, OnBase};
+use provost_engine::exec::base_look::{self, OnBase};
 use provost_engine::settings::Access;
 
 use crate::failure::Failure;

@@ -1,24 +1,25 @@
-//! Defines what is shown at the gate: what an approval covers, and what speaks against it.
+//! What is shown at the gate: what an approval covers, and what speaks against it.
 
-use provost_engine::plan::{outside, recording};
-use provost_engine::run::base_look;
 use std::time::Duration;
 
+use provost_core::language::diagnostic::{Diagnostic, Severity};
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::{Spanned, Step};
+use provost_core::model::usage::Resource;
 use provost_core::rules::budget;
 use provost_core::state::run::{Run, Stage};
 use provost_core::text::render;
-use provost_engine::observe::overview::{Overview, PlanSnapshot};
-use provost_engine::plan::human_check::Who;
-use provost_engine::plan::uncommitted::{self, UncommittedFile};
-use provost_engine::run::base_look::OnBase;
-use provost_engine::settings::Access;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{ApprovalsView, CheckView};
-use crate::problem::{DiagnosticView, Problem};
+use crate::Error;
+use crate::exec::base_look::{self, OnBase};
+use crate::observe::overview::{Overview, PlanSnapshot};
+use crate::plan::human_check::Who;
+use crate::plan::uncommitted::{self, UncommittedFile, UncommittedFiles};
+use crate::plan::{outside, recording};
+use crate::settings::Access;
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Gate)]
@@ -26,8 +27,8 @@ pub struct GateView {
     pub plan: String,
     pub name: String,
     pub title: String,
-    #[schema(example = "verified")]
-    pub stage: String,
+    #[schema(value_type = String, example = "verified")]
+    pub stage: Stage,
     /// What an approval has to name.
     pub revision: String,
     /// It can be approved as it stands.
@@ -53,6 +54,8 @@ pub struct GateView {
     pub revision_with_uncommitted: Option<String>,
     /// Uncommitted files outside of `touches`: no check sees them.
     pub not_checked: Vec<UncommittedView>,
+    /// What both lists mean for an approval, a line each.
+    pub uncommitted_lines: Vec<String>,
     /// Globs the plan may change; null where it does not say.
     pub touches: Option<Vec<String>>,
     /// What the configuration adds to the law, a line each, and what of it only a fence can hold.
@@ -62,6 +65,8 @@ pub struct GateView {
     pub on_base: Vec<String>,
     /// The checks are being tried on the base: ask again in a moment.
     pub on_base_under_way: bool,
+    /// How many of the checks hold on the base already.
+    pub already_hold: usize,
     /// What is done for each step, and with what.
     pub intents: Vec<IntentView>,
     /// What is run when every step is over.
@@ -72,6 +77,10 @@ pub struct GateView {
     pub text: String,
     /// Of that text; an amendment has to name it.
     pub digest: String,
+    /// The diagnostics with their places in the text, for a terminal.
+    #[serde(skip)]
+    #[schema(ignore)]
+    pub found: Vec<Diagnostic>,
 }
 
 /// A file that differs from the base commit.
@@ -87,7 +96,7 @@ pub struct UncommittedView {
 }
 
 impl UncommittedView {
-    fn all(files: &[UncommittedFile]) -> Vec<Self> {
+    pub fn all(files: &[UncommittedFile]) -> Vec<Self> {
         let each = |file: &UncommittedFile| Self {
             path: file.path.clone(),
             change: file.change.word().to_owned(),
@@ -134,7 +143,8 @@ pub struct PromiseView {
 impl IntentView {
     fn of(run: &Run, step: &Step) -> Self {
         let limit = |limit: &Option<Spanned<Duration>>| {
-            limit.as_ref().map(|limit| humantime::format_duration(limit.value).to_string())
+            let ms = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+            limit.as_ref().map(|limit| Resource::WallClock.say(ms(limit.value)))
         };
         let budget = budget::of_step(run, step.number);
         Self {
@@ -158,7 +168,7 @@ impl IntentView {
 }
 
 impl GateView {
-    pub fn of(overview: &Overview, seen: &PlanSnapshot) -> Result<Self, Problem> {
+    pub fn of(overview: &Overview, seen: &PlanSnapshot) -> Result<Self, Error> {
         let harness = overview.harness(seen, Access::Read, Who::Here)?;
         let (run, changed) = recording::preview(&harness)?;
         let reading = recording::check(&harness)?;
@@ -170,7 +180,7 @@ impl GateView {
         let found = if waits {
             uncommitted::uncommitted(&harness, &run).unwrap_or_default()
         } else {
-            uncommitted::UncommittedFiles::default()
+            UncommittedFiles::default()
         };
         let with = if found.inside.is_empty() || run.started() {
             None
@@ -182,10 +192,11 @@ impl GateView {
             uncommitted: UncommittedView::all(&found.inside),
             revision_with_uncommitted: with,
             not_checked: UncommittedView::all(&found.outside),
+            uncommitted_lines: found.lines(),
             plan: seen.id.0.clone(),
             name: seen.name().to_owned(),
             title: run.plan.title.clone(),
-            stage: run.stage.word().to_owned(),
+            stage: run.stage,
             revision: run.revision.0.clone(),
             open: waits && !reading.errors() && rejected.is_none() && run.forged_from.is_none(),
             changed,
@@ -206,6 +217,10 @@ impl GateView {
             terms: run.binding.terms.lines(),
             caveat: run.binding.terms.caveat(),
             on_base_under_way: look == OnBase::UnderWay,
+            already_hold: match &look {
+                OnBase::Known(look) => look.holding(),
+                OnBase::UnderWay | OnBase::NotTried => 0,
+            },
             on_base: match &look {
                 OnBase::Known(look) => render::base::lines(&run.plan, look),
                 OnBase::UnderWay | OnBase::NotTried => Vec::new(),
@@ -225,6 +240,38 @@ impl GateView {
             shown: render::plan(&run),
             digest: Hash::of(reading.text.as_bytes()).to_string(),
             text: reading.text,
+            found: reading.diagnostics,
         })
+    }
+}
+
+/// One finding of the static checks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Found)]
+pub struct DiagnosticView {
+    pub code: String,
+    #[schema(example = "error")]
+    pub severity: &'static str,
+    pub line: usize,
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub hint: Option<String>,
+}
+
+impl DiagnosticView {
+    pub fn all(text: &str, diagnostics: &[Diagnostic]) -> Vec<Self> {
+        let each = |diagnostic: &Diagnostic| Self {
+            code: diagnostic.code.to_string(),
+            severity: match diagnostic.severity {
+                Severity::Error => "error",
+                Severity::Warning => "warning",
+                Severity::Advice => "advice",
+            },
+            line: 1 + text.get(..diagnostic.span.start).unwrap_or_default().matches('\n').count(),
+            message: diagnostic.message.clone(),
+            hint: diagnostic.hint.clone(),
+        };
+        diagnostics.iter().map(each).collect()
     }
 }
