@@ -13,10 +13,10 @@ use provost_engine::observe::overview::Overview;
 
 use crate::layout::graph_cache::GraphCache;
 use crate::live_events::LiveEvents;
+use crate::machine::MachineCache;
 use crate::partial::News;
 use crate::problem::Problem;
 use crate::traces::Traces;
-use crate::machine::MachineCache;
 
 pub use counters::{Beside, CachedPart, Family, ResponseCounts};
 pub use rate_limit::{CallerKind, RateLimits};

@@ -2,8 +2,8 @@
 //!
 //! stdout is data, stderr is messages. Everything is readable without colour.
 
-use provost_engine::plan::{commands, outside, queries, recording};
 use provost_engine::exec::base_look;
+use provost_engine::plan::{commands, outside, queries, recording};
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

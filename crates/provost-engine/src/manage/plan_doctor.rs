@@ -201,8 +201,10 @@ fn lease(plan: &PlanEntry) -> Option<Finding> {
         return None;
     }
     if claim.is_expired(now) || claim.is_dead() {
-        let what =
-            format!("{} is still claimed by {claim}, but that process no longer renews the claim", plan.card.name);
+        let what = format!(
+            "{} is still claimed by {claim}, but that process no longer renews the claim",
+            plan.card.name
+        );
         let mend = Some(Mend::Release { path: path.clone() });
         return Some(Finding { mend, ..warn("stale-lease", what, "The next run takes it over.", &path) });
     }

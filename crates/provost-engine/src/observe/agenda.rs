@@ -120,8 +120,9 @@ pub fn read(settings: &EngineSettings) -> Result<RepositoryPlans, Error> {
     for place in &listing.plans {
         let mut plan = one(&*log, place);
         plan.is_active = active.as_ref() == Some(&place.path);
-        let own =
-            worktrees.iter().filter(|found| found.note.as_ref().is_some_and(|note| note.plan == plan.card.name));
+        let own = worktrees
+            .iter()
+            .filter(|found| found.note.as_ref().is_some_and(|note| note.plan == plan.card.name));
         plan.worktrees = own.map(|found| found.path.clone()).collect();
         if listed.iter().any(|other| other.card.name == plan.card.name) {
             plan.card.trouble = Some("another plan has the same name".to_owned());

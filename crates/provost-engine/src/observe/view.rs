@@ -23,7 +23,7 @@ use utoipa::ToSchema;
 use crate::observe::overview::PlanSnapshot;
 
 pub use check::{CheckView, VerdictView};
-pub use cost::{CostView, StepCostView};
+pub use cost::{CostView, KnownCostView, StepCostView};
 pub use gate::{DiagnosticView, GateView, IntentView, UncommittedView};
 pub use item::{ChoiceView, InboxItemView};
 pub use plan::{PlanView, PostconditionView};

@@ -72,12 +72,16 @@ impl StepCostView {
 
 impl CostView {
     pub fn of(run: &Run) -> Self {
-        let (cost, limits) = (run.ledger.cost(), budget::of_plan(run));
-        let limit = LimitView {
-            tokens: limits.tokens,
-            usd: limits.micro_usd.map(dollars),
-            wall_ms: limits.wall_ms,
+        let at_least = KnownCostView {
+            tokens: run.ledger.known(Resource::Tokens),
+            usd: dollars(run.ledger.known(Resource::Usd)),
         };
+        Self::new(run.ledger.cost(), budget::of_plan(run), at_least)
+    }
+
+    pub fn new(cost: Cost, limits: Amount, at_least: KnownCostView) -> Self {
+        let limit =
+            LimitView { tokens: limits.tokens, usd: limits.micro_usd.map(dollars), wall_ms: limits.wall_ms };
         Self {
             tokens: cost.tokens,
             usd: cost.micro_usd.map(dollars),
@@ -86,10 +90,7 @@ impl CostView {
             limit_usd: limit.usd,
             limit_wall_ms: limit.wall_ms,
             unknown_attempts: cost.unknown,
-            at_least: KnownCostView {
-                tokens: run.ledger.known(Resource::Tokens),
-                usd: dollars(run.ledger.known(Resource::Usd)),
-            },
+            at_least,
             limit,
             spent: cost,
             limits,
