@@ -233,14 +233,8 @@ fn lease(path: &Path) -> Option<SharedFolderClaim> {
 }
 
 fn working(run: &Run, step: StepNumber) -> RunningStep {
-    let written =
-        run.plan.step(step).and_then(|step| step.target.as_ref()).map(|target| target.value.clone());
-    let role = run.step(step).and_then(|step| step.role.clone()).or(written);
-    RunningStep {
-        step,
-        title: run.title(step).unwrap_or_default().to_owned(),
-        role: role.unwrap_or_default(),
-    }
+    let title = run.title(step).unwrap_or_default().to_owned();
+    RunningStep { step, title, role: run.role(step).to_owned() }
 }
 
 fn last(log: &dyn Log, id: &PlanId) -> Option<Last> {

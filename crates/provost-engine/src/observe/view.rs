@@ -39,7 +39,7 @@ pub struct PlanCard {
     /// The same as `id`, as other documents name it.
     #[schema(value_type = String, example = "fix-auth-3fa9c1d2")]
     pub plan: PlanId,
-    /// What people call it.
+    /// Its name for people.
     pub name: String,
     pub title: String,
     #[schema(value_type = String, example = "in-progress")]
@@ -53,7 +53,7 @@ pub struct PlanCard {
     pub total: u32,
     /// Steps that passed in a weaker way, in words: `1 held before`.
     pub weaker: Option<String>,
-    /// How many things of it wait for a person.
+    /// Number of its items that wait for a person.
     pub waiting: usize,
     pub waits_for_person: bool,
     pub cost: CostView,
@@ -64,15 +64,15 @@ pub struct PlanCard {
     pub moved: Option<Timestamp>,
     pub approved_by: Option<String>,
     pub approvals: ApprovalsView,
-    /// The step that is worked on, or was last.
+    /// The steps that are worked on.
     pub at_work: Vec<u32>,
     /// Names of the plans that have to be done first.
     pub depends_on: Vec<String>,
-    /// Globs the plan may change; null where it does not say.
+    /// Globs the plan may change; null if the plan declares none.
     pub touches: Option<Vec<String>>,
-    /// The first event that another program wrote into the log; nothing from there on is believed.
+    /// The first event that another program wrote into the log; nothing from there on is trusted.
     pub forged_from: Option<u64>,
-    /// Why its log is not believed, where it is not.
+    /// Why its log is not trusted, if it is not.
     pub trouble: Option<String>,
     pub path: Option<String>,
 }
@@ -117,7 +117,7 @@ impl PlanCard {
         !self.at_work.is_empty()
     }
 
-    /// Describes in words how many steps are over: `3/5`.
+    /// Returns how many steps are over: `3/5`.
     pub fn progress(&self) -> String {
         format!("{}/{}", self.done, self.total)
     }
@@ -128,14 +128,14 @@ impl PlanCard {
 #[schema(as = Approvals)]
 pub struct ApprovalsView {
     pub needed: u32,
-    /// Who has approved it.
+    /// Names of the approvers so far.
     pub given: Vec<String>,
     pub missing: u32,
-    /// Whoever wrote it may be one of them.
+    /// Its author may be one of them.
     pub self_approval: bool,
-    /// Who wrote it, as far as the log knows.
+    /// Its author, if the log names one.
     pub author: Option<String>,
-    /// In words, where somebody is still needed and not anybody will do.
+    /// In words, if approvals are missing and not every person counts.
     pub words: Option<String>,
 }
 

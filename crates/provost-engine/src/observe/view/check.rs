@@ -1,4 +1,4 @@
-//! What is shown of a check and of its verdict.
+//! The view of a check and of its verdict.
 
 use provost_core::model::plan::{Check as Contracted, Contract};
 use provost_core::model::timestamp::Timestamp;
@@ -7,7 +7,7 @@ use provost_core::model::verdict::{ChangedTests, CheckEnvironment, ModelJudgemen
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// What is run, or asked, to see whether something holds.
+/// A check: a command that is run, a rubric for a model, or a question to a person.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Check)]
 pub struct CheckView {
@@ -45,7 +45,7 @@ impl CheckView {
     }
 }
 
-/// What the judge saw.
+/// The result of a check.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Verdict)]
 pub struct VerdictView {
@@ -63,22 +63,22 @@ pub struct VerdictView {
     pub stdout: String,
     pub stderr: String,
     pub tests: Option<u32>,
-    /// Why no control could show that it can fail, where that is so.
+    /// Why no control showed that it can fail; null if one did.
     pub uncontrolled: Option<String>,
-    /// A model judged, and which.
+    /// The model that judged.
     pub judged_by: Option<String>,
-    /// What a person should know about a pass beside that it held.
+    /// Notes for a person about a pass.
     #[schema(example = json!(["the agent changed 1 test file: tests/test_login.py"]))]
     pub remarks: Vec<String>,
     pub tree: Option<String>,
-    /// What was taken over from the agent.
+    /// Files that were taken over from the agent.
     pub files: Vec<String>,
-    /// How many more there are than the list has.
+    /// Number of files beyond the list.
     pub files_more: u64,
-    /// What was not taken over, and why.
+    /// Files that were not taken over, and why.
     pub refused: Vec<String>,
     pub refused_more: u64,
-    /// What git ignores, and was not taken over.
+    /// Files that git ignores and that were not taken over.
     pub ignored: Vec<String>,
     pub ignored_more: u64,
     /// Not run again: the same check already held on the same tree.

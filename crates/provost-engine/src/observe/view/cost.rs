@@ -1,4 +1,4 @@
-//! What a plan and its steps cost so far, and what they may cost.
+//! The cost of a plan and of its steps so far, and the limits.
 
 use provost_core::model::plan::StepNumber;
 use provost_core::model::usage::{Amount, Cost, Resource};
@@ -7,7 +7,7 @@ use provost_core::state::run::Run;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// What it took so far, against what it may. What nobody counted is null, which is not zero.
+/// The cost so far and its limits. An amount that was not counted is null, which is not zero.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 #[schema(as = Cost)]
 pub struct CostView {
@@ -19,7 +19,7 @@ pub struct CostView {
     pub limit_wall_ms: Option<u64>,
     /// Attempts that did not report their usage completely.
     pub unknown_attempts: u32,
-    /// What the others reported.
+    /// The reported part.
     pub at_least: KnownCostView,
     /// The limits once more, as one object.
     pub limit: LimitView,
@@ -40,7 +40,7 @@ pub struct KnownCostView {
     pub usd: f64,
 }
 
-/// What a plan may cost; null is no limit.
+/// The limits of a plan; null is no limit.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 #[schema(as = CostLimit)]
 pub struct LimitView {
@@ -49,7 +49,7 @@ pub struct LimitView {
     pub wall_ms: Option<u64>,
 }
 
-/// What the attempts at a step cost.
+/// The cost of the attempts at a step.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 #[schema(as = StepCost)]
 pub struct StepCostView {

@@ -1,4 +1,4 @@
-//! What is shown at the gate: what an approval covers, and what speaks against it.
+//! The view of the gate: what an approval covers, and what speaks against it.
 
 use std::time::Duration;
 
@@ -29,9 +29,9 @@ pub struct GateView {
     pub title: String,
     #[schema(value_type = String, example = "verified")]
     pub stage: Stage,
-    /// What an approval has to name.
+    /// The revision that an approval has to name.
     pub revision: String,
-    /// It can be approved as it stands.
+    /// It can be approved as it is.
     pub open: bool,
     /// The plan file has changed since the log last saw it.
     pub changed: bool,
@@ -39,10 +39,10 @@ pub struct GateView {
     pub rejected: Option<String>,
     /// How far the approvals of this revision have come.
     pub approvals: ApprovalsView,
-    /// What was approved last, and by whom; null if nothing was.
+    /// The revision that was approved last, and its approver; null if none was.
     pub approved: Option<String>,
     pub approved_by: Option<String>,
-    /// What changed in the law since then, a line each.
+    /// Changes in the spec since then, a line each.
     pub changes: Vec<String>,
     /// The plan as it was then.
     pub approved_text: Option<String>,
@@ -50,30 +50,31 @@ pub struct GateView {
     /// Files inside `touches` that are not committed: they are committed, put away or included before an
     /// approval.
     pub uncommitted: Vec<UncommittedView>,
-    /// What an approval has to name that includes them; null where there are none.
+    /// The revision that an approval names if it includes them; null if there are none.
     pub revision_with_uncommitted: Option<String>,
     /// Uncommitted files outside of `touches`: no check sees them.
     pub not_checked: Vec<UncommittedView>,
-    /// What both lists mean for an approval, a line each.
+    /// Both lists in words, with what to do, a line each.
     pub uncommitted_lines: Vec<String>,
-    /// Globs the plan may change; null where it does not say.
+    /// Globs the plan may change; null if the plan declares none.
     pub touches: Option<Vec<String>>,
-    /// What the configuration adds to the law, a line each, and what of it only a fence can hold.
+    /// Additions of the configuration to the approved spec, a line each, and which of them only a sandbox
+    /// enforces.
     pub terms: Vec<String>,
     pub caveat: Option<String>,
-    /// What the checks say on the base before the work, a line each; empty, where nobody has looked yet.
+    /// Results of the checks on the base, before the work, a line each; empty if they were not run yet.
     pub on_base: Vec<String>,
     /// The checks are being tried on the base: ask again in a moment.
     pub on_base_under_way: bool,
     /// How many of the checks hold on the base already.
     pub already_hold: usize,
-    /// What is done for each step, and with what.
+    /// Each step: its agent, its checks, its limits.
     pub intents: Vec<IntentView>,
-    /// What is run when every step is over.
+    /// Checks that run when every step is over.
     pub postconditions: Vec<PromiseView>,
-    /// What will be run, with which network and files: the plan in words.
+    /// The plan in words: what runs, with which network and files.
     pub shown: String,
-    /// The plan file as it stands.
+    /// The plan file as it is.
     pub text: String,
     /// Of that text; an amendment has to name it.
     pub digest: String,
@@ -90,7 +91,7 @@ pub struct UncommittedView {
     pub path: String,
     #[schema(example = "modified")]
     pub change: String,
-    /// Who left it there.
+    /// The person or agent that left it there.
     #[schema(example = "yours")]
     pub whose: String,
 }
@@ -106,13 +107,13 @@ impl UncommittedView {
     }
 }
 
-/// What an approval lets happen for one step.
+/// The part of an approval that covers one step.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Intent)]
 pub struct IntentView {
     pub number: u32,
     pub title: String,
-    /// Who works, and what they may reach.
+    /// The role that works, and its access rights.
     pub target: Option<String>,
     pub reach: String,
     pub task: Option<String>,
@@ -122,7 +123,7 @@ pub struct IntentView {
     pub check_network: bool,
     /// Inside `touches`, and put back before it is judged.
     pub protect: Vec<String>,
-    /// How long an attempt, and how long a check, may take, where the plan says it.
+    /// How long an attempt, and how long a check, may take, if the plan says it.
     pub attempt_limit: Option<String>,
     pub check_limit: Option<String>,
     pub on_fail: String,

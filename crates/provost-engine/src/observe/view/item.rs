@@ -1,4 +1,4 @@
-//! What is shown of an item that waits for a person.
+//! The view of an item that waits for a person.
 
 use provost_core::model::chain::PlanId;
 use provost_core::model::timestamp::Timestamp;
@@ -23,9 +23,9 @@ pub struct InboxItemView {
     #[schema(value_type = String)]
     pub since: Timestamp,
     pub reason: String,
-    /// It waits longer than `remind_after`; null where the configuration of its plan was not read.
+    /// It waits longer than `remind_after`; null if the configuration of its plan was not read.
     pub overdue: Option<bool>,
-    /// What was tried and seen, for whoever decides.
+    /// Earlier tries and the last output, for the decision.
     #[schema(value_type = Object)]
     pub context: ItemContext,
     pub choices: Vec<ChoiceView>,
@@ -33,7 +33,7 @@ pub struct InboxItemView {
     pub next: String,
 }
 
-/// What can be answered, and what that does.
+/// A possible answer and its effect.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Choice)]
 pub struct ChoiceView {

@@ -1,4 +1,4 @@
-//! What is shown of one plan: its text, its steps with attempts and verdicts, its postconditions.
+//! The view of one plan: its text, its steps with attempts and verdicts, its postconditions.
 
 use provost_core::model::pass::Pass;
 use provost_core::model::plan::Postcondition;
@@ -19,16 +19,16 @@ pub struct PlanView {
     pub card: PlanCard,
     /// As the log holds it.
     pub text: String,
-    /// What the configuration adds to the law, a line each.
+    /// Additions of the configuration to the approved spec, a line each.
     pub terms: Vec<String>,
     /// The same as an object.
     #[schema(value_type = Object)]
     pub run_policy: RunPolicy,
-    /// What it may cost; a missing part has no limit.
+    /// Its limits; a missing part has none.
     #[schema(value_type = Object)]
     pub budget: Amount,
     pub question: Option<String>,
-    /// The plan file differs from the log; null where the file was not read: the gate reads it.
+    /// The plan file differs from the log; null if the file was not read: the gate reads it.
     pub changed: Option<bool>,
     pub steps: Vec<StepView>,
     pub postconditions: Vec<PostconditionView>,

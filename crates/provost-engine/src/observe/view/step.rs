@@ -1,4 +1,4 @@
-//! What is shown of a step and of its attempts.
+//! The view of a step and of its attempts.
 
 use provost_core::model::event::CheckSubject;
 use provost_core::model::pass::Pass;
@@ -28,9 +28,9 @@ pub struct StepView {
     pub needs: Vec<u32>,
     /// The same as `needs`, in every document.
     pub depends_on: Vec<u32>,
-    /// Globs of its own it may change; null where it has none.
+    /// Globs of its own it may change; null if it has none.
     pub touches: Option<Vec<String>>,
-    /// What it may cost; a missing part has no limit.
+    /// Its limits; a missing part has none.
     #[schema(value_type = Object)]
     pub budget: Amount,
     pub cost: StepCostView,
@@ -48,7 +48,7 @@ pub struct StepView {
     pub uncontrolled: Option<String>,
     /// The contract is meant to hold before the work too.
     pub guard: bool,
-    /// What its agent may access.
+    /// Access rights of its agent.
     #[schema(value_type = Object)]
     pub reach: AgentAccess,
     /// `tests` if it writes its own checks.
@@ -63,7 +63,7 @@ pub struct StepView {
     pub waived_by: Option<String>,
     #[schema(value_type = Option<String>)]
     pub not_before: Option<Timestamp>,
-    /// What the agent says. It decides nothing.
+    /// The claim of the agent. It decides nothing.
     pub claim: Option<String>,
     pub verdict: Option<VerdictView>,
     pub attempts: Vec<AttemptView>,
@@ -153,7 +153,7 @@ pub struct AttemptView {
     pub verdicts: Vec<VerdictView>,
     pub failure: Option<String>,
     pub class: Option<&'static str>,
-    /// What followed from the failure.
+    /// Consequences of the failure.
     pub followed: Vec<String>,
     pub passed: bool,
     pub tokens: Option<u64>,
