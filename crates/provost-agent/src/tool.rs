@@ -1,5 +1,6 @@
 //! Tools that the model can call; their schemas are made from Rust types.
-//! | A tool takes typed arguments and answers with text, or with an error that tells the model what to do
+//!
+//! A tool takes typed arguments and answers with text, or with an error that tells the model what to do
 //! instead. It does not depend on the loop.
 
 pub mod files;

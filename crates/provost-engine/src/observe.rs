@@ -7,6 +7,7 @@ pub mod wait_for_person;
 pub mod history;
 pub mod overview;
 pub mod versions;
+pub mod view;
 pub mod compare;
 pub mod agenda;
 pub mod otel;

@@ -5,7 +5,6 @@ pub mod run_strategy;
 pub mod run_environment;
 pub mod run_plan;
 pub(crate) mod live_session;
-pub mod base_look;
 pub mod starting;
 pub(crate) mod shared_folder_lock;
 pub(crate) mod subplan_runner;

@@ -21,7 +21,8 @@ pub(crate) use log::{Filter as LogFilter, page as log_page, place, step};
 pub(crate) use look::{PAGE, find, lives_of, proofs_of};
 
 /// The API of `provost serve`
-/// | Reads need scope `view`, writes scope `decide`: a token from `provost serve token`, sent as
+///
+/// Reads need scope `view`, writes scope `decide`: a token from `provost serve token`, sent as
 /// `Authorization: Bearer TOKEN`, or the session of a browser. `/api/events` streams the events of the log.
 /// Items that wait for a person are also sent to webhooks, signed, as `[[notify.webhook]]` of
 /// `provost.toml` configures them.

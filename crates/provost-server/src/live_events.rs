@@ -1,5 +1,6 @@
 //! Queues new events of the log for all open streams.
-//! | **Invariant:** the id of an event is its position in the log and never changes.
+//!
+//! **Invariant:** the id of an event is its position in the log and never changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

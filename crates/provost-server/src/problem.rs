@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use provost_core::language::diagnostic::Severity;
 use provost_core::rules::command::Refusal;
+use provost_engine::observe::view::DiagnosticView;
 use provost_engine::{Error, PlanFileError};
 use serde::Serialize;
 use utoipa::{IntoResponses, ToSchema};
@@ -85,40 +85,6 @@ pub enum WriteRefusals {
     /// Too many requests.
     #[response(status = 429, content_type = "application/problem+json")]
     TooOften(Problem),
-}
-
-/// A diagnostic of the static checks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = Found)]
-pub struct DiagnosticView {
-    pub code: String,
-    #[schema(example = "error")]
-    pub severity: String,
-    pub line: usize,
-    pub message: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub hint: Option<String>,
-}
-
-impl DiagnosticView {
-    pub fn all(text: &str, diagnostics: &[provost_core::language::diagnostic::Diagnostic]) -> Vec<Self> {
-        diagnostics
-            .iter()
-            .map(|diagnostic| Self {
-                code: diagnostic.code.to_string(),
-                severity: match diagnostic.severity {
-                    Severity::Error => "error",
-                    Severity::Warning => "warning",
-                    Severity::Advice => "advice",
-                }
-                .to_owned(),
-                line: 1 + text.get(..diagnostic.span.start).unwrap_or_default().matches('\n').count(),
-                message: diagnostic.message.clone(),
-                hint: diagnostic.hint.clone(),
-            })
-            .collect()
-    }
 }
 
 impl Problem {

@@ -1,5 +1,6 @@
 //! Holds what all requests share: plans, tokens, limits, caches and counters.
-//! | **Invariant:** this module imports no route and no page.
+//!
+//! **Invariant:** this module imports no route and no page.
 
 mod counters;
 mod rate_limit;
@@ -12,10 +13,10 @@ use provost_engine::observe::overview::Overview;
 
 use crate::layout::graph_cache::GraphCache;
 use crate::live_events::LiveEvents;
+use crate::machine::MachineCache;
 use crate::partial::News;
 use crate::problem::Problem;
 use crate::traces::Traces;
-use crate::view::MachineCache;
 
 pub use counters::{Beside, CachedPart, Family, ResponseCounts};
 pub use rate_limit::{CallerKind, RateLimits};

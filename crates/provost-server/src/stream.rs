@@ -119,7 +119,8 @@ struct Subscriber {
 }
 
 /// Stream events as they happen
-/// | `text/event-stream`: `id` is the position in the log, `event` the name, `data` the event as `provost
+///
+/// `text/event-stream`: `id` is the position in the log, `event` the name, `data` the event as `provost
 /// log --json` prints it. A client that reconnects with `Last-Event-ID` misses nothing, also after a
 /// restart of the server. A client that is too slow gets an event `behind` and is disconnected; it
 /// reconnects in the same way.

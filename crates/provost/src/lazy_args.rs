@@ -1,5 +1,6 @@
 //! Gives clap the arguments of the named command only.
-//! | To describe the arguments of all commands takes longer than most commands run, and clients start some
+//!
+//! To describe the arguments of all commands takes longer than most commands run, and clients start some
 //! of them at each turn.
 
 use std::ffi::OsString;

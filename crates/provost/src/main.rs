@@ -9,6 +9,7 @@ mod failure;
 mod input;
 mod outcome;
 mod open_plan;
+mod plan_document;
 mod hardening;
 mod report;
 mod table;

@@ -7,9 +7,9 @@ pub mod markdown;
 pub mod sarif;
 
 use provost_core::model::pass::Pass;
-use provost_core::model::plan::{Contract, Span};
-use provost_core::model::verdict::Verdict;
-use provost_core::state::run::{PostState, Run, StepState};
+use provost_core::model::plan::{Contract, Mark, Span};
+use provost_core::state::run::Run;
+use provost_engine::observe::view::{PostconditionView, StepView, VerdictView};
 
 /// A run as a list of the plan's checks and their outcomes.
 pub struct Report {
@@ -75,9 +75,9 @@ impl End {
     pub fn symbol(&self) -> &'static str {
         match self {
             End::Passed(pass, _) => pass.mark(),
-            End::Waived(_) => "⏭️",
-            End::Failed(_) => "❌",
-            End::Waiting(_) => "⛔",
+            End::Waived(_) => Mark::Waived.symbol(),
+            End::Failed(_) => Mark::Failed.symbol(),
+            End::Waiting(_) => Mark::Blocked.symbol(),
             End::Open => "·",
         }
     }
@@ -97,58 +97,64 @@ impl End {
 /// Returns every step, then every postcondition.
 pub fn checks(run: &Run) -> Vec<Check> {
     let steps = run.steps().map(|(step, state)| {
-        let seen = state.verdict.as_ref().filter(|verdict| !verdict.held());
-        let outcome = seen.map_or("it did not pass".to_owned(), |verdict| verdict.outcome.to_string());
-        let end = match &state.state {
-            StepState::Passed => {
-                let pass = run.pass(step.number).unwrap_or(Pass::Verified);
-                End::Passed(pass, Control::of(state.is_uncontrolled()))
-            }
-            StepState::Waived { by } => End::Waived(by.clone()),
-            StepState::Failed => End::Failed(outcome),
-            StepState::Blocked { reason, .. } => End::Waiting(reason.clone()),
-            StepState::Ended { .. } if run.confirmed_by_person(step.number) => {
-                End::Waiting("a person has to confirm this step".to_owned())
-            }
-            StepState::Pending | StepState::Running { .. } | StepState::Ended { .. } => End::Open,
-        };
-        Check {
-            name: format!("{}. {}", step.number, step.title),
-            end,
-            attempts: state.attempts,
-            duration_ms: state.verdict.as_ref().map_or(0, |verdict| verdict.duration_ms),
-            // The output of a hidden contract is not shown where agents may read it.
-            output: seen.filter(|_| !step.is_hidden()).map(output).unwrap_or_default(),
-            span: span(step.contract.as_ref(), step.heading),
-        }
+        let view = StepView::of(run, step, state, &[]);
+        of_step(&view, span(step.contract.as_ref(), step.heading))
     });
-    let posts = run.postconditions().map(|(post, state)| {
-        let (end, seen) = match state {
-            PostState::Open => (End::Open, None),
-            PostState::Held(verdict) => {
-                let pass = run.post_pass(post.number).unwrap_or(Pass::Verified);
-                (End::Passed(pass, Control::of(verdict.uncontrolled.is_some())), None)
-            }
-            PostState::Broke(verdict) => (End::Failed(verdict.outcome.to_string()), Some(verdict)),
-        };
-        Check {
-            name: format!("postcondition {}: {}", post.number, post.description.trim()),
-            end,
-            attempts: 0,
-            duration_ms: seen.map_or(0, |verdict| verdict.duration_ms),
-            output: seen.map(|verdict| output(verdict)).unwrap_or_default(),
-            span: span(post.contract.as_ref(), post.span),
+    let posts = run.postconditions().zip(PostconditionView::all(run));
+    steps
+        .chain(posts.map(|((post, _), view)| of_post(&view, span(post.contract.as_ref(), post.span))))
+        .collect()
+}
+
+fn of_step(step: &StepView, span: Span) -> Check {
+    let seen = step.verdict.as_ref().filter(|verdict| !verdict.held());
+    let end = match (step.state, &step.blocked, &step.waived_by) {
+        (_, Some(reason), _) => End::Waiting(reason.clone()),
+        (_, _, Some(by)) => End::Waived(by.clone()),
+        ("passed", _, _) => {
+            End::Passed(step.pass.unwrap_or(Pass::Verified), Control::of(step.uncontrolled.is_some()))
         }
-    });
-    steps.chain(posts).collect()
+        ("failed", _, _) => {
+            End::Failed(seen.map_or("it did not pass".to_owned(), |verdict| verdict.words.clone()))
+        }
+        ("claimed", _, _) => End::Waiting("a person has to confirm this step".to_owned()),
+        _ => End::Open,
+    };
+    Check {
+        name: format!("{}. {}", step.number, step.title),
+        end,
+        attempts: step.attempt_count,
+        duration_ms: step.verdict.as_ref().map_or(0, |verdict| verdict.duration_ms),
+        // The output of a hidden contract is not shown where agents may read it.
+        output: seen.filter(|_| !step.hidden).map(output).unwrap_or_default(),
+        span,
+    }
+}
+
+fn of_post(post: &PostconditionView, span: Span) -> Check {
+    let broke = post.verdict.as_ref();
+    let end = match (post.pass, broke) {
+        (Some(pass), _) => End::Passed(pass, Control::of(post.uncontrolled.is_some())),
+        (None, Some(verdict)) => End::Failed(verdict.words.clone()),
+        (None, None) => End::Open,
+    };
+    Check {
+        name: format!("postcondition {}: {}", post.number, post.description.trim()),
+        end,
+        attempts: 0,
+        duration_ms: broke.map_or(0, |verdict| verdict.duration_ms),
+        output: broke.map(output).unwrap_or_default(),
+        span,
+    }
 }
 
 fn span(contract: Option<&Contract>, otherwise: Span) -> Span {
     contract.map_or(otherwise, |contract| contract.span)
 }
 
-fn output(verdict: &Verdict) -> String {
-    let parts = [verdict.unmet.join("\n"), verdict.stdout.to_string(), verdict.stderr.to_string()];
+fn output(verdict: &VerdictView) -> String {
+    let unmet = verdict.unmet.join("\n");
+    let parts = [&unmet, &verdict.stdout, &verdict.stderr];
     let said: Vec<&str> = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty()).collect();
     said.join("\n")
 }

@@ -2,8 +2,8 @@
 //!
 //! stdout is data, stderr is messages. Everything is readable without colour.
 
+use provost_engine::exec::base_look;
 use provost_engine::plan::{commands, outside, queries, recording};
-use provost_engine::run::base_look;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -32,6 +32,15 @@ pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     written.map_err(|source| Failure::Io { what: "write to standard output".to_owned(), source })
+}
+
+/// Writes a document for programs to stdout. A key of a document replaces the same key of what it flattens.
+pub fn print_json(document: &impl serde::Serialize) -> Result<(), Failure> {
+    let value = serde_json::to_value(document).map_err(|error| Failure::Io {
+        what: "write a name that is not UTF-8 as JSON".to_owned(),
+        source: error.into(),
+    })?;
+    print(&format!("{value}\n"))
 }
 
 /// Writes a message to stderr; write errors are ignored.

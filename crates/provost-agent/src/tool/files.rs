@@ -1,5 +1,6 @@
 //! Tools for files of the workspace: read a part, write, edit, list, and check the content.
-//! | **Invariant:** no path leads out of the workspace, neither through `..` nor through a link. This
+//!
+//! **Invariant:** no path leads out of the workspace, neither through `..` nor through a link. This
 //! prevents mistakes of the model; the sandbox around the process is the protection.
 
 use std::fmt::Write as _;

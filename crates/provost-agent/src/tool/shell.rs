@@ -1,5 +1,6 @@
 //! A shell for the model: one command at a time, with a timeout.
-//! | **Invariant:** when a call ends in any way, its process group is dead. provost itself finds processes
+//!
+//! **Invariant:** when a call ends in any way, its process group is dead. provost itself finds processes
 //! that left the group.
 
 use std::process::Stdio;

@@ -7,6 +7,8 @@
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
+
 use crate::model::approved_spec::{self, Binding};
 use crate::model::escalation::EscalationCause;
 use crate::model::event::{Approver, Event, OutsidePath, RemoteTree, Revision, Summary};
@@ -29,7 +31,8 @@ pub(crate) use fold::CONFIRMED;
 use ready::ReadySteps;
 pub use step_run::{Conversation, StepRun, StepState, Wait};
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Stage {
     #[default]
     Draft,
@@ -62,6 +65,9 @@ impl Stage {
 pub struct Run {
     /// Sequence number of the last applied event.
     pub seq: u64,
+    /// Times of the first and the last applied event, if the log has one.
+    pub begun: Option<Timestamp>,
+    pub moved: Option<Timestamp>,
     pub text: String,
     pub plan: Plan,
     pub law: Option<Hash>,

@@ -78,7 +78,7 @@ impl std::fmt::Display for Mend {
 pub fn findings(settings: &EngineSettings) -> (Vec<String>, Vec<Finding>) {
     let looked = agenda::read(settings).and_then(|plans| Ok((of_all(settings, &plans)?, plans)));
     match looked {
-        Ok((found, plans)) => (plans.listed.into_iter().map(|plan| plan.name).collect(), found),
+        Ok((found, plans)) => (plans.listed.into_iter().map(|plan| plan.card.name).collect(), found),
         Err(error) => {
             let what = format!("provost cannot read the plans: {error}");
             let hint = "provost runs nothing until this is fixed.";
@@ -154,19 +154,19 @@ fn unnameable(path: &Path) -> Finding {
 
 fn of_plan(settings: &EngineSettings, plan: &PlanEntry) -> Vec<Finding> {
     let mut found = Vec::new();
-    if let Some(trouble) = &plan.trouble {
-        let hint = format!("`provost audit {}` and `provost which {0}` say more.", plan.name);
-        let what = format!("{}: {trouble}", plan.path.display());
-        found.push(Finding { level: Level::Fail, ..warn("unreadable-plan", what, hint, &plan.path) });
+    if let Some(trouble) = &plan.card.trouble {
+        let hint = format!("`provost audit {}` and `provost which {0}` say more.", plan.card.name);
+        let what = format!("{}: {trouble}", plan.file.display());
+        found.push(Finding { level: Level::Fail, ..warn("unreadable-plan", what, hint, &plan.file) });
     }
-    if fs::metadata(&plan.path).is_ok_and(|file| file.len() == 0) {
-        let what = format!("{} is empty", plan.path.display());
-        found.push(warn("empty-plan", what, "Write it, or remove it.", &plan.path));
+    if fs::metadata(&plan.file).is_ok_and(|file| file.len() == 0) {
+        let what = format!("{} is empty", plan.file.display());
+        found.push(warn("empty-plan", what, "Write it, or remove it.", &plan.file));
     }
     found.extend(unsound(settings, plan));
-    let has_run = matches!(plan.stage, Stage::InProgress | Stage::Done | Stage::Failed);
+    let has_run = matches!(plan.card.stage, Stage::InProgress | Stage::Done | Stage::Failed);
     if has_run && !plan.progress.exists() {
-        let what = format!("plan {} has run, but {} is missing", plan.name, plan.progress.display());
+        let what = format!("plan {} has run, but {} is missing", plan.card.name, plan.progress.display());
         let hint = "The log has everything: `provost log`. The next run writes the file again.";
         found.push(warn("no-progress-file", what, hint, &plan.progress));
     }
@@ -176,15 +176,15 @@ fn of_plan(settings: &EngineSettings, plan: &PlanEntry) -> Vec<Finding> {
 
 /// Reports a log that does not verify; this stops everything else.
 fn unsound(settings: &EngineSettings, plan: &PlanEntry) -> Option<Finding> {
-    let settings = EngineSettings { plan: Some(plan.path.display().to_string()), ..settings.clone() };
+    let settings = EngineSettings { plan: Some(plan.file.display().to_string()), ..settings.clone() };
     let audit = Harness::open(settings, Access::Read).and_then(|harness| queries::audit(&harness));
     let what = match audit {
         Ok(audit) if audit.finds_nothing() => return None,
-        Ok(_) => format!("the log of {} does not verify", plan.name),
-        Err(error) => format!("the log of {} cannot be audited: {error}", plan.name),
+        Ok(_) => format!("the log of {} does not verify", plan.card.name),
+        Err(error) => format!("the log of {} cannot be audited: {error}", plan.card.name),
     };
-    let hint = format!("`provost audit {}` says where; see docs/trust.md.", plan.name);
-    Some(Finding { level: Level::Fail, ..warn("log-does-not-verify", what, hint, &plan.path) })
+    let hint = format!("`provost audit {}` says where; see docs/trust.md.", plan.card.name);
+    Some(Finding { level: Level::Fail, ..warn("log-does-not-verify", what, hint, &plan.file) })
 }
 
 fn lease(plan: &PlanEntry) -> Option<Finding> {
@@ -201,13 +201,15 @@ fn lease(plan: &PlanEntry) -> Option<Finding> {
         return None;
     }
     if claim.is_expired(now) || claim.is_dead() {
-        let what =
-            format!("{} is still claimed by {claim}, but that process no longer renews the claim", plan.name);
+        let what = format!(
+            "{} is still claimed by {claim}, but that process no longer renews the claim",
+            plan.card.name
+        );
         let mend = Some(Mend::Release { path: path.clone() });
         return Some(Finding { mend, ..warn("stale-lease", what, "The next run takes it over.", &path) });
     }
     claim.is_from_the_future(now).then(|| {
-        let what = format!("{} is claimed by {claim} until a time far in the future", plan.name);
+        let what = format!("{} is claimed by {claim} until a time far in the future", plan.card.name);
         warn(
             "clock",
             what,

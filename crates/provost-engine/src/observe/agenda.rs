@@ -8,7 +8,7 @@ use provost_core::fleet::agenda::{Agenda, AgendaEntry};
 use provost_core::language::diagnostic::{Diagnostic, Severity};
 use provost_core::language::parse;
 use provost_core::model::chain::PlanId;
-use provost_core::model::plan::StepNumber;
+use provost_core::model::plan::{Plan, Spanned, StepNumber};
 use provost_core::model::timestamp::Timestamp;
 use provost_core::rules::inbox;
 use provost_core::rules::schedule::{self, InHand};
@@ -16,59 +16,57 @@ use provost_core::state::run::{Run, Stage};
 use provost_host::plans::plan_file::{self, PlanPlace};
 use provost_host::plans::plan_lease;
 use provost_store::{Holder, Log, Query};
+use serde::Serialize;
 
 use crate::Error;
-use crate::plan::{plan_context, plan_registry};
+use crate::observe::overview::PlanSnapshot;
+use crate::observe::view::PlanCard;
+use crate::plan::plan_context;
+use crate::plan::plan_registry::{self, PlanLocation};
 use crate::settings::EngineSettings;
 
 pub use provost_host::plans::plan_file::{ConflictCopy, PlanListing};
 
 /// One plan of the list.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct PlanEntry {
-    pub id: PlanId,
-    pub name: String,
-    pub path: PathBuf,
+    /// What is shown of it everywhere; title, dependencies and globs are those of its file.
+    #[serde(flatten)]
+    pub card: PlanCard,
+    #[serde(skip)]
+    pub file: PathBuf,
     pub progress: PathBuf,
-    pub title: String,
-    pub stage: Stage,
-    /// The branch it landed on.
-    pub landed: Option<String>,
-    pub done: u32,
-    pub total: u32,
-    /// Description of the steps that passed in a weaker way, if there are any.
-    pub weaker: Option<String>,
-    pub waits_for_person: bool,
-    pub depends_on: Vec<String>,
-    pub touches: Option<Vec<String>>,
     /// It is used if no plan is named.
+    #[serde(rename = "active")]
     pub is_active: bool,
-    /// Process on this machine that holds its lease.
-    pub holder: Option<Holder>,
-    /// Running work, as of the last event.
-    pub at_work: Vec<RunningStep>,
-    pub last: Option<Last>,
-    /// Why it cannot be read or trusted.
-    pub trouble: Option<String>,
-    /// Its file is no plan: empty, or with errors that parsing finds.
-    pub has_errors: bool,
-    /// It has started, and nothing can be done before a person has answered.
-    pub asks_a_person: bool,
-    /// Number of lines its commit changes, if there is one.
-    pub size: Option<u64>,
-    /// File of a claim on it, if its folder is shared.
-    pub lease_file: PathBuf,
-    /// Claim on it, from any machine.
-    pub lease: Option<SharedFolderClaim>,
+    /// A process holds it, here or on another machine.
+    #[serde(rename = "running")]
+    pub is_running: bool,
     /// Worktrees that were made for it.
     pub worktrees: Vec<PathBuf>,
-}
-
-impl PlanEntry {
-    /// Returns whether a process holds it, here or on another machine.
-    pub fn is_running(&self) -> bool {
-        self.holder.is_some() || self.lease.as_ref().is_some_and(|lease| !lease.is_stale)
-    }
+    /// Process on this machine that holds its lease.
+    #[serde(skip)]
+    pub holder: Option<Holder>,
+    /// Running work, as of the last event.
+    #[serde(skip)]
+    pub running_steps: Vec<RunningStep>,
+    #[serde(skip)]
+    pub last: Option<Last>,
+    /// Its file is no plan: empty, or with errors that parsing finds.
+    #[serde(skip)]
+    pub has_errors: bool,
+    /// It has started, and nothing can be done before a person has answered.
+    #[serde(skip)]
+    pub asks_a_person: bool,
+    /// Number of lines its commit changes, if there is one.
+    #[serde(skip)]
+    pub size: Option<u64>,
+    /// File of a claim on it, if its folder is shared.
+    #[serde(skip)]
+    pub lease_file: PathBuf,
+    /// Claim on it, from any machine.
+    #[serde(skip)]
+    pub lease: Option<SharedFolderClaim>,
 }
 
 /// A claim on a plan of a shared folder.
@@ -122,11 +120,12 @@ pub fn read(settings: &EngineSettings) -> Result<RepositoryPlans, Error> {
     for place in &listing.plans {
         let mut plan = one(&*log, place);
         plan.is_active = active.as_ref() == Some(&place.path);
-        let own =
-            worktrees.iter().filter(|found| found.note.as_ref().is_some_and(|note| note.plan == plan.name));
+        let own = worktrees
+            .iter()
+            .filter(|found| found.note.as_ref().is_some_and(|note| note.plan == plan.card.name));
         plan.worktrees = own.map(|found| found.path.clone()).collect();
-        if listed.iter().any(|other| other.name == plan.name) {
-            plan.trouble = Some("another plan has the same name".to_owned());
+        if listed.iter().any(|other| other.card.name == plan.card.name) {
+            plan.card.trouble = Some("another plan has the same name".to_owned());
         }
         listed.push(plan);
     }
@@ -137,7 +136,7 @@ pub fn read(settings: &EngineSettings) -> Result<RepositoryPlans, Error> {
 impl RepositoryPlans {
     /// Counts the lines that the work of each plan changes, for the merge order.
     pub fn measure(&mut self, settings: &EngineSettings) {
-        let files: Vec<&Path> = self.listed.iter().map(|plan| plan.path.as_path()).collect();
+        let files: Vec<&Path> = self.listed.iter().map(|plan| plan.file.as_path()).collect();
         let sizes = crate::observe::worktrees::sizes(settings, &files);
         for (plan, size) in self.listed.iter_mut().zip(sizes) {
             plan.size = size;
@@ -147,14 +146,15 @@ impl RepositoryPlans {
 }
 
 fn entry(plan: &PlanEntry) -> AgendaEntry {
+    let card = &plan.card;
     AgendaEntry {
-        name: plan.name.clone(),
-        stage: plan.stage,
-        depends_on: plan.depends_on.clone(),
-        touches: plan.touches.clone(),
-        under_way: plan.is_running(),
+        name: card.name.clone(),
+        stage: card.stage,
+        depends_on: card.depends_on.clone(),
+        touches: card.touches.clone(),
+        under_way: plan.is_running,
         asks_a_person: plan.asks_a_person,
-        trouble: plan.trouble.clone().or_else(|| plan.has_errors.then(|| "its file has errors".to_owned())),
+        trouble: card.trouble.clone().or_else(|| plan.has_errors.then(|| "its file has errors".to_owned())),
         size: plan.size,
     }
 }
@@ -173,38 +173,42 @@ fn one(log: &dyn Log, place: &PlanPlace) -> PlanEntry {
         trouble = Some(error.to_string());
         Run::default()
     });
-    if run.forged_from.is_some() {
-        trouble = Some("a process other than provost wrote to its log; run `provost audit`".to_owned());
-    }
-    let (done, total) = if run.exists() { run.progress() } else { (0, plan.steps.len() as u32) };
-    let spelled = |globs: Vec<provost_core::model::plan::Spanned<String>>| {
-        globs.into_iter().map(|each| each.value).collect::<Vec<String>>()
-    };
+    let has_errors = has_errors || plan.steps.is_empty();
+    let (holder, lease) = (log.holder(&format!("plan {id}")).ok().flatten(), lease(&lease_file));
+    let (running_steps, asks_a_person) =
+        (run.under_way().map(|step| working(&run, step)).collect(), asks_a_person(&run));
     PlanEntry {
-        name: place.name.clone(),
-        path: place.path.clone(),
+        card: card(&id, place, plan, run, trouble),
+        file: place.path.clone(),
         progress: place.progress.clone(),
-        title: plan.title.clone(),
-        stage: run.stage,
-        landed: run.landed.as_ref().map(|landed| landed.target.clone()),
-        done,
-        total,
-        weaker: run.weaker_passes(),
-        waits_for_person: run.exists() && !inbox::waiting(&run).is_empty(),
-        depends_on: spelled(plan.depends_on),
-        touches: plan.touches.map(spelled),
         is_active: false,
-        holder: log.holder(&format!("plan {id}")).ok().flatten(),
-        at_work: run.under_way().map(|step| working(&run, step)).collect(),
-        last: last(log, &id),
-        trouble,
-        has_errors: has_errors || plan.steps.is_empty(),
-        asks_a_person: asks_a_person(&run),
-        size: None,
+        is_running: holder.is_some() || lease.as_ref().is_some_and(|lease| !lease.is_stale),
         worktrees: Vec::new(),
-        lease: lease(&lease_file),
+        holder,
+        running_steps,
+        last: last(log, &id),
+        has_errors,
+        asks_a_person,
+        size: None,
         lease_file,
-        id,
+        lease,
+    }
+}
+
+/// Makes the card from the log, with what the file says now.
+fn card(id: &PlanId, place: &PlanPlace, file: Plan, run: Run, trouble: Option<String>) -> PlanCard {
+    let exists = run.exists();
+    let waiting = inbox::waiting(&run).len();
+    let named = PlanLocation { name: place.name.clone(), ..PlanLocation::unregistered(place) };
+    let seen = PlanSnapshot::of_run(id.clone(), named, run, waiting);
+    let card = PlanCard::of(&PlanSnapshot { trouble, ..seen });
+    let spelled = |globs: Vec<Spanned<String>>| globs.into_iter().map(|each| each.value).collect();
+    PlanCard {
+        total: if exists { card.total } else { file.steps.len() as u32 },
+        title: file.title,
+        depends_on: spelled(file.depends_on),
+        touches: file.touches.map(spelled),
+        ..card
     }
 }
 
@@ -229,14 +233,8 @@ fn lease(path: &Path) -> Option<SharedFolderClaim> {
 }
 
 fn working(run: &Run, step: StepNumber) -> RunningStep {
-    let written =
-        run.plan.step(step).and_then(|step| step.target.as_ref()).map(|target| target.value.clone());
-    let role = run.step(step).and_then(|step| step.role.clone()).or(written);
-    RunningStep {
-        step,
-        title: run.title(step).unwrap_or_default().to_owned(),
-        role: role.unwrap_or_default(),
-    }
+    let title = run.title(step).unwrap_or_default().to_owned();
+    RunningStep { step, title, role: run.role(step).to_owned() }
 }
 
 fn last(log: &dyn Log, id: &PlanId) -> Option<Last> {

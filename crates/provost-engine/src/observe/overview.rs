@@ -43,9 +43,9 @@ pub use lives::Life;
 pub struct PlanSnapshot {
     pub id: PlanId,
     pub run: Arc<Run>,
-    /// Times of its first and its last event.
-    pub begun: Timestamp,
-    pub moved: Timestamp,
+    /// Times of its first and its last event, if it is in the log.
+    pub begun: Option<Timestamp>,
+    pub moved: Option<Timestamp>,
     /// Location of its file, if registered.
     pub place: Option<PlanLocation>,
     /// Why the rest of it is unknown.
@@ -55,6 +55,17 @@ pub struct PlanSnapshot {
 }
 
 impl PlanSnapshot {
+    /// Describes a run that was read without the cache, with the number of items that wait.
+    pub fn of_run(id: PlanId, place: PlanLocation, run: Run, waiting: usize) -> Self {
+        let (begun, moved) = (run.begun, run.moved);
+        Self { id, run: Arc::new(run), begun, moved, place: Some(place), trouble: None, waiting }
+    }
+
+    /// Describes the run of an open plan.
+    pub fn of_harness(harness: &Harness, run: Run, waiting: usize) -> Self {
+        Self::of_run(harness.id().clone(), PlanLocation::unregistered(harness.place()), run, waiting)
+    }
+
     /// Returns its name for people.
     pub fn name(&self) -> &str {
         self.place.as_ref().map_or(&self.id.0, |place| &place.name)
@@ -337,8 +348,8 @@ impl Fold {
         PlanSnapshot {
             id: id.clone(),
             run: self.run.clone(),
-            begun: self.begun,
-            moved: self.moved,
+            begun: Some(self.begun),
+            moved: Some(self.moved),
             place: self.place.clone(),
             trouble: self.trouble.clone(),
             waiting: self.waiting,

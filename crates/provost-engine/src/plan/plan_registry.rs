@@ -27,11 +27,16 @@ pub struct PlanLocation {
 
 impl PlanLocation {
     fn of(place: &PlanPlace) -> Self {
+        Self { repository: git::repository(&place.workspace), ..Self::unregistered(place) }
+    }
+
+    /// Returns the location without a look at the repository.
+    pub(crate) fn unregistered(place: &PlanPlace) -> Self {
         Self {
             name: place.slug.clone(),
             path: place.path.clone(),
             workspace: place.workspace.clone(),
-            repository: git::repository(&place.workspace),
+            repository: None,
         }
     }
 

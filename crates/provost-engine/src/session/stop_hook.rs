@@ -146,12 +146,12 @@ impl Gate {
             Err(Error::PlanFile(_)) => return Ok(String::new()),
             Err(error) => return Err(error),
         };
-        let seen = |plan: &&agenda::PlanEntry| !self.sessions.is_taken(&self.session, &plan.path);
+        let seen = |plan: &&agenda::PlanEntry| !self.sessions.is_taken(&self.session, &plan.file);
         let known: Vec<prompt::ListedPlan<'_>> = (plans.listed.iter().filter(seen))
             .map(|plan| prompt::ListedPlan {
-                name: &plan.name,
-                stage: plan.stage,
-                progress: (plan.done, plan.total),
+                name: &plan.card.name,
+                stage: plan.card.stage,
+                progress: (plan.card.done, plan.card.total),
                 is_active: plan.is_active,
             })
             .collect();

@@ -1,7 +1,8 @@
 //! Simulates 1,000 workers and many plans on one log, from a seed. Queues deliver twice, late and in any
 //! order. Workers die before and after they write, lose their connection and come back with old leases;
 //! their clocks are wrong. Only the database is a model; the engine decides, announces, works and writes.
-//! | `PROVOST_SIM_SEED=17` runs one seed, `PROVOST_CROWD_SEEDS=1000` runs more of them.
+//!
+//! `PROVOST_SIM_SEED=17` runs one seed, `PROVOST_CROWD_SEEDS=1000` runs more of them.
 
 #[path = "crowd/acts.rs"]
 mod acts;

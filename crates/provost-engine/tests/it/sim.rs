@@ -1,7 +1,8 @@
 //! A seeded simulation. Agents obey, lie, stall, break things and are refused by their model's API; checks
 //! fail in every way; the harness dies before or after any append; clocks jump; budgets run out; people
 //! answer late or never. The invariants are checked after every event and at every end.
-//! | `PROVOST_SIM_SEED=17` runs one seed, `PROVOST_SIM_SEEDS=100000` runs more of them.
+//!
+//! `PROVOST_SIM_SEED=17` runs one seed, `PROVOST_SIM_SEEDS=100000` runs more of them.
 
 /// Forwards the other methods of a log that wraps another log.
 macro_rules! handed_on_to {

@@ -21,10 +21,10 @@ use utoipa::ToSchema;
 
 use super::look::find;
 use crate::principal::Principal;
-use crate::problem::{Answer, DiagnosticView, Problem, WriteRefusals};
+use crate::problem::{Answer, Problem, WriteRefusals};
 use crate::request::{JsonBody, Segment};
 use crate::state::{AppState, SharedState, ask};
-use crate::view::ApprovalsView;
+use provost_engine::observe::view::{ApprovalsView, DiagnosticView};
 
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

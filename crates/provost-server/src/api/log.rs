@@ -18,7 +18,7 @@ use crate::principal::Viewer;
 use crate::problem::{Answer, Problem, ReadRefusals};
 use crate::request::UrlQuery;
 use crate::state::{SharedState, ask};
-use crate::view::EventView;
+use provost_engine::observe::view::EventView;
 
 /// Filter for events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, IntoParams)]

@@ -16,7 +16,7 @@ use crate::principal::Viewer;
 use crate::problem::{Answer, Problem, ReadRefusals, no_such_plan};
 use crate::request::{Segment, UrlQuery};
 use crate::state::{SharedState, ask};
-use crate::view::{GateView, InboxItemView, PlanCard, PlanView};
+use provost_engine::observe::view::{GateView, InboxItemView, PlanCard, PlanView};
 
 /// Maximum number of items on a page.
 const PAGE_MAX: usize = 500;
@@ -179,7 +179,7 @@ pub async fn gate(
     _viewer: Viewer,
     Segment(plan): Segment<String>,
 ) -> Answer<Json<GateView>> {
-    ask(&app, move |app| GateView::of(&app.overview, &find(&app.overview, &plan)?).map(Json)).await
+    ask(&app, move |app| Ok(Json(GateView::of(&app.overview, &find(&app.overview, &plan)?)?))).await
 }
 
 /// Changes of the plan file since the revision in the log.

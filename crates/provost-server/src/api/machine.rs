@@ -3,10 +3,10 @@
 use axum::Json;
 use axum::extract::State;
 
+use crate::machine::Machine;
 use crate::principal::Viewer;
 use crate::problem::{Answer, ReadRefusals};
 use crate::state::{SharedState, ask};
-use crate::view::Machine;
 
 /// Show the isolation that this machine attests, and the features it lacks
 #[utoipa::path(

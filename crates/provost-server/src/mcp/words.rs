@@ -7,11 +7,12 @@ use std::fmt::Write as _;
 use provost_core::language::parse;
 use provost_core::model::approved_spec;
 use provost_core::model::pass::Pass;
-use provost_core::model::plan::{Check, Contract, Step, StepNumber};
+use provost_core::model::plan::{Step, StepNumber};
 use provost_core::model::verdict::Verdict;
 use provost_core::state::run::{PostState, Run, Stage, StepRun, StepState};
 use provost_core::text::prompt;
 use provost_core::text::render::base;
+use provost_engine::observe::view::{CheckView, PostconditionView, StepView, VerdictView};
 use provost_engine::session::agent_session::{CreateResult, SessionDecision};
 
 use super::Reply;
@@ -29,16 +30,19 @@ pub fn plan(run: &Run, name: &str) -> String {
         let _ = writeln!(out, "approved by {by}");
     }
     for (step, state) in run.steps() {
-        let mark = run.mark(step.number).map_or("·", |mark| mark.symbol());
-        let _ = writeln!(out, "{mark} {}. {} ({})", step.number, step.title, run.word(step.number));
+        let step = StepView::of(run, step, state, &[]);
+        let _ = writeln!(out, "{} {}. {} ({})", step.symbol(), step.number, step.title, step.word);
         if let Some(check) = &step.contract {
-            let _ = writeln!(out, "   {}", checked_by(check, step.is_hidden()));
+            let _ = writeln!(out, "   {}", checked_by(check, step.hidden));
         }
-        open_matter(&mut out, step, state);
+        open_matter(&mut out, &step);
     }
-    for (post, _) in run.postconditions() {
-        let (mark, word) = run.post_mark(post.number);
-        let _ = writeln!(out, "{mark} postcondition {}. {} ({word})", post.number, post.description);
+    for post in PostconditionView::all(run) {
+        let _ = writeln!(
+            out,
+            "{} postcondition {}. {} ({})",
+            post.mark, post.number, post.description, post.word
+        );
         if let Some(check) = &post.contract {
             let _ = writeln!(out, "   {}", checked_by(check, false));
         }
@@ -47,26 +51,21 @@ pub fn plan(run: &Run, name: &str) -> String {
     out
 }
 
-fn open_matter(out: &mut String, step: &Step, state: &StepRun) {
-    match &state.state {
-        StepState::Blocked { reason, .. } => {
-            let _ = writeln!(out, "   waits for a person: {reason}");
-        }
-        StepState::Pending | StepState::Running { .. } | StepState::Ended { .. } => {
-            if let Some(verdict) = state.verdict.as_ref().filter(|verdict| !verdict.held()) {
-                let _ = writeln!(out, "   the last check: {}", seen(verdict, step.is_hidden()));
-            }
-        }
-        StepState::Passed | StepState::Failed | StepState::Waived { .. } => {}
+fn open_matter(out: &mut String, step: &StepView) {
+    let broke = step.verdict.as_ref().filter(|verdict| !verdict.held());
+    if let Some(reason) = &step.blocked {
+        let _ = writeln!(out, "   waits for a person: {reason}");
+    } else if let ("pending" | "in_progress" | "claimed", Some(verdict)) = (step.state, broke) {
+        let _ = writeln!(out, "   the last check: {}", seen(verdict, step.hidden));
     }
 }
 
-fn checked_by(contract: &Contract, hidden: bool) -> String {
-    match &contract.check {
+fn checked_by(check: &CheckView, hidden: bool) -> String {
+    match (check.kind, &check.command) {
         _ if hidden => "check: hidden from you".to_owned(),
-        Check::Shell(shell) => format!("check: {}", shell.command.trim().replace('\n', "\n          ")),
-        Check::Human => "check: a person confirms it".to_owned(),
-        Check::Judge { .. } => "check: a model judges it".to_owned(),
+        (_, Some(command)) => format!("check: {}", command.trim().replace('\n', "\n          ")),
+        ("judge", None) => "check: a model judges it".to_owned(),
+        (_, None) => "check: a person confirms it".to_owned(),
     }
 }
 
@@ -306,6 +305,7 @@ pub fn topics(topics: &[String]) -> String {
 fn verdict_on(run: &Run, step: &Step, state: &StepRun) -> Reply {
     let number = step.number;
     let verdict = state.verdict.as_ref();
+    let seen = |verdict: &Verdict| seen(&VerdictView::of(verdict), step.is_hidden());
     match &state.state {
         StepState::Passed => {
             let pass = run.pass(number).filter(|pass| *pass != Pass::Verified);
@@ -328,8 +328,7 @@ fn verdict_on(run: &Run, step: &Step, state: &StepRun) -> Reply {
             "Step {number} is claimed. No check decides it: a person has to confirm it (`provost inbox`)."
         )),
         StepState::Blocked { reason, .. } => {
-            let seen =
-                verdict.filter(|verdict| !verdict.held()).map(|verdict| seen(verdict, step.is_hidden()));
+            let seen = verdict.filter(|verdict| !verdict.held()).map(seen);
             Reply::refusal(format!(
                 "Step {number} is not done, and a person has to look: {reason}\n{}\nTell your user; they answer with `provost inbox`.",
                 seen.unwrap_or_default()
@@ -339,11 +338,11 @@ fn verdict_on(run: &Run, step: &Step, state: &StepRun) -> Reply {
         StepState::Running { .. } => Reply::ok(format!("Step {number} is in progress.")),
         StepState::Ended { .. } => Reply::refusal(format!(
             "The check of step {number} could not be made: {}\nClaim the step again later.",
-            verdict.map(|verdict| seen(verdict, step.is_hidden())).unwrap_or_default()
+            verdict.map(seen).unwrap_or_default()
         )),
         StepState::Pending => {
             let left = run.on_fail(number).retries.saturating_add(1).saturating_sub(state.failures) as usize;
-            let seen = verdict.map(|verdict| seen(verdict, step.is_hidden())).unwrap_or_default();
+            let seen = verdict.map(seen).unwrap_or_default();
             Reply::refusal(format!(
                 "Step {number} is NOT done: its check {seen}\nFix the work and claim it again ({} left before provost asks a person).",
                 count(left, "claim")
@@ -383,7 +382,7 @@ fn whole(run: &Run) -> Reply {
                 "Postcondition {} does NOT hold: {}\nIts check {}",
                 post.number,
                 post.description,
-                seen(verdict, false)
+                seen(&VerdictView::of(verdict), false)
             );
         }
     }
@@ -399,16 +398,15 @@ fn whole(run: &Run) -> Reply {
 }
 
 /// Describes a verdict.
-fn seen(verdict: &Verdict, hidden: bool) -> String {
-    let mut out = verdict.outcome.to_string();
+fn seen(verdict: &VerdictView, hidden: bool) -> String {
+    let mut out = verdict.words.clone();
     if hidden {
         return out;
     }
     if !verdict.unmet.is_empty() {
         let _ = write!(out, " (not met: {})", verdict.unmet.join(", "));
     }
-    for (name, excerpt) in [("stdout", &verdict.stdout), ("stderr", &verdict.stderr)] {
-        let printed = excerpt.to_string();
+    for (name, printed) in [("stdout", &verdict.stdout), ("stderr", &verdict.stderr)] {
         let printed = printed.trim();
         if !printed.is_empty() {
             let _ = write!(out, "\n--- {name}\n{}", shortened(printed));

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
+use provost_core::state::run::Stage;
 use provost_engine::observe::overview::PlanSnapshot;
 use serde::Deserialize;
 
@@ -13,9 +14,7 @@ use crate::principal::Viewer;
 use crate::problem::Answer;
 use crate::request::UrlQuery;
 use crate::state::{SharedState, ask};
-use crate::view::PlanCard;
-
-const STAGES: [&str; 6] = ["draft", "verified", "approved", "in-progress", "done", "failed"];
+use provost_engine::observe::view::PlanCard;
 
 /// Filter for the plans.
 #[derive(Deserialize)]
@@ -30,8 +29,8 @@ impl AgendaForm {
     fn wants(&self, card: &PlanCard) -> bool {
         let name = self.name.trim().to_lowercase();
         let is_named = name.is_empty()
-            || [&card.title, &card.name, &card.id].iter().any(|text| text.to_lowercase().contains(&name));
-        is_named && (self.stage.is_empty() || self.stage == card.stage)
+            || [&card.title, &card.name, &card.id.0].iter().any(|text| text.to_lowercase().contains(&name));
+        is_named && (self.stage.is_empty() || self.stage == card.stage.word())
     }
 }
 
@@ -55,7 +54,7 @@ fn body(plans: &[PlanSnapshot], form: &AgendaForm) -> Answer<Markup> {
     let mut cards: Vec<PlanCard> = plans.iter().map(PlanCard::of).collect();
     cards.retain(|card| form.wants(card));
     // Plans that wait first, then the most recently changed ones.
-    cards.sort_by(|a, b| (b.waiting > 0, &b.moved).cmp(&(a.waiting > 0, &a.moved)));
+    cards.sort_by(|a, b| (b.waits_for_person, b.moved).cmp(&(a.waits_for_person, a.moved)));
     Ok(html! {
         h1 { "Agenda" }
         @if plans.is_empty() {
@@ -76,7 +75,7 @@ fn filter(form: &AgendaForm) -> Markup {
                 label for="stage" { "Stage" }
                 select id="stage" name="stage" {
                     option value="" { "any" }
-                    @for stage in STAGES { option value=(stage) selected[form.stage == stage] { (stage) } }
+                    @for stage in Stage::ALL.map(Stage::word) { option value=(stage) selected[form.stage == stage] { (stage) } }
                 }
             }
             button { "Filter" }
@@ -92,31 +91,31 @@ fn table(cards: &[PlanCard]) -> Markup {
                 @for card in cards { (part(html! {
                     tr {
                         td {
-                            a href={ "/plans/" (segment(&card.id)) } { (T(titled(card))) }
+                            a href={ "/plans/" (segment(&card.id.0)) } { (T(titled(card))) }
                             div class="quiet" { (T(&card.name)) }
                             @if let Some(trouble) = &card.trouble { div class="bad" { (T(trouble)) } }
                         }
                         td {
-                            (word(&card.stage))
+                            (word(card.stage.word()))
                             @if let Some(weaker) = &card.weaker { div class="wait" { (T(weaker)) } }
-                            @if card.stage == "in-progress" { div class="quiet" { (standing(card)) } }
+                            @if card.stage == Stage::InProgress { div class="quiet" { (standing(card)) } }
                         }
                         td class="number" {
-                            (card.done) "/" (card.total) " "
+                            (card.progress()) " "
                             progress max=(card.total.max(1)) value=(card.done) aria-label={ (card.done) " of " (card.total) " steps" } {}
                             @if !card.at_work.is_empty() {
                                 div class="quiet" { "at step " @for (place, step) in card.at_work.iter().enumerate() { @if place > 0 { ", " } (step) } }
                             }
                         }
                         td {
-                            @if card.stage == "verified" && card.waiting > 0 {
-                                a href={ "/plans/" (segment(&card.id)) "/gate" } { "for approval" }
+                            @if card.stage == Stage::Verified && card.waiting > 0 {
+                                a href={ "/plans/" (segment(&card.id.0)) "/gate" } { "for approval" }
                             } @else if card.waiting > 0 {
                                 a href="/inbox" { (card.waiting) " for a person" }
                             }
                         }
                         td { (T(&card.cost.words())) }
-                        td { (instant(&card.moved)) }
+                        td { @if let Some(moved) = card.moved { (instant(moved)) } }
                     }
                 })) }
             }
@@ -126,14 +125,14 @@ fn table(cards: &[PlanCard]) -> Markup {
 
 /// Describes what a running plan does now.
 fn standing(card: &PlanCard) -> &'static str {
-    match (card.waiting, card.at_work.is_empty()) {
-        (1.., _) => "waits for a person",
-        (0, false) => "running",
-        (0, true) => "idle",
+    match (card.waits_for_person, card.is_at_work()) {
+        (true, _) => "waits for a person",
+        (false, true) => "running",
+        (false, false) => "idle",
     }
 }
 
 /// Returns the title, or the id if it is empty, because a link needs a text.
 fn titled(card: &PlanCard) -> &str {
-    if card.title.trim().is_empty() { &card.id } else { &card.title }
+    if card.title.trim().is_empty() { &card.id.0 } else { &card.title }
 }

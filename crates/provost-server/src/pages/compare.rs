@@ -16,7 +16,7 @@ use crate::principal::Viewer;
 use crate::problem::{Answer, Problem};
 use crate::request::UrlQuery;
 use crate::state::{AppState, SharedState, ask};
-use crate::view::{PlanView, StepView};
+use provost_engine::observe::view::{PlanView, StepView};
 
 #[derive(Deserialize)]
 pub struct CompareForm {
@@ -91,7 +91,7 @@ impl Side {
             "" => last,
             "before" => last.saturating_sub(1),
             start => {
-                let named = |plan: &PlanView| plan.card.revision.starts_with(start);
+                let named = |plan: &PlanView| plan.card.revision.0.starts_with(start);
                 let none = || Problem::unknown(format!("no attempt was made under a revision {start}"));
                 lives.iter().rposition(named).ok_or_else(none)?
             }
@@ -111,10 +111,10 @@ fn revisions(name: &str, side: &Side, instead: impl Fn(&str) -> (String, String)
             nav class="rooms" aria-label={ "Revisions of " (name) } {
                 span class="quiet" { (name) ", by revision: " }
                 @for (at, life) in side.lives.iter().enumerate() {
-                    @let revision = life.card.revision.get(..12).unwrap_or_default();
+                    @let revision = life.card.revision.short();
                     @let (one, other) = instead(&format!("{}@{revision}", life.card.id));
                     a href={ "/compare?one=" (segment(&one)) "&other=" (segment(&other)) } aria-current=[(at == side.chosen).then_some("true")] {
-                        (T(revision)) " (" (T(&life.card.stage)) ", " (life.card.done) "/" (life.card.total) ")"
+                        (T(revision)) " (" (life.card.stage.word()) ", " (life.card.progress()) ")"
                     }
                 }
             }
@@ -177,13 +177,13 @@ fn compared(one: &PlanView, other: &PlanView) -> Markup {
         div class="scroll" {
             table {
                 thead {
-                    tr { td {} @for plan in both { th scope="col" { a href={ "/plans/" (segment(&plan.card.id)) } { (T(&plan.card.title)) } } } }
+                    tr { td {} @for plan in both { th scope="col" { a href={ "/plans/" (segment(&plan.card.id.0)) } { (T(&plan.card.title)) } } } }
                 }
                 tbody {
-                    tr { th scope="row" { "Stage" } @for plan in both { td { (word(&plan.card.stage)) " " (plan.card.done) "/" (plan.card.total) } } }
+                    tr { th scope="row" { "Stage" } @for plan in both { td { (word(plan.card.stage.word())) " " (plan.card.progress()) } } }
                     tr { th scope="row" { "Took" } @for plan in both { td { (Took::of(plan.steps.iter()).words()) } } }
                     tr { th scope="row" { "Cost" } @for plan in both { td { (T(&plan.card.cost.words())) } } }
-                    tr { th scope="row" { "Revision" } @for plan in both { td { code { (T(plan.card.revision.get(..12).unwrap_or_default())) } } } }
+                    tr { th scope="row" { "Revision" } @for plan in both { td { code { (T(plan.card.revision.short())) } } } }
                     @for number in 1..=most {
                         tr { th scope="row" { "Step " (number) } @for plan in both { td { (step(plan, number)) } } }
                     }
@@ -199,7 +199,7 @@ fn step(plan: &PlanView, number: u32) -> Markup {
     let found = plan.steps.iter().find(|step| step.number == number);
     html! {
         @if let Some(step) = found {
-            a href={ "/plans/" (segment(&plan.card.id)) "/steps/" (number) } { (T(&step.title)) } " " (word(&step.state))
+            a href={ "/plans/" (segment(&plan.card.id.0)) "/steps/" (number) } { (T(&step.title)) } " " (word(step.state))
             div class="quiet" {
                 (Took::of(std::iter::once(step)).words())
                 @if let Some(seen) = &step.verdict { " · " (T(&seen.words)) " at " (T(&seen.isolation)) }

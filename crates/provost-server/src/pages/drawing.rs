@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use maud::{Markup, html};
 use provost_core::model::pass::Pass;
+use provost_core::model::timestamp::Timestamp;
 use provost_core::state::run::Run;
 use provost_engine::observe::overview::AttemptRecord;
 
@@ -146,8 +147,8 @@ pub fn timeline(run: &Run, attempts: &[AttemptRecord], now: u64, place: &str) ->
     let whole = html! { section aria-labelledby="timeline" {
         h2 id="timeline" { "Timeline" }
         p class="quiet" {
-            "From " (instant(&provost_core::model::timestamp::Timestamp(drawn.from).to_string())) " to "
-            (instant(&provost_core::model::timestamp::Timestamp(drawn.to).to_string())) ", "
+            "From " (instant(Timestamp(drawn.from))) " to "
+            (instant(Timestamp(drawn.to))) ", "
             (lasted(drawn.busy_ms)) " of work and checks. "
             span class="key attempt" { "attempt" } " " span class="key check" { "check" } " "
             span class="key broke" { "check that did not hold" } " " span class="key pause" { "wait" }

@@ -7,6 +7,8 @@ use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use provost_core::model::event::DESCRIPTIONS;
 use provost_core::model::pass::Pass;
+use provost_core::model::timestamp::Timestamp;
+use provost_engine::observe::view::StepView;
 
 use super::text::T;
 use crate::partial::Main;
@@ -190,15 +192,16 @@ pub fn word(word: &str) -> Markup {
 }
 
 /// Renders the state of a step; for a passed step its mark and the kind of pass.
-pub fn step_word(step: &crate::view::StepView) -> Markup {
-    let Some(pass) = &step.pass else { return word(&step.state) };
-    let class = if pass == Pass::Verified.key() { "word good" } else { "word wait" };
-    html! { span class=(class) { (step.mark.as_deref().unwrap_or_default()) " " (T(&step.word)) } }
+pub fn step_word(step: &StepView) -> Markup {
+    let Some(pass) = step.pass else { return word(step.state) };
+    let class = if pass == Pass::Verified { "word good" } else { "word wait" };
+    html! { span class=(class) { (step.mark.unwrap_or_default()) " " (T(&step.word)) } }
 }
 
 /// Renders an instant; readable without the script.
-pub fn instant(text: &str) -> Markup {
-    let short = text.get(..19).unwrap_or(text).replace('T', " ");
+pub fn instant(at: Timestamp) -> Markup {
+    let text = at.to_string();
+    let short = text.get(..19).unwrap_or(&text).replace('T', " ");
     html! { time datetime=(text) { (short) } }
 }
 

@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use provost_core::language::parse;
 use provost_core::model::approved_spec;
 use provost_core::rules::quorum;
+use provost_core::state::run::Stage;
 use serde::Deserialize;
 
 use super::frame::{HtmlPage, PlanRoom, Section, form_key, plan_rooms, segment, word};
@@ -19,7 +20,7 @@ use crate::principal::{Principal, Viewer};
 use crate::problem::{Answer, Problem};
 use crate::request::{PageForm, Segment};
 use crate::state::{SharedState, ask};
-use crate::view::{GateView, IntentView, UncommittedView};
+use provost_engine::observe::view::{GateView, IntentView, UncommittedView};
 
 pub async fn show(
     State(app): State<SharedState>,
@@ -100,7 +101,7 @@ fn body(gate: &GateView, principal: &Principal, draft: Option<&Draft<'_>>) -> Ma
         h1 { "Gate: " (T(&gate.title)) }
         (plan_rooms(&gate.plan, PlanRoom::Gate))
         p {
-            (word(&gate.stage)) " revision " code { (T(short(&gate.revision))) }
+            (word(gate.stage.word())) " revision " code { (T(short(&gate.revision))) }
             @if let (Some(by), Some(approved)) = (&gate.approved_by, &gate.approved) {
                 " · " (T(by)) " approved " code { (T(short(approved))) }
             }
@@ -113,7 +114,7 @@ fn body(gate: &GateView, principal: &Principal, draft: Option<&Draft<'_>>) -> Ma
                 p { a href="#amend" { "To your text" } }
             }
         }
-        @if gate.stage == "approved" { p { "The plan is approved. Run it with " code { "provost run" } "." } }
+        @if gate.stage == Stage::Approved { p { "The plan is approved. Run it with " code { "provost run" } "." } }
         @if gate.changed { p class="wait" { "The plan file has changed since provost last read it." } }
         @if let Some(words) = &gate.approvals.words { p class="wait" { (T(words)) } }
         @if let Some(question) = &gate.question { p class="wait" { "A question is open: " (T(question)) } }

@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use maud::{Markup, html};
+use provost_core::rules::inbox::{DecisionKind, ItemContext};
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::frame::{HtmlPage, Section, form_key, instant, segment, word};
 use super::text::T;
@@ -14,7 +14,7 @@ use crate::principal::{Principal, Viewer};
 use crate::problem::Answer;
 use crate::request::{PageForm, Segment};
 use crate::state::{SharedState, ask};
-use crate::view::InboxItemView;
+use provost_engine::observe::view::InboxItemView;
 
 pub async fn show(State(app): State<SharedState>, Viewer(principal): Viewer) -> Answer<Response> {
     ask(&app, move |app| {
@@ -62,21 +62,20 @@ pub async fn back(Viewer(_): Viewer) -> Redirect {
 }
 
 fn item(item: &InboxItemView, principal: &Principal) -> Markup {
-    let at_gate = matches!(item.kind.as_str(), "approval" | "question" | "changed");
     html! {
-        section class="sheet" id=(item.id) {
+        section class="sheet" id=(item.id.to_string()) {
             header {
-                h3 { a href={ "/plans/" (segment(&item.plan)) } { (T(&item.title)) } }
-                (word(&item.kind))
+                h3 { a href={ "/plans/" (segment(&item.plan.0)) } { (T(&item.title)) } }
+                (word(item.kind.word()))
                 @if let (Some(step), Some(title)) = (item.step, &item.step_title) {
-                    a href={ "/plans/" (segment(&item.plan)) "/steps/" (step) } { "step " (step) ": " (T(title)) }
+                    a href={ "/plans/" (segment(&item.plan.0)) "/steps/" (step) } { "step " (step) ": " (T(title)) }
                 }
-                span class="quiet" { "since " (instant(&item.since)) }
+                span class="quiet" { "since " (instant(item.since)) }
             }
             p { (T(&item.reason)) }
             (context(&item.context))
-            @if at_gate {
-                p { a class="button" href={ "/plans/" (segment(&item.plan)) "/gate" } { "To the gate" } }
+            @if item.kind.is_at_gate() {
+                p { a class="button" href={ "/plans/" (segment(&item.plan.0)) "/gate" } { "To the gate" } }
             } @else if principal.token.scope.may_decide() {
                 (form(item, principal))
             }
@@ -84,26 +83,25 @@ fn item(item: &InboxItemView, principal: &Principal) -> Markup {
     }
 }
 
-fn context(context: &Value) -> Markup {
-    let text = |name: &str| context[name].as_str().filter(|text| !text.is_empty());
+fn context(context: &ItemContext) -> Markup {
     html! {
-        @for tried in context["tried"].as_array().into_iter().flatten() {
+        @for tried in &context.tried {
             p {
-                "Attempt " (tried["attempt"].as_u64().unwrap_or(0)) ": "
-                (T(tried["failure"].as_str().or(tried["ended"].as_str()).unwrap_or("")))
-                @if let Some(followed) = tried["followed"].as_str() { span class="quiet" { " · then: " (T(followed)) } }
+                "Attempt " (tried.attempt) ": "
+                (T(tried.failure.as_deref().or(tried.ended.as_deref()).unwrap_or_default()))
+                @if let Some(followed) = &tried.followed { span class="quiet" { " · then: " (T(followed)) } }
             }
         }
-        @for name in context["configure"].as_array().into_iter().flatten() {
-            p { "Configure this outside of the run: " code { (T(name.as_str().unwrap_or(""))) } }
+        @for name in &context.configure {
+            p { "Configure this outside of the run: " code { (T(name)) } }
         }
-        @if let Some(claim) = text("claim") { p class="quiet" { "The agent claims:" } pre { (T(claim)) } }
-        @if let Some(output) = text("output") { p class="quiet" { "Last output:" } pre { (T(output)) } }
-        @if let Some(changed) = context["changed"].as_array() {
+        @if let Some(claim) = &context.claim { p class="quiet" { "The agent claims:" } pre { (T(claim)) } }
+        @if let Some(output) = &context.output { p class="quiet" { "Last output:" } pre { (T(output)) } }
+        @if !context.changed.is_empty() {
             p class="quiet" { "Changed files:" }
-            ul { @for file in changed { li { code { (T(file.as_str().unwrap_or(""))) } } } }
+            ul { @for file in &context.changed { li { code { (T(file)) } } } }
         }
-        @if let Some(diff) = text("diff") { details open { summary { "The difference" } pre { (T(diff)) } } }
+        @if let Some(diff) = &context.diff { details open { summary { "The difference" } pre { (T(diff)) } } }
     }
 }
 
@@ -111,20 +109,20 @@ fn form(item: &InboxItemView, principal: &Principal) -> Markup {
     let note = format!("note-{}", item.id);
     let budget = format!("budget-{}", item.id);
     html! {
-        form method="post" action={ "/inbox/" (segment(&item.id)) } {
+        form method="post" action={ "/inbox/" (segment(&item.id.to_string())) } {
             (form_key(principal))
             // Enter in a field presses the first button of a form. This one is disabled, so Enter decides
             // nothing.
             button disabled hidden {}
             label for=(note) { "Reason (recorded in the log)" }
             textarea id=(note) name="note" rows="2" {}
-            @if item.kind == "budget" {
+            @if item.kind == DecisionKind::Budget {
                 label for=(budget) { "With retry: new limits, such as max $3, 400k tokens" }
                 input id=(budget) name="budget" autocomplete="off";
             }
             ul class="choices" {
                 @for each in &item.choices {
-                    li { button name="choice" value=(each.choice) { (T(&each.choice)) } " " (T(&each.does)) }
+                    li { button name="choice" value=(each.choice) { (each.choice) } " " (each.does) }
                 }
             }
         }

@@ -167,7 +167,7 @@ fn row(words: &str, at: Cursor, event: &SealedEvent) -> Markup {
     let plan = segment(&event.plan.0);
     html! {
         tr {
-            td { (instant(&event.at.to_string())) }
+            td { (instant(event.at)) }
             td { a href={ "/plans/" (plan) } { (T(&event.plan.0)) } " " span class="quiet" { (event.seq) } }
             td class="name" { code { (T(&event.name)) } }
             td {

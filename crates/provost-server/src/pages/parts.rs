@@ -6,15 +6,14 @@ use super::frame::{instant, word};
 use super::text::T;
 use crate::layout::diff::{Line, Side};
 use crate::layout::timeline::lasted;
-use crate::problem::DiagnosticView;
-use crate::view::{AttemptView, CheckView, VerdictView};
+use provost_engine::observe::view::{AttemptView, CheckView, DiagnosticView, VerdictView};
 
 /// Renders a check: the command, the rubric, or that a person confirms it.
 pub fn check(name: &str, check: &CheckView) -> Markup {
     html! {
         p class="quiet" {
             (name)
-            @match check.kind.as_str() {
+            @match check.kind {
                 "human" => ": a person confirms it",
                 "judge" => ": a model judges by this rubric (weaker than a command)",
                 _ => ": provost runs this",
@@ -27,15 +26,15 @@ pub fn check(name: &str, check: &CheckView) -> Markup {
 pub fn verdict(verdict: &VerdictView) -> Markup {
     html! {
         p {
-            (word(&verdict.outcome)) " "
-            @if let Some(subject) = &verdict.subject { (T(subject)) ": " }
+            (word(verdict.outcome)) " "
+            @if let Some(subject) = verdict.subject { (subject) ": " }
             (T(&verdict.words)) " "
             span class="quiet" {
                 "at " (T(&verdict.isolation)) ", " (lasted(verdict.duration_ms))
                 @if let Some(tests) = verdict.tests { ", " (tests) " tests" }
                 @if let Some(by) = &verdict.judged_by { ", " (T(by)) }
                 @if let Some(why) = &verdict.uncontrolled { ", uncontrolled: " (T(why)) }
-                @if let Some(at) = &verdict.at { ", " (instant(at)) }
+                @if let Some(at) = verdict.at { ", " (instant(at)) }
             }
         }
         @for line in &verdict.unmet { p class="bad" { "Not met: " (T(line)) } }
@@ -69,7 +68,7 @@ pub fn attempt(attempt: &AttemptView) -> Markup {
             header {
                 h3 { "Attempt " (attempt.number) }
                 @if attempt.passed { (word("passed")) }
-                span class="quiet" { (T(&attempt.target)) " · " (instant(&attempt.begun)) }
+                span class="quiet" { (T(&attempt.target)) " · " (instant(attempt.begun)) }
                 @if let Some(ms) = attempt.duration_ms { span class="quiet" { (lasted(ms)) } }
                 @if let Some(tokens) = attempt.tokens { span class="quiet" { (tokens) " tokens" } }
                 @if let Some(end) = &attempt.end { span class="quiet" { (T(end)) } } @else { (word("in_progress")) }
@@ -91,7 +90,7 @@ pub fn attempt(attempt: &AttemptView) -> Markup {
                 }
             }
             @if let Some(failure) = &attempt.failure {
-                p { "Failure" @if let Some(class) = &attempt.class { " (" (T(class)) ")" } ": " (T(failure)) }
+                p { "Failure" @if let Some(class) = attempt.class { " (" (class) ")" } ": " (T(failure)) }
             }
             @for line in &attempt.followed { p { "Then: " (T(line)) } }
         }
@@ -103,7 +102,7 @@ pub fn findings(found: &[DiagnosticView]) -> Markup {
         ul {
             @for each in found {
                 li {
-                    (word(&each.severity)) " line " (each.line) ": " (T(&each.message)) " "
+                    (word(each.severity)) " line " (each.line) ": " (T(&each.message)) " "
                     code class="quiet" { (T(&each.code)) }
                     @if let Some(hint) = &each.hint { div class="quiet" { (T(hint)) } }
                 }

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
+use provost_core::model::pass::Pass;
 
 use super::drawing;
 use super::frame::{HtmlPage, PlanRoom, Section, instant, now, plan_rooms, segment, step_word, word};
@@ -15,7 +16,7 @@ use crate::principal::Viewer;
 use crate::problem::Answer;
 use crate::request::Segment;
 use crate::state::{SharedState, ask};
-use crate::view::{InboxItemView, PlanView, PostconditionView, StepView};
+use provost_engine::observe::view::{InboxItemView, PlanView, PostconditionView, StepView};
 
 pub async fn show(
     State(app): State<SharedState>,
@@ -50,13 +51,13 @@ fn body(plan: &PlanView, pictures: &Pictures) -> Markup {
     let card = &plan.card;
     html! {
         h1 { (T(&card.title)) }
-        (plan_rooms(&card.id, PlanRoom::Plan))
+        (plan_rooms(&card.id.0, PlanRoom::Plan))
         (part(html! { p {
-            (word(&card.stage)) " " (card.done) "/" (card.total) " steps "
+            (word(card.stage.word())) " " (card.progress()) " steps "
             progress max=(card.total.max(1)) value=(card.done) aria-label={ (card.done) " of " (card.total) " steps" } {}
             @if !card.cost.words().is_empty() { " · " (T(&card.cost.words())) }
             @if let Some(weaker) = &card.weaker { " · " span class="wait" { (T(weaker)) } }
-            " · moved " (instant(&card.moved))
+            @if let Some(moved) = card.moved { " · moved " (instant(moved)) }
         } }))
         @if let Some(trouble) = &card.trouble { p class="bad" { (T(trouble)) } }
         @if let Some(question) = &plan.question { p class="wait" { "A question is open: " (T(question)) } }
@@ -70,18 +71,18 @@ fn body(plan: &PlanView, pictures: &Pictures) -> Markup {
         }
         (pictures.timeline)
         h2 { "Steps" }
-        @for each in &plan.steps { (part(step(&card.id, each))) }
+        @for each in &plan.steps { (part(step(&card.id.0, each))) }
         @if !plan.postconditions.is_empty() {
             h2 { "Postconditions" }
             @for each in &plan.postconditions { (part(post(each))) }
         }
         h2 { "Approved spec" }
         dl {
-            dt { "Revision" } dd { code { (T(&card.revision)) } }
+            dt { "Revision" } dd { code { (T(&card.revision.0)) } }
             @if let Some(by) = &card.approved_by { dt { "Approved by" } dd { (T(by)) } }
             dt { "Touches" }
             dd {
-                @match &plan.touches {
+                @match &card.touches {
                     Some(globs) => { (T(&globs.join(", "))) }
                     None => "not declared: an agent can edit its own checks",
                 }
@@ -93,12 +94,11 @@ fn body(plan: &PlanView, pictures: &Pictures) -> Markup {
 }
 
 fn waits(item: &InboxItemView) -> Markup {
-    let is_gate = matches!(item.kind.as_str(), "approval" | "question" | "changed");
     html! {
         p class="wait" {
             "Waits for a person: " (T(&item.reason)) " · "
-            @if is_gate { a href={ "/plans/" (segment(&item.plan)) "/gate" } { "to the gate" } }
-            @else { a href={ "/inbox#" (segment(&item.id)) } { "answer" } }
+            @if item.kind.is_at_gate() { a href={ "/plans/" (segment(&item.plan.0)) "/gate" } { "to the gate" } }
+            @else { a href={ "/inbox#" (segment(&item.id.to_string())) } { "answer" } }
         }
     }
 }
@@ -119,7 +119,7 @@ fn step(plan: &str, step: &StepView) -> Markup {
             @if let Some(reason) = &step.blocked { p class="bad" { (T(reason)) } }
             @if let Some(weaker) = &step.weaker { p class="wait" { (T(weaker)) "." } }
             @if let Some(by) = &step.waived_by { p class="wait" { "Waived by " (T(by)) "; it has not passed." } }
-            @if let Some(until) = &step.not_before { p class="wait" { "The next attempt starts after " (instant(until)) } }
+            @if let Some(until) = step.not_before { p class="wait" { "The next attempt starts after " (instant(until)) } }
             details id={ "law-" (step.number) } {
                 summary { "Task and contract" }
                 @if let Some(task) = &step.task { pre { (T(task)) } }
@@ -151,8 +151,8 @@ fn step(plan: &str, step: &StepView) -> Markup {
 }
 
 fn post_class(post: &PostconditionView) -> &'static str {
-    match (post.state.as_str(), post.pass.as_deref()) {
-        ("held", Some("verified")) => "good",
+    match (post.state, post.pass) {
+        ("held", Some(Pass::Verified)) => "good",
         ("broke", _) => "bad",
         ("held", _) => "wait",
         _ => "",

@@ -21,7 +21,7 @@ use crate::principal::Viewer;
 use crate::problem::{Answer, Problem};
 use crate::request::Segment;
 use crate::state::{AppState, SharedState, ask};
-use crate::view::{PlanView, StepView};
+use provost_engine::observe::view::{PlanView, StepView};
 
 pub async fn show(
     State(app): State<SharedState>,
@@ -57,7 +57,7 @@ fn body(plan: &PlanView, step: &StepView) -> Markup {
     html! {
         p {
             (step_word(step)) " of "
-            a href={ "/plans/" (segment(&plan.card.id)) "#step-" (step.number) } { (T(&plan.card.title)) }
+            a href={ "/plans/" (segment(&plan.card.id.0)) "#step-" (step.number) } { (T(&plan.card.title)) }
             @if let Some(target) = &step.target { " · " (T(target)) }
         }
         @if let Some(reason) = &step.blocked { p class="bad" { (T(reason)) } }

@@ -2,10 +2,10 @@ use provost_core::model::event::Revision;
 use provost_core::rules::quorum::{self, ApprovalCount};
 use provost_core::state::run::{Run, Stage};
 use provost_core::text::render;
+use provost_engine::exec::base_look;
 use provost_engine::observe::notifier;
 use provost_engine::plan::harness::Harness;
 use provost_engine::plan::{commands, kept_trees, outside, recording, uncommitted};
-use provost_engine::run::base_look;
 use provost_engine::settings::Access;
 
 use crate::failure::Failure;

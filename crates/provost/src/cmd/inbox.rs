@@ -7,8 +7,8 @@ use provost_core::rules::command::Refusal;
 use provost_core::rules::inbox::{self, FailedTry, InboxItem};
 use provost_engine::observe::inbox as listing;
 use provost_engine::observe::inbox::InboxListing;
+use provost_engine::observe::view::InboxItemView;
 use provost_engine::settings::Access;
-use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::open_plan::Global;
@@ -42,9 +42,9 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     match &args.id {
         Some(id) => one(global, &listing, id, &overdue)?,
         None if global.json => {
-            let all: Vec<Value> =
-                listing.items.iter().zip(&overdue).map(|(item, late)| as_json(item, *late)).collect();
-            terminal::print(&format!("{}\n", Value::from(all)))?;
+            let all = listing.items.iter().zip(&overdue);
+            let all = all.map(|(item, late)| InboxItemView::of(item, Some(*late)));
+            terminal::print_json(&all.collect::<Vec<_>>())?;
         }
         None => all(&listing, &overdue, args.all)?,
     }
@@ -85,12 +85,6 @@ fn attend(global: &Global, listing: &InboxListing) {
         notices.silent.iter().for_each(|line| terminal::talk(line));
         notices.finish().iter().for_each(|line| terminal::talk(line));
     }
-}
-
-fn as_json(item: &InboxItem, overdue: bool) -> Value {
-    let mut value = serde_json::to_value(item).unwrap_or_default();
-    value["overdue"] = json!(overdue);
-    value
 }
 
 fn all(listing: &InboxListing, overdue: &[bool], everywhere: bool) -> Result<(), Failure> {
@@ -154,7 +148,7 @@ fn one(global: &Global, listing: &InboxListing, typed: &str, overdue: &[bool]) -
     };
     let late = listing.items.iter().zip(overdue).any(|(each, late)| each.id == item.id && *late);
     if global.json {
-        return terminal::print(&format!("{}\n", as_json(item, late)));
+        return terminal::print_json(&InboxItemView::of(item, Some(late)));
     }
     terminal::print(&whole(item, &inbox::short(&listing.items, item), late))
 }

@@ -1,6 +1,6 @@
 use provost_core::state::run::Stage;
 use provost_engine::observe::agenda::{self, PlanEntry};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
@@ -21,9 +21,8 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
     let plans = agenda::read(&global.settings(None)?)?;
     let problems: Vec<String> = plans.agenda.problems().iter().map(ToString::to_string).collect();
     if global.json {
-        let listed: Vec<Value> = plans.listed.iter().map(as_json).collect();
-        let answer = json!({ "plans": listed, "dangling": plans.dangling, "problems": problems });
-        terminal::print(&format!("{answer}\n"))?;
+        let (plans, dangling) = (&plans.listed, plans.dangling.as_deref());
+        terminal::print_json(&ListDocument { plans, dangling, problems })?;
         return Ok(Outcome::Done);
     }
     let rows: Vec<Vec<String>> = plans.listed.iter().map(row).collect();
@@ -36,8 +35,8 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
         terminal::print(&table::lines(&["PLAN", "STAGE", "STEPS", "AFTER", "TITLE"], &rows))?;
     }
     for plan in &plans.listed {
-        if let Some(trouble) = &plan.trouble {
-            terminal::talk(&format!("{}: {trouble}", plan.path.display()));
+        if let Some(trouble) = &plan.card.trouble {
+            terminal::talk(&format!("{}: {trouble}", plan.file.display()));
         }
     }
     problems.iter().for_each(|problem| terminal::talk(problem));
@@ -53,30 +52,28 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
 }
 
 fn row(plan: &PlanEntry) -> Vec<String> {
+    let card = &plan.card;
     let star = if plan.is_active { "*" } else { "" };
-    let more = match &plan.landed {
-        _ if plan.is_running() => " (running)".to_owned(),
-        Some(_) => " (landed)".to_owned(),
-        None if plan.waits_for_person => " (waits for a person)".to_owned(),
-        None if plan.stage == Stage::InProgress => " (idle)".to_owned(),
-        None => String::new(),
+    let more = match &card.landed {
+        _ if plan.is_running => " (running)",
+        Some(_) => " (landed)",
+        None if card.waits_for_person => " (waits for a person)",
+        None if card.stage == Stage::InProgress => " (idle)",
+        None => "",
     };
-    let weaker = plan.weaker.as_ref().map(|weaker| format!(", {weaker}")).unwrap_or_default();
+    let weaker = card.weaker.as_ref().map(|weaker| format!(", {weaker}")).unwrap_or_default();
     vec![
-        format!("{}{star}", plan.name),
-        format!("{}{more}", plan.stage.word()),
-        format!("{}/{}{weaker}", plan.done, plan.total),
-        plan.depends_on.join(", "),
-        plan.title.clone(),
+        format!("{}{star}", card.name),
+        format!("{}{more}", card.stage.word()),
+        format!("{}{weaker}", card.progress()),
+        card.depends_on.join(", "),
+        card.title.clone(),
     ]
 }
 
-fn as_json(plan: &PlanEntry) -> Value {
-    json!({
-        "plan": plan.id, "name": plan.name, "path": plan.path, "progress": plan.progress,
-        "title": plan.title, "stage": plan.stage.word(), "landed": plan.landed, "done": plan.done, "total": plan.total,
-        "weaker": plan.weaker, "waits_for_person": plan.waits_for_person,
-        "depends_on": plan.depends_on, "touches": plan.touches, "active": plan.is_active,
-        "running": plan.is_running(), "worktrees": plan.worktrees, "trouble": plan.trouble,
-    })
+#[derive(Serialize)]
+struct ListDocument<'p> {
+    plans: &'p [PlanEntry],
+    dangling: Option<&'p str>,
+    problems: Vec<String>,
 }

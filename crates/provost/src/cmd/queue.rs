@@ -41,8 +41,8 @@ pub fn obey(global: &Global, args: Args) -> Answer {
 
 fn row(plan: &PlanEntry) -> Vec<String> {
     let lease = plan.lease.as_ref();
-    let steps: Vec<String> = plan.at_work.iter().map(|work| work.step.to_string()).collect();
-    let roles: Vec<&str> = plan.at_work.iter().map(|work| work.role.as_str()).collect();
+    let steps: Vec<String> = plan.running_steps.iter().map(|work| work.step.to_string()).collect();
+    let roles: Vec<&str> = plan.running_steps.iter().map(|work| work.role.as_str()).collect();
     let (who, since) = match (&plan.holder, lease) {
         (Some(holder), _) => (format!("{}@{}", holder.pid, holder.host), terminal::age(holder.since)),
         (None, Some(lease)) => {
@@ -53,8 +53,8 @@ fn row(plan: &PlanEntry) -> Vec<String> {
     };
     let last = plan.last.as_ref().map(|last| format!("{} {}", last.event, terminal::age(last.at)));
     vec![
-        plan.name.clone(),
-        if steps.is_empty() { "-".to_owned() } else { format!("{} of {}", steps.join(","), plan.total) },
+        plan.card.name.clone(),
+        if steps.is_empty() { "-".to_owned() } else { format!("{} of {}", steps.join(","), plan.card.total) },
         roles.join(","),
         since,
         who,
@@ -65,14 +65,14 @@ fn row(plan: &PlanEntry) -> Vec<String> {
 fn as_json(plan: &PlanEntry) -> Value {
     let lease = plan.lease.as_ref();
     let steps: Vec<Value> = plan
-        .at_work
+        .running_steps
         .iter()
         .map(|work| json!({ "number": work.step, "title": work.title, "role": work.role }))
         .collect();
     json!({
-        "plan": plan.id,
-        "name": plan.name,
-        "stage": plan.stage.word(),
+        "plan": plan.card.id,
+        "name": plan.card.name,
+        "stage": plan.card.stage,
         "steps": steps,
         "holder": plan.holder.as_ref().map(|holder| json!({
             "pid": holder.pid, "host": holder.host, "what": holder.what, "since": holder.since.to_string(),

@@ -1,7 +1,9 @@
+use std::collections::BTreeMap;
+
 use provost_core::fleet::agenda::{Agenda, AgendaEntry, Compatibility, StartState, StartablePlan};
 use provost_core::language::globs::overlap::{GlobOverlap, Overlap};
-use provost_engine::observe::agenda;
-use serde_json::{Value, json};
+use provost_engine::observe::agenda::{self, PlanEntry};
+use serde::Serialize;
 
 use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
@@ -30,9 +32,13 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
         .map(|start| start.name.as_str())
         .collect();
     if global.json {
-        let all: Vec<Value> = agenda.entries().map(|entry| as_json(agenda, entry, &starts)).collect();
-        let answer = json!({ "plans": all, "together": together, "problems": problems });
-        terminal::print(&format!("{answer}\n"))?;
+        let listed: BTreeMap<&str, &PlanEntry> =
+            plans.listed.iter().rev().map(|plan| (plan.card.name.as_str(), plan)).collect();
+        let plans = agenda.entries().filter_map(|entry| {
+            let plan = listed.get(entry.name.as_str())?;
+            Some(ReadyPlan::of(agenda, entry, plan, &starts))
+        });
+        terminal::print_json(&ReadyDocument { plans: plans.collect(), together, problems })?;
         return Ok(Outcome::Done);
     }
     let mut rows = Vec::new();
@@ -93,27 +99,57 @@ fn shared(meeting: &GlobOverlap) -> String {
     }
 }
 
-fn as_json(agenda: &Agenda, entry: &AgendaEntry, starts: &[StartablePlan]) -> Value {
-    let (standing, waits_for) = match agenda.standing(entry) {
-        StartState::Done => ("done", Vec::new()),
-        StartState::Failed => ("failed", Vec::new()),
-        StartState::UnderWay => ("running", Vec::new()),
-        StartState::Ready => ("ready", Vec::new()),
-        StartState::Waits(on) => ("waits", on.into_iter().map(|(name, _)| name).collect()),
-        StartState::Unapproved => ("unapproved", Vec::new()),
-        StartState::AsksAPerson => ("asks_a_person", Vec::new()),
-        StartState::Unsound(_) | StartState::Broken(_) => ("stuck", Vec::new()),
-    };
-    let beside = starts.iter().find(|start| start.name == entry.name).map(|start| match &start.beside {
-        Compatibility::Safe => json!({ "safe": true }),
-        Compatibility::Undeclared => json!({ "safe": false, "undeclared": true }),
-        Compatibility::Meets { plan, meeting } => {
-            let witness = match &meeting.overlap {
-                Overlap::Shared(path) => Some(path),
-                _ => None,
-            };
-            json!({ "safe": false, "meets": plan, "globs": [meeting.globs.0, meeting.globs.1], "path": witness })
-        }
-    });
-    json!({ "name": entry.name, "standing": standing, "waits_for": waits_for, "beside": beside })
+#[derive(Serialize)]
+struct ReadyDocument<'p> {
+    plans: Vec<ReadyPlan<'p>>,
+    /// Names of the plans that can run at once.
+    together: Vec<&'p str>,
+    problems: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct ReadyPlan<'p> {
+    #[serde(flatten)]
+    plan: &'p PlanEntry,
+    standing: &'static str,
+    waits_for: Vec<String>,
+    /// Whether it can run together with the others; `None` if it cannot start.
+    beside: Option<Beside<'p>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Beside<'p> {
+    Safe { safe: bool },
+    Undeclared { safe: bool, undeclared: bool },
+    Meets { safe: bool, meets: &'p str, globs: [&'p str; 2], path: Option<&'p str> },
+}
+
+impl<'p> ReadyPlan<'p> {
+    fn of(agenda: &Agenda, entry: &AgendaEntry, plan: &'p PlanEntry, starts: &'p [StartablePlan]) -> Self {
+        let (standing, waits_for) = match agenda.standing(entry) {
+            StartState::Done => ("done", Vec::new()),
+            StartState::Failed => ("failed", Vec::new()),
+            StartState::UnderWay => ("running", Vec::new()),
+            StartState::Ready => ("ready", Vec::new()),
+            StartState::Waits(on) => ("waits", on.into_iter().map(|(name, _)| name).collect()),
+            StartState::Unapproved => ("unapproved", Vec::new()),
+            StartState::AsksAPerson => ("asks_a_person", Vec::new()),
+            StartState::Unsound(_) | StartState::Broken(_) => ("stuck", Vec::new()),
+        };
+        let beside = starts.iter().find(|start| start.name == entry.name).map(|start| match &start.beside {
+            Compatibility::Safe => Beside::Safe { safe: true },
+            Compatibility::Undeclared => Beside::Undeclared { safe: false, undeclared: true },
+            Compatibility::Meets { plan, meeting } => Beside::Meets {
+                safe: false,
+                meets: plan,
+                globs: [&meeting.globs.0, &meeting.globs.1],
+                path: match &meeting.overlap {
+                    Overlap::Shared(path) => Some(path),
+                    _ => None,
+                },
+            },
+        });
+        Self { plan, standing, waits_for, beside }
+    }
 }

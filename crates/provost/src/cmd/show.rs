@@ -1,17 +1,16 @@
-use provost_core::model::plan::{Check, Contract, Needs};
-use provost_core::rules::budget;
-use provost_core::rules::quorum::ApprovalCount;
-use provost_core::state::run::{PostState, Run, Stage};
+use provost_core::model::run_policy::RunPolicy;
+use provost_core::state::run::Stage;
 use provost_core::text::render;
-use provost_core::text::render::base::BaseLook;
-use provost_engine::plan::uncommitted::{self, UncommittedFile, UncommittedFiles};
+use provost_engine::exec::base_look;
+use provost_engine::observe::view::UncommittedView;
+use provost_engine::plan::uncommitted::{self, UncommittedFiles};
 use provost_engine::plan::{outside, recording};
-use provost_engine::run::base_look;
 use provost_engine::settings::Access;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
+use crate::plan_document::{PlanDocument, ShownPlan};
 use crate::{open_plan, terminal};
 
 /// Show the plan, and the revision that an approval would bind to
@@ -61,12 +60,18 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         _ => UncommittedFiles::default(),
     };
     if global.json {
-        let mut shown = as_json(harness.id().0.as_str(), &run, look.as_ref());
-        let changed = run.changed_since_approval().into_iter().chain(outside::changed_caches(&harness, &run));
-        shown["changed_since_approval"] = changed.collect::<Vec<_>>().into();
-        shown["uncommitted"] = found.inside.iter().map(file).collect();
-        shown["not_checked"] = found.outside.iter().map(file).collect();
-        terminal::print(&format!("{shown}\n"))?;
+        let caches = outside::changed_caches(&harness, &run);
+        let on_base = look.map(|look| render::base::lines(&run.plan, &look));
+        let shown = ShownPlan::of(&harness, run, changed)?;
+        let run = &shown.seen.run;
+        terminal::print_json(&ShowDocument {
+            plan: shown.document(),
+            terms: &run.binding.terms,
+            on_base,
+            changed_since_approval: run.changed_since_approval().into_iter().chain(caches).collect(),
+            uncommitted: UncommittedView::all(&found.inside),
+            not_checked: UncommittedView::all(&found.outside),
+        })?;
     } else {
         if let Some(from) = run.forged_from {
             terminal::talk(&format!(
@@ -88,78 +93,14 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     Ok(Outcome::Done)
 }
 
-fn file(file: &UncommittedFile) -> Value {
-    json!({ "path": file.path, "change": file.change.word(), "whose": file.whose.to_string() })
-}
-
-fn as_json(plan: &str, run: &Run, look: Option<&BaseLook>) -> Value {
-    let steps: Vec<Value> = run
-        .steps()
-        .map(|(step, _)| {
-            json!({
-                "number": step.number,
-                "title": step.title,
-                "target": step.target.as_ref().map(|target| &target.value),
-                "plan": step.carried_by(),
-                "needs": needs(&step.needs),
-                "touches": step.touches.as_ref().map(|globs| globs.iter().map(|glob| &glob.value).collect::<Vec<_>>()),
-                "budget": budget::of_step(run, step.number),
-                "state": run.state_word(step.number),
-                "pass": run.pass(step.number),
-                "guard": step.is_guard(),
-                "reach": run.binding.terms.for_step(step),
-                "contract": step.contract.as_ref().map(contract),
-                "hidden": step.is_hidden(),
-                "writes": step.writes_tests().then_some("tests"),
-            })
-        })
-        .collect();
-    let postconditions: Vec<Value> = run
-        .postconditions()
-        .map(|(post, state)| {
-            json!({
-                "number": post.number,
-                "description": post.description,
-                "state": match state {
-                    PostState::Open => "open",
-                    PostState::Held(_) => "held",
-                    PostState::Broke(_) => "broke",
-                },
-                "pass": run.post_pass(post.number),
-                "uncontrolled": run.post_uncontrolled(post.number),
-                "contract": post.contract.as_ref().map(contract),
-            })
-        })
-        .collect();
-    json!({
-        "plan": plan,
-        "title": run.plan.title,
-        "stage": run.stage.word(),
-        "revision": run.revision,
-        "approvals": ApprovalCount::of(run),
-        "terms": run.binding.terms,
-        "budget": budget::of_plan(run),
-        "steps": steps,
-        "postconditions": postconditions,
-        "on_base": look.map(|look| render::base::lines(&run.plan, look)),
-    })
-}
-
-fn needs(needs: &Needs) -> Value {
-    match needs {
-        Needs::Before => Value::Null,
-        Needs::Steps(steps) => steps.iter().map(|step| json!(step.value)).collect(),
-    }
-}
-
-fn contract(contract: &Contract) -> Value {
-    match &contract.check {
-        Check::Shell(shell) => {
-            let expectations: Vec<String> =
-                shell.expectations.iter().map(|expectation| expectation.value.to_string()).collect();
-            json!({ "kind": "shell", "command": shell.command, "expectations": expectations })
-        }
-        Check::Human => json!({ "kind": "human" }),
-        Check::Judge { rubric } => json!({ "kind": "judge", "rubric": rubric }),
-    }
+/// The plan, and what the gate shows beside it. `terms` is older than the list of lines in the API.
+#[derive(Serialize)]
+struct ShowDocument<'v> {
+    #[serde(flatten)]
+    plan: PlanDocument<'v>,
+    terms: &'v RunPolicy,
+    on_base: Option<Vec<String>>,
+    changed_since_approval: Vec<String>,
+    uncommitted: Vec<UncommittedView>,
+    not_checked: Vec<UncommittedView>,
 }

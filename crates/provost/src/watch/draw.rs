@@ -170,7 +170,7 @@ fn of_screen(screen: &Screen) -> &'static [&'static str] {
 
 fn of_item(item: Option<&Waits>) -> Vec<String> {
     let Some(item) = item else { return vec!["Tab next".to_owned()] };
-    if item.is_at_gate() {
+    if item.item.kind.is_at_gate() {
         return ["Enter gate", "l log", "↑↓ choose"].map(str::to_owned).to_vec();
     }
     let answers = item.answers.iter().map(|answer| format!("{} {}", answer.key(), answer.choice.word()));

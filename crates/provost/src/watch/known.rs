@@ -1,15 +1,14 @@
-//! The data of the view: plain values, and the only thing that is drawn.
+//! The data of the view: the read model of the engine and paragraphs made from it; only this is drawn.
 //!
-//! **Invariant:** every text in here has passed through [`text::visible`] or [`text::line`].
+//! **Invariant:** every text of it that is drawn has passed through [`text::visible`] or [`text::line`].
 
 use std::collections::VecDeque;
 
 use provost_core::model::chain::PlanId;
-use provost_core::model::event::Choice;
-use provost_core::model::plan::StepNumber;
+use provost_core::model::event::{Choice, Revision};
 use provost_core::model::timestamp::Timestamp;
-use provost_core::rules::inbox::{DecisionKind, ItemId};
 use provost_core::state::run::Stage;
+use provost_engine::observe::view::{InboxItemView, PlanCard};
 
 use super::text;
 
@@ -19,7 +18,7 @@ pub struct Known {
     pub now: Timestamp,
     /// Name under which decisions are recorded.
     pub by: String,
-    pub plans: Vec<PlanRow>,
+    pub plans: Vec<PlanCard>,
     pub waiting: Vec<Waits>,
     /// The open plan, if any.
     pub sheet: Option<Sheet>,
@@ -34,7 +33,7 @@ pub struct Known {
 impl Known {
     /// Returns whether an agent works; the clock is then updated often.
     pub fn is_busy(&self) -> bool {
-        self.plans.iter().any(|plan| !plan.at_work.is_empty())
+        self.plans.iter().any(PlanCard::is_at_work)
     }
 }
 
@@ -85,42 +84,34 @@ impl Said {
     }
 }
 
-/// A plan in the agenda.
-#[derive(Clone)]
-pub struct PlanRow {
-    pub id: PlanId,
-    pub name: String,
-    pub title: String,
-    pub stage: Stage,
-    pub done: u32,
-    pub total: u32,
-    pub waiting: usize,
-    pub cost: String,
-    /// The steps being worked on.
-    pub at_work: Vec<StepNumber>,
-    pub moved: Timestamp,
-    pub trouble: Option<String>,
+/// Returns the colour of a plan.
+pub fn tone(card: &PlanCard) -> Tone {
+    match card.stage {
+        _ if card.trouble.is_some() => Tone::Bad,
+        _ if card.waits_for_person => Tone::Wait,
+        _ if card.is_at_work() => Tone::Busy,
+        Stage::Done => Tone::Good,
+        Stage::Failed => Tone::Bad,
+        Stage::Draft | Stage::Verified | Stage::Approved | Stage::InProgress => Tone::Plain,
+    }
 }
 
-impl PlanRow {
-    pub fn tone(&self) -> Tone {
-        match self.stage {
-            _ if self.trouble.is_some() => Tone::Bad,
-            _ if self.waiting > 0 => Tone::Wait,
-            _ if !self.at_work.is_empty() => Tone::Busy,
-            Stage::Done => Tone::Good,
-            Stage::Failed => Tone::Bad,
-            Stage::Draft | Stage::Verified | Stage::Approved | Stage::InProgress => Tone::Plain,
-        }
+/// Returns the card with texts that may be drawn.
+pub fn drawable(card: PlanCard) -> PlanCard {
+    PlanCard {
+        name: text::line(&card.name),
+        title: text::line(&card.title),
+        revision: Revision(text::line(&card.revision.0)),
+        approved_by: card.approved_by.map(|by| text::line(&by)),
+        trouble: card.trouble.map(|trouble| text::line(&trouble)),
+        ..card
     }
 }
 
 /// The details of one plan.
 #[derive(Clone)]
 pub struct Sheet {
-    pub row: PlanRow,
-    pub revision: String,
-    pub approved_by: Option<String>,
+    pub card: PlanCard,
     /// The steps, then the postconditions.
     pub parts: Vec<Part>,
 }
@@ -143,24 +134,11 @@ pub struct Part {
 /// An item that waits for a person.
 #[derive(Clone)]
 pub struct Waits {
-    pub id: ItemId,
-    pub plan: PlanId,
-    pub kind: DecisionKind,
-    pub name: String,
-    pub step: Option<StepNumber>,
-    pub since: Timestamp,
-    pub reason: String,
+    pub item: InboxItemView,
     pub answers: Vec<Answer>,
     /// Limits that would be enough, if a budget ran out.
     pub limits: Option<String>,
     pub page: Vec<Said>,
-}
-
-impl Waits {
-    /// Returns whether it is decided at the gate.
-    pub fn is_at_gate(&self) -> bool {
-        self.kind.is_at_gate()
-    }
 }
 
 /// One of the possible answers.

@@ -9,12 +9,11 @@ use std::sync::Arc;
 
 use provost_core::model::chain::PlanId;
 use provost_core::model::plan::StepNumber;
-use provost_core::model::usage::Resource;
-use provost_core::state::run::Run;
 use provost_engine::observe::overview::{Overview, PlanSnapshot};
+use provost_engine::observe::view::{PlanCard, PlanView};
 use provost_engine::plan::plan_registry::Here;
 
-use super::known::{Gate, Known, PlanRow, Sheet};
+use super::known::{Gate, Known, Said, Sheet, Tone, Waits, drawable};
 use super::text;
 use super::view::View;
 use crate::failure::Failure;
@@ -59,8 +58,9 @@ impl Reader {
 
     /// Returns whether an attempt of the open plan has printed more since the last call.
     pub fn is_more_printed(&mut self, known: &Known) -> bool {
-        let Some(row) = known.sheet.as_ref().map(|sheet| &sheet.row) else { return false };
-        let now: Vec<_> = row.at_work.iter().map(|step| self.overview.output(&row.id, *step)).collect();
+        let Some(card) = known.sheet.as_ref().map(|sheet| &sheet.card) else { return false };
+        let output = |step: &u32| self.overview.output(&card.id, StepNumber(*step));
+        let now: Vec<_> = card.at_work.iter().map(output).collect();
         let is_more = now != self.printed;
         self.printed = now;
         is_more
@@ -73,7 +73,7 @@ impl Reader {
 
     fn try_read(&mut self, view: &View, known: &mut Known) -> Result<(), Failure> {
         let seen = self.plans()?;
-        known.plans = rows(&seen);
+        known.plans = cards(&seen);
         let waiting: usize = known.plans.iter().map(|plan| plan.waiting).sum();
         if waiting <= FEW || view.tab() == 1 {
             known.waiting = self.inbox(&seen)?;
@@ -97,20 +97,21 @@ impl Reader {
         Ok(all)
     }
 
-    fn inbox(&self, all: &[PlanSnapshot]) -> Result<Vec<super::known::Waits>, Failure> {
+    fn inbox(&self, all: &[PlanSnapshot]) -> Result<Vec<Waits>, Failure> {
         let mut waiting = Vec::new();
         for seen in all.iter().filter(|seen| seen.waiting > 0 && seen.trouble.is_none()) {
             let items = self.overview.items(seen)?;
             waiting.extend(items.iter().map(|item| item::waits(item, &seen.run)));
         }
-        waiting.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
+        waiting.sort_by(|a: &Waits, b| (a.item.since, &a.item.id).cmp(&(b.item.since, &b.item.id)));
         Ok(waiting)
     }
 
     fn sheet(&self, all: &[PlanSnapshot], id: &PlanId) -> Result<Option<Sheet>, Failure> {
         let Some(seen) = all.iter().find(|seen| seen.id == *id) else { return Ok(None) };
-        let output = |step: StepNumber| self.overview.output(id, step);
-        Ok(Some(plan::sheet(row(seen), &seen.run, &self.overview.attempts(id)?, &output)))
+        let output = |step: u32| self.overview.output(id, StepNumber(step));
+        let view = PlanView::of(seen, &self.overview.attempts(id)?, Vec::new());
+        Ok(Some(plan::sheet(view, &output)))
     }
 
     /// Reads the gate; this needs a whole verification.
@@ -129,7 +130,7 @@ impl Reader {
                 short: String::new(),
                 open: false,
                 is_looked_at: false,
-                page: vec![super::known::Said::new(super::known::Tone::Bad, words(&failure))],
+                page: vec![Said::new(Tone::Bad, words(&failure))],
             }));
             self.gate = now;
             self.gate_is_looked_at = known.gate.as_ref().is_some_and(|gate| gate.is_looked_at);
@@ -153,40 +154,9 @@ pub fn words(failure: &Failure) -> String {
 }
 
 /// Returns the plans that wait first, then those being worked on, then the most recently changed.
-fn rows(all: &[PlanSnapshot]) -> Vec<PlanRow> {
-    let mut rows: Vec<PlanRow> = all.iter().map(row).collect();
-    let urgency = |row: &PlanRow| (row.waiting > 0, !row.at_work.is_empty(), row.moved);
-    rows.sort_by(|a, b| urgency(b).cmp(&urgency(a)).then_with(|| a.id.cmp(&b.id)));
-    rows
-}
-
-fn row(seen: &PlanSnapshot) -> PlanRow {
-    let run = &seen.run;
-    let (done, total) = run.progress();
-    let forged = run.forged_from.map(|from| format!("another program wrote to its log from event {from} on"));
-    PlanRow {
-        id: seen.id.clone(),
-        name: text::line(seen.name()),
-        title: text::line(&run.plan.title),
-        stage: run.stage,
-        done,
-        total,
-        waiting: seen.waiting,
-        cost: cost(run),
-        at_work: run.under_way().collect(),
-        moved: seen.moved,
-        trouble: seen.trouble.clone().or(forged).map(|trouble| text::line(&trouble)),
-    }
-}
-
-/// Returns the cost in money if known, otherwise in tokens; uncounted is not zero.
-fn cost(run: &Run) -> String {
-    let (cost, limits) = (run.ledger.cost(), provost_core::rules::budget::of_plan(run));
-    let of = |used: Option<u64>, limit: Option<u64>, resource: Resource| {
-        let used = resource.say(used.filter(|used| *used > 0)?);
-        Some(limit.map_or(used.clone(), |limit| format!("{used} of {}", resource.say(limit))))
-    };
-    of(cost.micro_usd, limits.micro_usd, Resource::Usd)
-        .or_else(|| of(cost.tokens, limits.tokens, Resource::Tokens))
-        .unwrap_or_default()
+fn cards(all: &[PlanSnapshot]) -> Vec<PlanCard> {
+    let mut cards: Vec<PlanCard> = all.iter().map(|seen| drawable(PlanCard::of(seen))).collect();
+    let urgency = |card: &PlanCard| (card.waits_for_person, card.is_at_work(), card.moved);
+    cards.sort_by(|a, b| urgency(b).cmp(&urgency(a)).then_with(|| a.id.cmp(&b.id)));
+    cards
 }

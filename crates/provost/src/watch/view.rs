@@ -8,11 +8,12 @@ mod dialog;
 mod pick;
 
 use provost_core::model::chain::PlanId;
+use provost_engine::observe::view::PlanCard;
 use ratatui::layout::{Position, Rect};
 
 use super::decide::Decision;
 use super::keys::{Intent, Mode};
-use super::known::{Gate, Known, LogLine, PlanRow, Said, Tone, Waits};
+use super::known::{Gate, Known, LogLine, Said, Tone, Waits};
 
 pub use dialog::Dialog;
 pub use pick::Pick;
@@ -137,7 +138,7 @@ impl View {
         known.log.iter().filter(of_plan).filter(|line| line.matches(&self.filter)).collect()
     }
 
-    pub fn chosen_plan<'k>(&self, known: &'k Known) -> Option<&'k PlanRow> {
+    pub fn chosen_plan<'k>(&self, known: &'k Known) -> Option<&'k PlanCard> {
         known.plans.get(self.agenda.at)
     }
 
@@ -307,8 +308,8 @@ impl View {
                 Some(plan) => self.open_the_plan(plan),
                 None => Wish::Nothing,
             },
-            Screen::Inbox => match self.chosen_item(known) {
-                Some(item) if item.is_at_gate() => self.open_the_gate(item.plan.clone()),
+            Screen::Inbox => match self.chosen_item(known).map(|waits| &waits.item) {
+                Some(item) if item.kind.is_at_gate() => self.open_the_gate(item.plan.clone()),
                 Some(item) => self.open_the_plan(item.plan.clone()),
                 None => Wish::Nothing,
             },
@@ -338,7 +339,7 @@ impl View {
         let chosen = match self.screen() {
             Screen::Agenda => self.chosen_plan(known).map(|plan| plan.id.clone()),
             Screen::Plan(plan) | Screen::Gate(plan) => Some(plan.clone()),
-            Screen::Inbox => self.chosen_item(known).map(|item| item.plan.clone()),
+            Screen::Inbox => self.chosen_item(known).map(|waits| waits.item.plan.clone()),
             Screen::Log | Screen::Event(_) | Screen::Help => None,
         };
         match (self.screen().clone(), key, chosen) {
@@ -351,7 +352,7 @@ impl View {
             }
             (Screen::Plan(_), 'i', Some(plan)) => {
                 let wish = self.show_tab(1);
-                let at = known.waiting.iter().position(|item| item.plan == plan);
+                let at = known.waiting.iter().position(|waits| waits.item.plan == plan);
                 self.inbox.put(at.unwrap_or(self.inbox.at), &item_keys(known));
                 wish
             }

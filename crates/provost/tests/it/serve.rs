@@ -3,6 +3,7 @@
 mod news;
 mod official;
 mod quorum;
+mod views;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

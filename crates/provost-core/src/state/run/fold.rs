@@ -26,6 +26,8 @@ impl Run {
 
     /// Records when an applied event became durable. Events of one append have the same time.
     pub fn tick(&mut self, event: &Event, at: Timestamp) {
+        self.begun.get_or_insert(at);
+        self.moved = Some(at);
         let busy = self.is_busy();
         self.ledger.tick(event, at, busy);
     }

@@ -36,10 +36,10 @@ pub fn of(log: &dyn Log, seen: &PlanSnapshot) -> Result<Vec<Life>, Error> {
                     PlanSnapshot { run: Arc::new(run.clone()), begun, moved, waiting: 0, ..seen.clone() };
                 lives.push(Life { seen: over, attempts: all.by_ref().take(tried).collect() });
             }
-            (begun, tried) = (sealed.at, 0);
+            (begun, tried) = (Some(sealed.at), 0);
         }
         tried += usize::from(matches!(event, Event::StepStarted { .. }));
-        moved = sealed.at;
+        moved = Some(sealed.at);
         run.apply_at(&event, sealed.at);
         ControlFlow::Continue(())
     })?;

@@ -3,8 +3,8 @@
 //! **Invariant:** a rewrite is compared with the text that was approved last, not with what the agent
 //! proposed since.
 
+use crate::exec::base_look;
 use crate::plan::{commands, queries, recording, uncommitted};
-use crate::run::base_look;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::ops::ControlFlow;

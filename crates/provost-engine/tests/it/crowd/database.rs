@@ -1,6 +1,7 @@
 //! A model of the database that the workers share: the log with its leases, the offered items, and the rows
 //! of the queues. It has one clock, which is no worker's clock.
-//! | It behaves like `provost-store/src/postgres/migrations` and `provost-dbos/src/schema.sql`. The log is
+//!
+//! It behaves like `provost-store/src/postgres/migrations` and `provost-dbos/src/schema.sql`. The log is
 //! the same as in the other simulations and refuses stale fences itself; this model also records who held
 //! which lease.
 

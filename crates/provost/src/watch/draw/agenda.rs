@@ -1,9 +1,10 @@
 //! The agenda screen: the progress of all plans, their cost, and what waits.
 
+use provost_engine::observe::view::PlanCard;
 use ratatui::layout::Rect;
 
 use super::{Sheet, ago};
-use crate::watch::known::{Known, PlanRow, Said, Tone};
+use crate::watch::known::{Known, Said, Tone, tone};
 use crate::watch::text::{cut, fit, width};
 use crate::watch::view::{Areas, View};
 
@@ -40,11 +41,11 @@ const BAR: usize = 10;
 impl Columns {
     fn of(known: &Known, all: u16) -> Self {
         let all = usize::from(all);
-        let widest = |part: fn(&PlanRow) -> &str, least: usize, most: usize| {
-            known.plans.iter().map(|plan| width(part(plan)) + 2).max().unwrap_or(0).clamp(least, most)
+        let widest = |part: fn(&PlanCard) -> usize, least: usize, most: usize| {
+            known.plans.iter().map(|plan| part(plan) + 2).max().unwrap_or(0).clamp(least, most)
         };
-        let name = widest(|plan| &plan.name, 8, if all < 80 { 16 } else { 26 });
-        let cost = if all < 90 { 0 } else { widest(|plan| &plan.cost, 6, 30) };
+        let name = widest(|plan| width(&plan.name), 8, if all < 80 { 16 } else { 26 });
+        let cost = if all < 90 { 0 } else { widest(|plan| width(&plan.cost.short()), 6, 30) };
         let moved = if all < 72 { 0 } else { 9 };
         let has_bar = all >= 110;
         let bar = if has_bar { BAR + 2 } else { 0 };
@@ -66,33 +67,30 @@ impl Columns {
         )
     }
 
-    fn row(&self, plan: &PlanRow, known: &Known) -> Vec<(Tone, String)> {
-        let steps = format!("{}/{}", plan.done, plan.total);
+    fn row(&self, plan: &PlanCard, known: &Known) -> Vec<(Tone, String)> {
         let waits = match (plan.waiting, plan.at_work.first()) {
             (0, Some(step)) => format!("step {step}"),
             (0, None) => String::new(),
             (count, _) => format!("⚑ {count}"),
         };
-        let waits_tone = if plan.waiting > 0 { Tone::Wait } else { Tone::Busy };
+        let waits_tone = if plan.waits_for_person { Tone::Wait } else { Tone::Busy };
         let title = match &plan.trouble {
             Some(trouble) => (Tone::Bad, trouble),
             None => (Tone::Plain, &plan.title),
         };
+        let moved = plan.moved.filter(|_| self.moved > 0);
         let mut parts = vec![
             (Tone::Strong, fit(&cut(&plan.name, self.name - 1), self.name)),
-            (plan.tone(), fit(plan.stage.word(), STAGE)),
-            (Tone::Plain, fit(&steps, STEPS)),
+            (tone(plan), fit(plan.stage.word(), STAGE)),
+            (Tone::Plain, fit(&plan.progress(), STEPS)),
         ];
         if self.has_bar {
-            parts.push((plan.tone(), fit(&bar(plan.done, plan.total), BAR + 2)));
+            parts.push((tone(plan), fit(&bar(plan.done, plan.total), BAR + 2)));
         }
         parts.extend([
             (waits_tone, fit(&waits, WAITS)),
-            (Tone::Plain, fit(&cut(&plan.cost, self.cost.saturating_sub(1)), self.cost)),
-            (
-                Tone::Quiet,
-                if self.moved > 0 { fit(&ago(known.now, plan.moved), self.moved) } else { String::new() },
-            ),
+            (Tone::Plain, fit(&cut(&plan.cost.short(), self.cost.saturating_sub(1)), self.cost)),
+            (Tone::Quiet, moved.map(|moved| fit(&ago(known.now, moved), self.moved)).unwrap_or_default()),
             (title.0, cut(title.1, self.title)),
         ]);
         parts

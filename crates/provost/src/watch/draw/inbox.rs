@@ -17,7 +17,8 @@ pub fn draw(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View, areas
     areas.page = Some(sheet.page(page, &chosen.page, view.scroll));
 }
 
-fn row(item: &Waits, known: &Known) -> Vec<(Tone, String)> {
+fn row(waits: &Waits, known: &Known) -> Vec<(Tone, String)> {
+    let item = &waits.item;
     let step = item.step.map(|step| format!(" step {step}")).unwrap_or_default();
     vec![
         (Tone::Wait, format!("{:<13} ", item.kind.word())),

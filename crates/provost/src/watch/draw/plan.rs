@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 
 use super::{Sheet, ago};
-use crate::watch::known::{self, Known, Part, Said, Tone};
+use crate::watch::known::{self, Known, Part, Said, Tone, tone};
 use crate::watch::text::{cut, fit, width};
 use crate::watch::view::{Areas, View};
 
@@ -12,7 +12,7 @@ pub fn draw(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View, areas
         sheet.page(area, &[Said::plain("This plan is not in the log.")], 0);
         return;
     };
-    sheet.line(area, 0, &[(Tone::Strong, open.row.title.clone())]);
+    sheet.line(area, 0, &[(Tone::Strong, open.card.title.clone())]);
     sheet.line(area, 1, &about(open));
     let body = Rect { y: area.y + 2, height: area.height.saturating_sub(2), ..area };
     let (list, page) = sheet.halves(body, open.parts.len());
@@ -24,21 +24,22 @@ pub fn draw(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View, areas
 }
 
 fn about(open: &known::Sheet) -> Vec<(Tone, String)> {
-    let row = &open.row;
-    let mut parts = vec![(row.tone(), row.stage.word().to_owned())];
-    if row.waiting > 0 {
-        parts.push((Tone::Wait, format!(" · ⚑ {} for you", row.waiting)));
+    let card = &open.card;
+    let mut parts = vec![(tone(card), card.stage.word().to_owned())];
+    if card.waits_for_person {
+        parts.push((Tone::Wait, format!(" · ⚑ {} for you", card.waiting)));
     }
-    let mut more = format!(" · {}/{} steps", row.done, row.total);
-    if !row.cost.is_empty() {
-        more.push_str(&format!(" · {}", row.cost));
+    let mut more = format!(" · {} steps", card.progress());
+    let cost = card.cost.short();
+    if !cost.is_empty() {
+        more.push_str(&format!(" · {cost}"));
     }
-    more.push_str(&format!(" · revision {}", open.revision));
-    if let Some(by) = &open.approved_by {
+    more.push_str(&format!(" · revision {}", card.revision.short()));
+    if let Some(by) = &card.approved_by {
         more.push_str(&format!(" · approved by {by}"));
     }
     parts.push((Tone::Quiet, more));
-    if let Some(trouble) = &row.trouble {
+    if let Some(trouble) = &card.trouble {
         parts.insert(0, (Tone::Bad, format!("{trouble} · ")));
     }
     parts

@@ -1,30 +1,52 @@
 //! Sample data for tests.
 
+use std::path::PathBuf;
+
 use provost_core::model::chain::PlanId;
-use provost_core::model::event::Choice;
+use provost_core::model::event::{Choice, Revision};
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
-use provost_core::rules::inbox::{DecisionKind, ItemId};
-use provost_core::state::run::Stage;
+use provost_core::model::usage::{Amount, Cost};
+use provost_core::rules::inbox::{DecisionKind, InboxItem, ItemContext, ItemId};
+use provost_core::state::run::{Run, Stage};
+use provost_engine::observe::overview::PlanSnapshot;
+use provost_engine::observe::view::{CostView, InboxItemView, KnownCostView, PlanCard};
+use provost_engine::plan::plan_registry::PlanLocation;
 
-use super::{Answer, Gate, Known, LogLine, Part, PlanRow, Said, Sheet, Tone, Waits};
+use super::{Answer, Gate, Known, LogLine, Part, Said, Sheet, Tone, Waits};
 use crate::watch::text;
 
 const NOW: u64 = 1_800_000_000_000;
 
-fn row(name: &str, stage: Stage, done: u32, waiting: usize) -> PlanRow {
-    PlanRow {
-        id: PlanId(format!("{name}-1a2b")),
-        name: name.to_owned(),
+fn card(name: &str, stage: Stage, done: u32, waiting: usize) -> PlanCard {
+    let folder = PathBuf::from("/plans");
+    let place =
+        PlanLocation { name: name.to_owned(), path: folder.join(name), workspace: folder, repository: None };
+    let seen = PlanSnapshot::of_run(PlanId(format!("{name}-1a2b")), place, Run::default(), waiting);
+    PlanCard {
         title: format!("What {name} is about, in so many words"),
         stage,
         done,
         total: 3,
-        waiting,
-        cost: String::new(),
-        at_work: Vec::new(),
-        moved: Timestamp(NOW - 90_000),
-        trouble: None,
+        moved: Some(Timestamp(NOW - 90_000)),
+        ..PlanCard::of(&seen)
+    }
+}
+
+fn item(card: &PlanCard, seq: u64, kind: DecisionKind, reason: &str) -> InboxItem {
+    InboxItem {
+        id: ItemId { plan: card.id.clone(), seq },
+        plan: card.id.clone(),
+        name: card.name.clone(),
+        title: card.title.clone(),
+        kind,
+        step: None,
+        step_title: None,
+        since: Timestamp(NOW - 5_000),
+        asked: true,
+        reason: reason.to_owned(),
+        context: ItemContext::default(),
+        choices: Vec::new(),
     }
 }
 
@@ -44,19 +66,19 @@ fn part(number: &str, mark: &'static str, state: &'static str, tone: Tone) -> Pa
 }
 
 pub fn known() -> Known {
-    let mut auth = row("auth", Stage::InProgress, 1, 1);
-    auth.cost = "$0.12 of $1.50".to_owned();
-    let mut docs = row("docs", Stage::InProgress, 0, 0);
-    docs.at_work = vec![StepNumber(1)];
-    let gate = row("gate", Stage::Verified, 0, 1);
+    let mut auth = card("auth", Stage::InProgress, 1, 1);
+    let spent = Cost { micro_usd: Some(120_000), ..Cost::default() };
+    let limits = Amount { micro_usd: Some(1_500_000), ..Amount::default() };
+    auth.cost = CostView::new(spent, limits, KnownCostView::default());
+    auth.revision = Revision("3f9a1c02be77aaaa".to_owned());
+    auth.approved_by = Some("ada".to_owned());
+    let mut docs = card("docs", Stage::InProgress, 0, 0);
+    docs.at_work = vec![1];
+    let gate = card("gate", Stage::Verified, 0, 1);
+    let escalated = item(&auth, 12, DecisionKind::Escalation, "the contract broke twice");
+    let escalated = InboxItem { step: Some(StepNumber(2)), since: Timestamp(NOW - 60_000), ..escalated };
     let escalation = Waits {
-        id: ItemId { plan: auth.id.clone(), seq: 12 },
-        plan: auth.id.clone(),
-        kind: DecisionKind::Escalation,
-        name: "auth".to_owned(),
-        step: Some(StepNumber(2)),
-        since: Timestamp(NOW - 60_000),
-        reason: "the contract broke twice".to_owned(),
+        item: InboxItemView::from(&escalated),
         answers: vec![
             Answer { choice: Choice::Retry, does: "try again, with fresh retries" },
             Answer { choice: Choice::Skip, does: "let the step go, in your name" },
@@ -65,13 +87,7 @@ pub fn known() -> Known {
         page: vec![Said::strong("escalation"), Said::plain("what was tried")],
     };
     let approval = Waits {
-        id: ItemId { plan: gate.id.clone(), seq: 2 },
-        plan: gate.id.clone(),
-        kind: DecisionKind::Approval,
-        name: "gate".to_owned(),
-        step: None,
-        since: Timestamp(NOW - 5_000),
-        reason: "the plan is not approved".to_owned(),
+        item: InboxItemView::from(&item(&gate, 2, DecisionKind::Approval, "the plan is not approved")),
         answers: Vec::new(),
         limits: None,
         page: vec![Said::strong("approval")],
@@ -90,9 +106,7 @@ pub fn known() -> Known {
         now: Timestamp(NOW),
         by: "ada".to_owned(),
         sheet: Some(Sheet {
-            row: auth.clone(),
-            revision: "3f9a1c02be77".to_owned(),
-            approved_by: Some("ada".to_owned()),
+            card: auth.clone(),
             parts: vec![
                 part("1", "✅", "passed", Tone::Good),
                 part("2", "⛔", "blocked", Tone::Wait),

@@ -3,6 +3,7 @@
 use provost_core::model::event::Choice;
 use provost_core::rules::inbox::{FailedTry, InboxItem};
 use provost_core::state::run::Run;
+use provost_engine::observe::view::InboxItemView;
 
 use crate::watch::known::{Answer, Said, Tone, Waits};
 use crate::watch::text;
@@ -15,33 +16,27 @@ pub fn waits(item: &InboxItem, run: &Run) -> Waits {
         Some(Answer { choice, does: offer.does })
     };
     let breach = item.step.and_then(|step| run.step(step)?.over_budget.as_ref()?.enough());
-    let mut waits = Waits {
-        id: item.id.clone(),
-        plan: item.plan.clone(),
-        kind: item.kind,
-        name: text::line(&item.name),
-        step: item.step,
-        since: item.since,
-        reason: text::line(&item.reason),
-        answers: item.choices.iter().filter_map(answer).collect(),
+    let answers: Vec<Answer> = item.choices.iter().filter_map(answer).collect();
+    let view = InboxItemView::from(item);
+    Waits {
+        page: page(&view, &answers),
+        item: InboxItemView { name: text::line(&view.name), reason: text::line(&view.reason), ..view },
+        answers,
         limits: breach.map(|enough| enough.to_string()),
-        page: Vec::new(),
-    };
-    waits.page = page(item, &waits);
-    waits
+    }
 }
 
-fn page(item: &InboxItem, waits: &Waits) -> Vec<Said> {
+fn page(item: &InboxItemView, answers: &[Answer]) -> Vec<Said> {
     let mut page = vec![Said::strong(format!("{} · {}", item.kind.word(), item.title))];
     if let (Some(step), Some(title)) = (item.step, &item.step_title) {
         page.push(Said::plain(format!("step {step}. {title}")));
     }
     page.push(Said::new(Tone::Wait, &item.reason));
     page.push(Said::gap());
-    if waits.is_at_gate() {
+    if item.kind.is_at_gate() {
         page.push(Said::plain("Enter opens the gate, where you approve or reject the plan."));
     }
-    for answer in &waits.answers {
+    for answer in answers {
         let words = format!("{}  {:<8} {}", answer.key(), answer.choice.word(), answer.does);
         page.push(Said::indented(Tone::Plain, words));
     }

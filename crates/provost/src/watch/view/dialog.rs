@@ -82,7 +82,8 @@ impl Dialog {
         }
     }
 
-    pub fn answer(item: &Waits, answer: Answer) -> Self {
+    pub fn answer(waits: &Waits, answer: Answer) -> Self {
+        let item = &waits.item;
         let step = item.step.map(|step| format!(", step {step}")).unwrap_or_default();
         let answering = Answering {
             item: item.id.clone(),
@@ -91,7 +92,7 @@ impl Dialog {
             choice: answer.choice,
             limits: String::new(),
         };
-        match &item.limits {
+        match &waits.limits {
             Some(limits) if answer.choice == Choice::Retry => Self::Words {
                 asks: "New limits (empty: continue with what is left)".to_owned(),
                 text: limits.clone(),

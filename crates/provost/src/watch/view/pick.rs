@@ -33,7 +33,7 @@ pub(super) fn plan_keys(known: &Known) -> Vec<String> {
 }
 
 pub(super) fn item_keys(known: &Known) -> Vec<String> {
-    known.waiting.iter().map(|item| item.id.to_string()).collect()
+    known.waiting.iter().map(|waits| waits.item.id.to_string()).collect()
 }
 
 pub(super) fn part_keys(known: &Known) -> Vec<String> {

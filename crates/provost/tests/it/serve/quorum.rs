@@ -56,6 +56,7 @@ fn the_plan_is_approved_with_the_second_person_and_one_person_counts_once() {
         status["approvals"],
         json!({
             "needed": 2, "given": [me], "missing": 1, "self_approval": true, "author": me,
+            "words": format!("1 of 2 approvals ({me}); still needed: 1 more person"),
         })
     );
     assert_eq!(status["stage"], "verified");

@@ -1,24 +1,25 @@
-//! Defines what is shown at the gate: what an approval covers, and what speaks against it.
+//! The view of the gate: what an approval covers, and what speaks against it.
 
-use provost_engine::plan::{outside, recording};
-use provost_engine::run::base_look;
 use std::time::Duration;
 
+use provost_core::language::diagnostic::{Diagnostic, Severity};
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::{Spanned, Step};
+use provost_core::model::usage::Resource;
 use provost_core::rules::budget;
 use provost_core::state::run::{Run, Stage};
 use provost_core::text::render;
-use provost_engine::observe::overview::{Overview, PlanSnapshot};
-use provost_engine::plan::human_check::Who;
-use provost_engine::plan::uncommitted::{self, UncommittedFile};
-use provost_engine::run::base_look::OnBase;
-use provost_engine::settings::Access;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{ApprovalsView, CheckView};
-use crate::problem::{DiagnosticView, Problem};
+use crate::Error;
+use crate::exec::base_look::{self, OnBase};
+use crate::observe::overview::{Overview, PlanSnapshot};
+use crate::plan::human_check::Who;
+use crate::plan::uncommitted::{self, UncommittedFile, UncommittedFiles};
+use crate::plan::{outside, recording};
+use crate::settings::Access;
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Gate)]
@@ -26,11 +27,11 @@ pub struct GateView {
     pub plan: String,
     pub name: String,
     pub title: String,
-    #[schema(example = "verified")]
-    pub stage: String,
-    /// What an approval has to name.
+    #[schema(value_type = String, example = "verified")]
+    pub stage: Stage,
+    /// The revision that an approval has to name.
     pub revision: String,
-    /// It can be approved as it stands.
+    /// It can be approved as it is.
     pub open: bool,
     /// The plan file has changed since the log last saw it.
     pub changed: bool,
@@ -38,10 +39,10 @@ pub struct GateView {
     pub rejected: Option<String>,
     /// How far the approvals of this revision have come.
     pub approvals: ApprovalsView,
-    /// What was approved last, and by whom; null if nothing was.
+    /// The revision that was approved last, and its approver; null if none was.
     pub approved: Option<String>,
     pub approved_by: Option<String>,
-    /// What changed in the law since then, a line each.
+    /// Changes in the spec since then, a line each.
     pub changes: Vec<String>,
     /// The plan as it was then.
     pub approved_text: Option<String>,
@@ -49,29 +50,38 @@ pub struct GateView {
     /// Files inside `touches` that are not committed: they are committed, put away or included before an
     /// approval.
     pub uncommitted: Vec<UncommittedView>,
-    /// What an approval has to name that includes them; null where there are none.
+    /// The revision that an approval names if it includes them; null if there are none.
     pub revision_with_uncommitted: Option<String>,
     /// Uncommitted files outside of `touches`: no check sees them.
     pub not_checked: Vec<UncommittedView>,
-    /// Globs the plan may change; null where it does not say.
+    /// Both lists in words, with what to do, a line each.
+    pub uncommitted_lines: Vec<String>,
+    /// Globs the plan may change; null if the plan declares none.
     pub touches: Option<Vec<String>>,
-    /// What the configuration adds to the law, a line each, and what of it only a fence can hold.
+    /// Additions of the configuration to the approved spec, a line each, and which of them only a sandbox
+    /// enforces.
     pub terms: Vec<String>,
     pub caveat: Option<String>,
-    /// What the checks say on the base before the work, a line each; empty, where nobody has looked yet.
+    /// Results of the checks on the base, before the work, a line each; empty if they were not run yet.
     pub on_base: Vec<String>,
     /// The checks are being tried on the base: ask again in a moment.
     pub on_base_under_way: bool,
-    /// What is done for each step, and with what.
+    /// How many of the checks hold on the base already.
+    pub already_hold: usize,
+    /// Each step: its agent, its checks, its limits.
     pub intents: Vec<IntentView>,
-    /// What is run when every step is over.
+    /// Checks that run when every step is over.
     pub postconditions: Vec<PromiseView>,
-    /// What will be run, with which network and files: the plan in words.
+    /// The plan in words: what runs, with which network and files.
     pub shown: String,
-    /// The plan file as it stands.
+    /// The plan file as it is.
     pub text: String,
     /// Of that text; an amendment has to name it.
     pub digest: String,
+    /// The diagnostics with their places in the text, for a terminal.
+    #[serde(skip)]
+    #[schema(ignore)]
+    pub found: Vec<Diagnostic>,
 }
 
 /// A file that differs from the base commit.
@@ -81,13 +91,13 @@ pub struct UncommittedView {
     pub path: String,
     #[schema(example = "modified")]
     pub change: String,
-    /// Who left it there.
+    /// The person or agent that left it there.
     #[schema(example = "yours")]
     pub whose: String,
 }
 
 impl UncommittedView {
-    fn all(files: &[UncommittedFile]) -> Vec<Self> {
+    pub fn all(files: &[UncommittedFile]) -> Vec<Self> {
         let each = |file: &UncommittedFile| Self {
             path: file.path.clone(),
             change: file.change.word().to_owned(),
@@ -97,13 +107,13 @@ impl UncommittedView {
     }
 }
 
-/// What an approval lets happen for one step.
+/// The part of an approval that covers one step.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Intent)]
 pub struct IntentView {
     pub number: u32,
     pub title: String,
-    /// Who works, and what they may reach.
+    /// The role that works, and its access rights.
     pub target: Option<String>,
     pub reach: String,
     pub task: Option<String>,
@@ -113,7 +123,7 @@ pub struct IntentView {
     pub check_network: bool,
     /// Inside `touches`, and put back before it is judged.
     pub protect: Vec<String>,
-    /// How long an attempt, and how long a check, may take, where the plan says it.
+    /// How long an attempt, and how long a check, may take, if the plan says it.
     pub attempt_limit: Option<String>,
     pub check_limit: Option<String>,
     pub on_fail: String,
@@ -134,7 +144,8 @@ pub struct PromiseView {
 impl IntentView {
     fn of(run: &Run, step: &Step) -> Self {
         let limit = |limit: &Option<Spanned<Duration>>| {
-            limit.as_ref().map(|limit| humantime::format_duration(limit.value).to_string())
+            let ms = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+            limit.as_ref().map(|limit| Resource::WallClock.say(ms(limit.value)))
         };
         let budget = budget::of_step(run, step.number);
         Self {
@@ -158,7 +169,7 @@ impl IntentView {
 }
 
 impl GateView {
-    pub fn of(overview: &Overview, seen: &PlanSnapshot) -> Result<Self, Problem> {
+    pub fn of(overview: &Overview, seen: &PlanSnapshot) -> Result<Self, Error> {
         let harness = overview.harness(seen, Access::Read, Who::Here)?;
         let (run, changed) = recording::preview(&harness)?;
         let reading = recording::check(&harness)?;
@@ -170,7 +181,7 @@ impl GateView {
         let found = if waits {
             uncommitted::uncommitted(&harness, &run).unwrap_or_default()
         } else {
-            uncommitted::UncommittedFiles::default()
+            UncommittedFiles::default()
         };
         let with = if found.inside.is_empty() || run.started() {
             None
@@ -182,10 +193,11 @@ impl GateView {
             uncommitted: UncommittedView::all(&found.inside),
             revision_with_uncommitted: with,
             not_checked: UncommittedView::all(&found.outside),
+            uncommitted_lines: found.lines(),
             plan: seen.id.0.clone(),
             name: seen.name().to_owned(),
             title: run.plan.title.clone(),
-            stage: run.stage.word().to_owned(),
+            stage: run.stage,
             revision: run.revision.0.clone(),
             open: waits && !reading.errors() && rejected.is_none() && run.forged_from.is_none(),
             changed,
@@ -206,6 +218,10 @@ impl GateView {
             terms: run.binding.terms.lines(),
             caveat: run.binding.terms.caveat(),
             on_base_under_way: look == OnBase::UnderWay,
+            already_hold: match &look {
+                OnBase::Known(look) => look.holding(),
+                OnBase::UnderWay | OnBase::NotTried => 0,
+            },
             on_base: match &look {
                 OnBase::Known(look) => render::base::lines(&run.plan, look),
                 OnBase::UnderWay | OnBase::NotTried => Vec::new(),
@@ -225,6 +241,38 @@ impl GateView {
             shown: render::plan(&run),
             digest: Hash::of(reading.text.as_bytes()).to_string(),
             text: reading.text,
+            found: reading.diagnostics,
         })
+    }
+}
+
+/// One finding of the static checks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Found)]
+pub struct DiagnosticView {
+    pub code: String,
+    #[schema(example = "error")]
+    pub severity: &'static str,
+    pub line: usize,
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub hint: Option<String>,
+}
+
+impl DiagnosticView {
+    pub fn all(text: &str, diagnostics: &[Diagnostic]) -> Vec<Self> {
+        let each = |diagnostic: &Diagnostic| Self {
+            code: diagnostic.code.to_string(),
+            severity: match diagnostic.severity {
+                Severity::Error => "error",
+                Severity::Warning => "warning",
+                Severity::Advice => "advice",
+            },
+            line: 1 + text.get(..diagnostic.span.start).unwrap_or_default().matches('\n').count(),
+            message: diagnostic.message.clone(),
+            hint: diagnostic.hint.clone(),
+        };
+        diagnostics.iter().map(each).collect()
     }
 }

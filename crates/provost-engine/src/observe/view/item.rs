@@ -1,0 +1,86 @@
+//! The view of an item that waits for a person.
+
+use provost_core::model::chain::PlanId;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::rules::inbox::{DecisionKind, InboxItem, ItemContext, ItemId};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Something that waits for a person.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Waiting)]
+pub struct InboxItemView {
+    #[schema(value_type = String, example = "fix-auth-3fa9c1d2:e12")]
+    pub id: ItemId,
+    #[schema(value_type = String)]
+    pub plan: PlanId,
+    pub name: String,
+    pub title: String,
+    #[schema(value_type = String, example = "escalation")]
+    pub kind: DecisionKind,
+    pub step: Option<u32>,
+    pub step_title: Option<String>,
+    #[schema(value_type = String)]
+    pub since: Timestamp,
+    pub reason: String,
+    /// It waits longer than `remind_after`; null if the configuration of its plan was not read.
+    pub overdue: Option<bool>,
+    /// Earlier tries and the last output, for the decision.
+    #[schema(value_type = Object)]
+    pub context: ItemContext,
+    pub choices: Vec<ChoiceView>,
+    /// All choices as one command.
+    pub next: String,
+}
+
+/// A possible answer and its effect.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Choice)]
+pub struct ChoiceView {
+    pub choice: &'static str,
+    pub does: &'static str,
+    /// The same on a command line.
+    pub command: String,
+}
+
+impl InboxItemView {
+    pub fn of(item: &InboxItem, overdue: Option<bool>) -> Self {
+        let choice = |offer: &provost_core::rules::inbox::ChoiceOffer| ChoiceView {
+            choice: offer.choice,
+            does: offer.does,
+            command: offer.command.clone(),
+        };
+        Self {
+            id: item.id.clone(),
+            plan: item.plan.clone(),
+            name: item.name.clone(),
+            title: item.title.clone(),
+            kind: item.kind,
+            step: item.step.map(|step| step.0),
+            step_title: item.step_title.clone(),
+            since: item.since,
+            reason: item.reason.clone(),
+            overdue,
+            context: item.context.clone(),
+            choices: item.choices.iter().map(choice).collect(),
+            next: next(item),
+        }
+    }
+}
+
+impl From<&InboxItem> for InboxItemView {
+    fn from(item: &InboxItem) -> Self {
+        Self::of(item, None)
+    }
+}
+
+fn next(item: &InboxItem) -> String {
+    if item.kind.is_at_gate() {
+        return item.choices.first().map(|offer| offer.command.clone()).unwrap_or_default();
+    }
+    let choices: Vec<&str> = item.choices.iter().map(|offer| offer.choice).collect();
+    let what = item.step.map_or("post".to_owned(), |step| step.to_string());
+    let raise = item.choices.first().and_then(|offer| offer.command.split_once(" --budget "));
+    let raise = raise.map(|(_, enough)| format!(" [--budget {enough}]")).unwrap_or_default();
+    format!("provost answer {what} {}{raise}", choices.join("|"))
+}
