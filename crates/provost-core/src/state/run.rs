@@ -16,6 +16,7 @@ use crate::model::hash::Hash;
 use crate::model::pass::Pass;
 use crate::model::plan::{Check, Mark, OnFail, Plan, Shell, Step, StepNumber};
 use crate::model::run_policy::Quorum;
+use crate::model::timestamp::Timestamp;
 use crate::model::verdict::{Isolation, Verdict};
 use crate::state::spending::UsageLedger;
 
