@@ -58,7 +58,7 @@ fn the_edges_between_the_crates_are_as_drawn() {
         ("provost-agent", &["provost-core"]),
         ("provost", &["provost-agent", "provost-core", "provost-dbos", "provost-engine", "provost-server"]),
         ("provost-dbos", &["provost-core", "provost-engine", "provost-store"]),
-        // Test support; only tests may depend on it.
+        // Test support; nobody's but the tests'.
         ("provost-rehearsal", &[]),
     ]);
     for (krate, edges) in &drawn {
