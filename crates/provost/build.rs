@@ -1,10 +1,9 @@
-//! How the program is linked.
-//!
-//! Clients start it at each end of a turn, mostly to be told that there is nothing to judge: what the loader
-//! does then takes longer than the answer. Linked to a place of its own, the program needs none of the tens of
-//! thousands of addresses in its tables corrected. The compiler's run-time library is in the program, where
-//! this machine has it to put there, instead of in a file that has to be found and mapped each time. Stack,
-//! heap and the C library are where nobody can know, as before.
+//! Sets the linker options of the program.
+//! | Clients start the program at the end of each turn, mostly to learn that there is nothing to judge, and
+//! the dynamic loader then takes longer than the answer. Linked to a fixed address, the program needs none
+//! of its tens of thousands of relocations. The compiler's runtime library is linked statically if this
+//! machine has it, so that no file has to be found and mapped at each start. Stack, heap and the C library
+//! still have random addresses.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,16 +12,17 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     let is_here = variable("HOST") == variable("TARGET");
-    // Elsewhere the linker does not know the word, or brings its own start-up code.
+    // On other systems the linker does not know the option, or adds its own start-up code.
     if ["CARGO_CFG_TARGET_OS", "CARGO_CFG_TARGET_ENV"].map(variable) != ["linux", "gnu"] {
         return;
     }
     println!("cargo::rustc-link-arg-bin=provost=-no-pie");
-    // For another machine nobody knows what there is.
+    // For another machine it is unknown which libraries exist.
     if !is_here {
         return;
     }
-    // Whoever asks for the shared one is given the other: a library may be a text that names libraries.
+    // Redirects the shared library to the static one: a library file may be a text that names other
+    // libraries.
     let folder = variable("OUT_DIR");
     let text = archived("libgcc_eh.a").map(|path| format!("GROUP ( {path} -lgcc )\n"));
     let written = text.map(|text| std::fs::write(Path::new(&folder).join("libgcc_s.so"), text));
@@ -31,7 +31,7 @@ fn main() {
     }
 }
 
-/// Where the compiler finds it, if it does.
+/// Returns the path of the static library, if the compiler finds it.
 fn archived(name: &str) -> Option<String> {
     let asked = Command::new("cc").arg(format!("-print-file-name={name}")).output().ok()?;
     let path = String::from_utf8(asked.stdout).ok()?.trim().to_owned();

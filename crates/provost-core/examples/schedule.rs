@@ -1,9 +1,8 @@
-//! The schedule of a graph whose runtimes are known: `cargo run --example schedule -- GRAPH.json JOBS`.
-//!
-//! `GRAPH.json` is `{"nodes": [{"id", "dur"}], "edges": [[before, after]]}`; a node without `dur` takes 1.
-//! It becomes a plan whose steps may all run side by side, and that plan is run by the same `schedule` and
-//! the same doors as any other; only time is simulated. Prints `[{"id", "start", "end"}]`; a graph with a
-//! circle is refused by the words of `provost verify`, and the circle is named.
+//! Schedules a graph with known run times: `cargo run --example schedule -- GRAPH.json JOBS`.
+//! | `GRAPH.json` is `{"nodes": [{"id", "dur"}], "edges": [[before, after]]}`; a node without `dur` takes
+//! 1. It becomes a plan whose steps may all run in parallel, and the same `schedule` and `decide` as for
+//! any other plan run it; only time is simulated. Prints `[{"id", "start", "end"}]`; a graph with a cycle
+//! is refused with the message of `provost verify`, which names the cycle.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -42,7 +41,7 @@ fn one() -> f64 {
     1.0
 }
 
-/// When a step ran.
+/// Start and end of a step.
 #[derive(Clone, Debug, Serialize)]
 pub struct Slot {
     pub id: String,
@@ -74,7 +73,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Runs the graph, or names a circle in it.
+/// Runs the graph, or returns a cycle in it.
 pub fn simulate(dag: &Dag, jobs: usize) -> Result<Vec<Slot>, Vec<String>> {
     let text = plan_text(dag);
     let plan = parse::plan(&text).plan;
@@ -83,14 +82,14 @@ pub fn simulate(dag: &Dag, jobs: usize) -> Result<Vec<Slot>, Vec<String>> {
     }
     let mut run = approved(text);
     let mut slots: Vec<Option<Slot>> = vec![None; dag.nodes.len()];
-    // What is under way, by the time at which it ends, in the order of a whole number.
+    // Running steps, by their end time as an integer.
     let mut ends: BinaryHeap<Reverse<(u64, u32)>> = BinaryHeap::new();
     let mut in_hand = InHand::default();
     let mut now = 0.0_f64;
     while !run.all_settled() {
         let actions = schedule::next(&run, &in_hand, jobs, Timestamp(0));
         let due: Vec<StepNumber> = actions.iter().filter_map(|action| judged(*action)).collect();
-        // A check takes no time here: what it lets begin is asked for anew.
+        // A check takes no time here, so ask for the next actions at once.
         if !due.is_empty() {
             due.into_iter().for_each(|step| say(&mut run, holds(step)));
             continue;
@@ -102,10 +101,10 @@ pub fn simulate(dag: &Dag, jobs: usize) -> Result<Vec<Slot>, Vec<String>> {
             let place = step.0 as usize - 1;
             let end = now + dag.nodes[place].dur;
             slots[place] = Some(Slot { id: dag.nodes[place].id.clone(), start: now, end });
-            // The bits of numbers that are not negative are in the order of the numbers.
+            // The bits of non-negative floats have the same order as the numbers.
             ends.push(Reverse((end.to_bits(), step.0)));
         }
-        // All that ends now, before anything else begins.
+        // Ends all steps that end now, before others start.
         let Some(Reverse((soonest, _))) = ends.peek().copied() else { continue };
         now = f64::from_bits(soonest);
         while let Some(Reverse((_, step))) = ends.peek().copied().filter(|Reverse((at, _))| *at == soonest) {
@@ -143,7 +142,8 @@ fn say(run: &mut Run, command: HarnessCommand) {
     apply(run, events);
 }
 
-/// A step for each node: its runtime is its time-out, a thousand times as long, so that no digit is lost.
+/// Returns a plan with one step per node. The step's timeout is its run time times 1,000, so that no digit
+/// is lost.
 fn plan_text(dag: &Dag) -> String {
     let places: HashMap<&str, usize> =
         dag.nodes.iter().enumerate().map(|(at, node)| (node.id.as_str(), at)).collect();
@@ -169,7 +169,7 @@ fn plan_text(dag: &Dag) -> String {
     text
 }
 
-/// The first circle, by names; a node that waits for itself is one.
+/// Returns the first cycle, by names; a node that needs itself is one.
 fn cycle(dag: &Dag, plan: &Plan) -> Option<Vec<String>> {
     if let Some((own, _)) = dag.edges.iter().find(|(before, after)| before == after) {
         return Some(vec![own.clone(), own.clone()]);

@@ -1,3 +1,3 @@
-//! A program that does nothing: what starting any program costs. The floor of `provost --version`.
+//! A program that does nothing: the cost of starting any program, and the floor of `provost --version`.
 
 fn main() {}

@@ -1,4 +1,4 @@
-//! What goes wrong between the loop and a model, in every dialect.
+//! Tests failures between the loop and a model, with every API.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ fn list() -> Turn {
     Turn::call("list", json!({ "path": "." }))
 }
 
-/// The same in every dialect; each time another model and another stage.
+/// Runs the test with every API, each with a new model and a new folder.
 async fn in_every_dialect(
     turns: impl Fn() -> Vec<Turn>,
     check: impl Fn(Dialect, &Stage, &Rehearsal, AgentRun),
@@ -44,7 +44,7 @@ async fn a_refused_key_is_said_at_once_and_not_shown() {
         let model = Model::script([Turn::text("hello")]).key("another key").serve().expect("a model");
         let run = stage.run(&api(dialect, &model), "do it").await;
         let RunEnd::Failed(failure) = run.outcome else { panic!("{dialect:?}: {:?}", run.outcome) };
-        // Gemini says 400 and means the key.
+        // Gemini answers a wrong key with status 400.
         let is_refused = matches!(failure, Failure::Unauthorized { .. } | Failure::Rejected { .. });
         assert!(is_refused, "{dialect:?}: {failure:?}");
         assert!(!failure.to_string().contains(KEY), "{failure}");
@@ -110,7 +110,7 @@ async fn a_call_that_was_cut_off_is_not_carried_out() {
     let turns = || vec![Turn::call("write_file", write.clone()).failing(Fault::Cut), Turn::text("done")];
     in_every_dialect(turns, |dialect, stage, _, run| {
         assert!(matches!(run.outcome, RunEnd::Finished { .. }), "{dialect:?}: {:?}", run.outcome);
-        // Of Gemini, a call and the end of the answer are one frame; there is no half of it.
+        // Gemini sends a call and the end of the answer in one frame, so there is no half of it.
         assert!(dialect == Dialect::Gemini || !stage.path().join("half.txt").exists(), "{dialect:?}");
     })
     .await;
@@ -126,7 +126,7 @@ async fn arguments_that_are_no_json_are_answered_and_sent_again() {
         ]
     };
     in_every_dialect(turns, |dialect, stage, model, run| {
-        // Gemini's calls are JSON on the wire; it cannot send this.
+        // Gemini's calls are always JSON, so it cannot send this.
         if dialect != Dialect::Gemini {
             model.expect_kept();
             assert!(stage.path().join("a.txt").exists(), "{dialect:?}");
@@ -211,7 +211,7 @@ async fn a_run_is_stopped_in_the_middle_of_an_answer() {
     }
 }
 
-/// What has arrived is shown before the rest has: the rest is sent only when it was.
+/// The model sends the rest only after the first part was shown.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_said_is_told_as_it_arrives() {
     for dialect in [Dialect::Anthropic, Dialect::Chat] {

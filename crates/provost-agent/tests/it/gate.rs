@@ -1,4 +1,4 @@
-//! A model that skips the third of three files, and is held until it has not.
+//! Tests a model that skips the third of three files, and is refused until it has done it.
 
 use expect_test::expect;
 use provost_agent::agent::{Bound, PlanRequirement, RunEnd, Settings};
@@ -31,7 +31,7 @@ fn done(step: u64, evidence: &str) -> serde_json::Value {
     json!({ "step_number": step, "status": "done", "evidence": evidence })
 }
 
-/// Says it is finished after two of three; when it is held, it weighs the third.
+/// A model that claims to be finished after two of three files and does the third when it is refused.
 fn careless() -> Vec<Turn> {
     let weigh = |name: &str| json!({ "path": name });
     vec![
@@ -80,7 +80,7 @@ async fn a_premature_answer_is_held_in_every_dialect() {
             1. [x] the largest is named
                evidence: 68 > 24 > 4, call:6"#]]
         .assert_eq(&run.plan.expect("a plan").render());
-        // The attempted answer and the message about it are both there for the model.
+        // The transcript contains the refused answer and the refusal.
         model.expect_seen("All three files are weighed");
         model.expect_seen("The plan is not complete: step 3 is pending; postcondition 1 is not verified.");
         assert_eq!(run.usage.calls, Some(9), "{dialect:?}");
@@ -194,6 +194,6 @@ async fn a_given_plan_is_held_without_any_word_of_the_model_about_it() {
         .says("It is green.");
     let run = stage.run(&model, TASK).await;
     assert_eq!(run.refusals, 1);
-    // Nobody judged it here, so it is a claim.
+    // No judge exists here, so it stays a claim.
     assert!(run.plan.expect("a plan").render().contains("1. [.] make it green\n   claimed: all green"));
 }

@@ -1,4 +1,4 @@
-//! Two hundred turns in a small window: the plan is never lost, and nothing grows without end.
+//! Runs 200 turns in a small context window: the plan is never lost, and the transcript stays bounded.
 
 use provost_agent::agent::{RunEnd, Settings};
 use provost_agent::event::AgentEvent;
@@ -27,7 +27,7 @@ fn settings() -> Settings {
     Settings { max_turns: 250, context_tokens: WINDOW, max_output_tokens: 4000, ..Settings::default() }
 }
 
-/// Bytes of a log that no window holds.
+/// Writes a log that is larger than any window.
 fn log(stage: &Stage) {
     let line = "2026-11-15T09:00:00Z worker: something happened that takes a line to say\n";
     stage.write("log", &line.repeat(4000));
@@ -49,7 +49,7 @@ async fn two_hundred_turns_stay_inside_a_32k_window() {
         let step = turn.saturating_sub(2) / 3 + 1;
         Ok(match turn {
             1 => call("plan_create", plan()),
-            // Reads far more than the window holds, and fails now and then.
+            // Reads far more than the window holds, and fails sometimes.
             _ if step <= STEPS => match (turn - 2) % 3 {
                 0 => call("read_file", json!({ "path": "log", "first_line": step * 60 })),
                 1 if step.is_multiple_of(10) => {
@@ -68,7 +68,7 @@ async fn two_hundred_turns_stay_inside_a_32k_window() {
     let run = stage.run(&model, "read the log").await;
     assert_eq!(run.outcome, RunEnd::Finished { answer: "The log is read.".to_owned() });
     assert_eq!(run.turns, 201);
-    // The scripted model counts as the estimate does: 3.5 bytes a token.
+    // The scripted model counts as the estimate does: 3.5 bytes per token.
     let tokens = *largest.lock().expect("a number") * 2 / 7;
     assert!(tokens + 4000 < WINDOW, "{tokens} tokens were sent");
     let compactions =
@@ -82,7 +82,7 @@ async fn two_hundred_turns_stay_inside_a_32k_window() {
     );
 }
 
-/// Over the wire, counted by the other side.
+/// Over a real connection, with token counts from the server.
 #[tokio::test]
 async fn the_same_over_a_real_connection() {
     let stage = Stage { settings: settings(), ..Stage::new() };

@@ -1,4 +1,4 @@
-//! The loop from outside: with a model in the process, and with one behind each kind of API.
+//! Tests the loop from outside: with a model in the process, and with a server for each API.
 
 mod faults;
 mod gate;

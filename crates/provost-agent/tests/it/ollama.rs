@@ -1,4 +1,5 @@
-//! Ollama's own dialect, which the rehearsal does not speak: lines of JSON from a socket.
+//! Tests Ollama's own API, which the mock model does not support, with a small server that sends JSON
+//! lines.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::stage::Stage;
 
-/// Answers one request after another with these lines; says what was asked.
+/// Answers each request with the next of these texts; returns the requests.
 fn serve(answers: Vec<Vec<Value>>) -> (String, std::thread::JoinHandle<Vec<(String, Value)>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));

@@ -1,4 +1,4 @@
-//! A folder, a model, and a run with the standard tools.
+//! Test support: a folder, a model, and a run with the standard tools.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 pub const KEY: &str = "sk-rehearsed-and-not-a-real-key";
 
-/// The four kinds of API the rehearsal speaks.
+/// The four APIs of the mock model.
 pub const DIALECTS: [Dialect; 4] = [Dialect::Anthropic, Dialect::OpenAi, Dialect::Chat, Dialect::Gemini];
 
 pub struct Stage {
@@ -66,7 +66,7 @@ impl Stage {
     }
 }
 
-/// Tries as often as usual, and waits for none of it.
+/// Retries as often as usual, but without pauses.
 pub fn impatient() -> Patience {
     Patience { pauses: vec![Duration::from_millis(1); 4], longest: Duration::from_secs(2) }
 }

@@ -1,4 +1,4 @@
-//! A client that knows HTTP and nothing else.
+//! A minimal HTTP client for the tests.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -22,7 +22,7 @@ impl Answer {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The data of each event that is JSON, with the event's name under `event:`.
+    /// Returns the data of each event that is JSON, with the event's name under `event:`.
     pub fn events(&self) -> Vec<Value> {
         let mut events = Vec::new();
         for block in self.body.split("\n\n") {
@@ -80,7 +80,7 @@ impl Client {
         answer
     }
 
-    /// One piece of a stream, as soon as it is there.
+    /// Returns one piece of a stream as soon as it arrives.
     pub fn piece(&mut self) -> Option<Vec<u8>> {
         let size = usize::from_str_radix(&self.line(), 16).ok().filter(|size| *size > 0)?;
         let mut bytes = vec![0; size];
@@ -99,7 +99,7 @@ impl Client {
         line.trim_end().to_owned()
     }
 
-    /// Whether the last chunk came.
+    /// Reads chunks; returns whether the last one arrived.
     fn chunks(&mut self, into: &mut Vec<u8>) -> bool {
         loop {
             let mut line = String::new();
@@ -137,7 +137,7 @@ pub const CHAT: &str = "/v1/chat/completions";
 pub const GEMINI: &str = "/v1beta/models/gemini-2.5-pro:generateContent";
 pub const GEMINI_STREAM: &str = "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse";
 
-/// One question in the dialect of a path.
+/// Returns a request in the format of the path's API.
 pub fn question(path: &str, text: &str, is_stream: bool) -> Value {
     use serde_json::json;
     match path {

@@ -1,4 +1,4 @@
-//! The same turn in all four dialects, whole and streamed.
+//! Tests the same turn in all four APIs, whole and streamed.
 
 use provost_rehearsal::{Model, Rehearsal, StopReason, Turn};
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ fn anthropic_messages() {
     assert_eq!(body["content"][1]["text"], TEXT);
     assert_eq!(body["content"][3]["input"], json!({ "path": "b.txt", "content": "B\n" }));
     assert_eq!(body["stop_reason"], "tool_use");
-    // What came from the cache is not in `input_tokens` here.
+    // In this API, cached tokens are not part of `input_tokens`.
     let usage = json!({
         "input_tokens": 300, "cache_creation_input_tokens": 100, "cache_read_input_tokens": 600,
         "output_tokens": 50,
@@ -128,7 +128,7 @@ fn gemini() {
     assert_eq!(last["candidates"][0]["content"]["parts"][1]["functionCall"]["name"], "write_file");
     assert_eq!(last["candidates"][0]["finishReason"], "STOP");
 
-    // Whoever does not ask for events gets a list.
+    // A client that does not ask for events gets a list.
     let model = self::model();
     let path = GEMINI_STREAM.trim_end_matches("?alt=sse");
     let list = ask(&model.url(), path, &question(GEMINI, "go", true)).json();
@@ -171,9 +171,9 @@ fn what_clients_ask_besides_is_answered_as_the_provider_would() {
     assert_eq!(openai["data"][0]["object"], "model");
     let gemini = get(&url, "/v1beta/models", "x-goog-api-key: k\r\n").json();
     assert_eq!(gemini["models"][0]["name"], "models/scripted-1");
-    // Codex would like a socket.
+    // Codex first asks for a websocket.
     assert_eq!(get(&url, RESPONSES, "connection: Upgrade\r\nupgrade: websocket\r\n").status, 426);
-    // Nobody has this.
+    // No API has this address.
     let unknown = get(&url, "/v1/nothing", "x-api-key: k\r\n");
     assert_eq!((unknown.status, &unknown.json()["error"]["type"]), (404, &json!("not_found_error")));
     let unknown = ask(&url, "/v1/nothing", &json!({}));

@@ -1,4 +1,4 @@
-//! The ways in which a provider fails.
+//! Tests the failures of a provider.
 
 use provost_rehearsal::{ApiFailure, Fault, Model, Turn};
 use serde_json::{Value, json};
@@ -123,7 +123,7 @@ fn a_held_turn_waits_in_its_middle_and_sees_a_client_leave() {
         last = piece;
     }
     assert!(String::from_utf8(last).unwrap().contains("message_stop"));
-    // The connection is kept, and left in the middle of the second turn.
+    // The client disconnects in the middle of the second turn of the same connection.
     client.send("POST", MESSAGES, "", &body);
     model.wait_for(2);
     drop(client);

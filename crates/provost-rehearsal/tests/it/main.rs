@@ -1,4 +1,4 @@
-//! The scripted model as clients meet it: bytes over a connection, in each dialect.
+//! Tests the mock model as a client sees it: bytes over a connection, in each API.
 
 mod client;
 

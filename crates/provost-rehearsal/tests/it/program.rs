@@ -1,4 +1,4 @@
-//! The scripted model as a program.
+//! Tests the mock model as a program.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! What is said when: order, rules, sessions, expectations.
+//! Tests which answer is given when: order, rules, sessions, expectations.
 
 use provost_rehearsal::{Model, ModelApi, Script, ScriptedCall, Turn};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ fn turns_come_in_their_order_and_rules_come_before_them() {
     model.expect_seen("b.txt is missing");
     let turns: Vec<Option<usize>> = model.requests().iter().map(|seen| seen.turn).collect();
     assert_eq!(turns, [Some(0), None, None, Some(1), None]);
-    // And then it is over.
+    // The script has no more turns.
     say(&model.url(), "", "more");
     assert_eq!(model.failures(), ["request 5: the script has no turn left for it"]);
 }
@@ -41,7 +41,7 @@ fn only_what_is_new_counts() {
     let seen = &model.requests()[0];
     assert!(seen.newest.contains("say \"new\"\nnow") && !seen.newest.contains("old news"), "{}", seen.newest);
     assert_eq!((seen.turn, seen.dialect), (Some(0), ModelApi::Anthropic));
-    // In the Responses API a call of the model is an item like any other.
+    // In the Responses API a model's call is an item like any other.
     let model = Model::script([Turn::text("ok").expecting("exit code 1")]).serve().unwrap();
     let items = json!({ "input": [
         { "role": "user", "content": "old news" },
@@ -116,7 +116,7 @@ fn what_is_wanted_is_called_as_the_client_calls_it() {
             names.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
         json!({ "type": "object", "properties": properties })
     };
-    // One client's names, in Anthropic's dialect.
+    // The tool names of one client, in the Anthropic API.
     let (answer, failures) = called(
         MESSAGES,
         json!([
@@ -130,7 +130,7 @@ fn what_is_wanted_is_called_as_the_client_calls_it() {
     assert_eq!(blocks[0]["input"], json!({ "file_path": "a.txt", "content": "it's A\n" }));
     assert_eq!(blocks[1]["input"]["command"], "ls");
     assert_eq!(blocks[2]["name"], "mcp__provost__plan_show");
-    // Another's: a patch as text, tools in a group.
+    // Another client: it takes a patch as text and groups its tools.
     let (answer, failures) = called(
         RESPONSES,
         json!([
@@ -145,7 +145,7 @@ fn what_is_wanted_is_called_as_the_client_calls_it() {
     assert!(items[0]["input"].as_str().unwrap().contains("*** Add File: a.txt\n+it's A\n"));
     assert_eq!(items[1]["arguments"], r#"{"cmd":"ls"}"#);
     assert_eq!((&items[2]["namespace"], &items[2]["name"]), (&json!("mcp__provost"), &json!("plan_show")));
-    // A third has a shell and nothing else.
+    // A third client, which has only a shell.
     let (answer, failures) = called(
         CHAT,
         json!([{ "type": "function", "function": { "name": "bash", "parameters": schema(&["command"]) } }]),

@@ -1,5 +1,5 @@
-//! The providers' own clients, as judges of how well their APIs are spoken here. Only in the full suite: they
-//! come from a registry.
+//! Checks the mock APIs with the providers' own clients. Only in the full suite, because the clients come
+//! from a registry.
 
 use std::path::Path;
 use std::process::Command;
@@ -44,7 +44,7 @@ except anthropic.BadRequestError as error:
 json.dump(told, sys.stdout)
 "#;
 
-/// Where the SDKs are, or why they are not.
+/// Installs the SDKs, or returns why this is not possible.
 fn packages(folder: &Path) -> Result<(), String> {
     if std::env::var_os("PROVOST_FULL").is_none() {
         return Err("only in the full suite (PROVOST_FULL=1)".to_owned());

@@ -1,9 +1,8 @@
-//! What the builtin agent's loop adds to a turn of its model, with a conversation of 100k tokens; and how
-//! soon what the model says is told.
-//!
-//! The model is a socket that reads a request and answers with the same bytes each time. The floor is the
-//! crate that has the wire formats, alone: it takes a whole request each turn, copies it into JSON and
-//! writes that out, and there is no way to give it what was written before.
+//! Measures what the built-in agent's loop adds to a turn of its model, with a conversation of 100k tokens,
+//! and how soon the model's text is reported.
+//! | The model is a socket that reads a request and always answers with the same bytes. The floor is the
+//! crate with the wire formats alone: it takes a whole request each turn, copies it into JSON and writes
+//! that, and cannot reuse what was written before.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -32,10 +31,10 @@ use crate::measure::{interleaved, quantile, time};
 use crate::table::{Kind, Row, Table};
 
 const TURNS: u32 = 20;
-/// 3.5 bytes a token.
+/// 3.5 bytes per token.
 const CONVERSATION: usize = 350_000;
 
-/// One call of a tool that costs nothing.
+/// Returns a call of a tool that costs nothing.
 fn answer() -> String {
     let frames = [
         json!({ "type": "message_start", "message": { "usage": { "input_tokens": 100_000, "output_tokens": 1 } } }),
@@ -54,7 +53,7 @@ fn answer() -> String {
     frames.iter().map(frame).collect()
 }
 
-/// A model that knows one answer, and when it gave it.
+/// A model with one answer, which records when it gave it.
 struct Socket {
     address: SocketAddr,
     said: Arc<Mutex<Option<Instant>>>,
@@ -103,7 +102,7 @@ fn serve(wire: TcpStream, said: &Mutex<Option<Instant>>) -> Option<()> {
     }
 }
 
-/// Turns that read so many lines of a file each, until it is long enough.
+/// Returns turns that each read this many lines of a file, until the conversation is long enough.
 fn conversation(lines: usize) -> Transcript {
     let mut transcript = Transcript::default();
     transcript.push(Message::User("Find out why the build is slow.".to_owned()));
@@ -133,7 +132,7 @@ fn conversation(lines: usize) -> Transcript {
     transcript
 }
 
-/// The same conversation with the same tools, in the words of the crate that sends it.
+/// Returns the same conversation with the same tools, in the types of the crate that sends it.
 fn request(transcript: &Transcript, tools: &[Spec], system: &str) -> ChatRequest {
     let messages = transcript.messages().iter().map(|message| match message {
         Message::User(text) => ChatMessage::user(text.as_str()),
@@ -162,7 +161,7 @@ fn request(transcript: &Transcript, tools: &[Spec], system: &str) -> ChatRequest
     ChatRequest::new(messages.collect()).with_system(system).with_tools(tools.iter().map(tool))
 }
 
-/// As many turns as the loop has, and nothing but the wire.
+/// Sends as many requests as the loop, without the loop.
 async fn bare(client: &Client, address: SocketAddr, request: &ChatRequest) {
     let options = ChatOptions::default().with_capture_content(true).with_capture_tool_calls(true);
     for _ in 0..TURNS {
@@ -192,7 +191,7 @@ pub fn measure(_: &Asked, table: &mut Table) {
     let agent = Agent { provider: &provider, catalogue, holder, ledger, settings };
     let client = Client::new().expect("a client");
     let mut delays = Vec::new();
-    // As many lines as a page of a file has; and so few that the pieces cost more than what is in them.
+    // As many lines as a page of a file has, and so few that each message costs more than its content.
     for (lines, what) in
         [(100, "agent: a turn with 100k tokens, less the wire"), (24, "agent: the same in 200 small turns")]
     {

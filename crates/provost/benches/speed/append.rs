@@ -1,5 +1,5 @@
-//! A durable decision (G10, goal 4): through the store against a bare FULL commit of the same rows, and
-//! beside a writer that never pauses.
+//! Measures a durable decision (G10, goal 4): through the store against a bare FULL commit of the same
+//! rows, and next to a writer that never pauses.
 
 use std::time::{Duration, Instant};
 
@@ -78,7 +78,7 @@ pub fn contention(_: &Asked, table: &mut Table) {
     table.control("busy time-out of 1 s, no lock", &seen, failed > 0 || bad > worst * 5.0);
 }
 
-/// How long each commit took, and how many failed.
+/// Returns how long each commit took, and how many failed.
 fn commits(most: usize, patience: Duration, mut commit: impl FnMut() -> bool) -> (Vec<f64>, u32) {
     let begun = Instant::now();
     let (mut waits, mut failed) = (Vec::new(), 0);

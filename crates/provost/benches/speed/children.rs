@@ -1,4 +1,5 @@
-//! The bench as its own child: a writer that never pauses, a follower, a runner with a usage of its own.
+//! Child processes of the bench: a writer that never pauses, a follower, and a runner that measures its own
+//! usage.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -31,7 +32,8 @@ pub fn play(role: &str, words: Vec<String>) -> ExitCode {
     }
 }
 
-/// Runs a program and prints what it and its children used: CPU seconds and the largest one's MB.
+/// Runs a program and prints what it and its children used: CPU seconds, and the memory of the largest one
+/// in MB.
 fn run(program: &str, args: &[String]) -> ExitCode {
     let before = measure::cpu_seconds();
     let status = Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -57,7 +59,7 @@ fn until_told(mut work: impl FnMut()) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Says when it saw each append.
+/// Prints when it saw each append.
 fn follow(folder: &Path) -> ExitCode {
     let log = Sqlite::open_existing(folder).expect("a log").expect("a log");
     let mut seen = log.cursor().expect("a cursor");
@@ -77,7 +79,7 @@ pub fn clock_ns() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos())
 }
 
-/// One of the above, under way.
+/// One of these processes, running.
 pub struct Beside {
     child: Child,
     stdin: Option<ChildStdin>,

@@ -1,8 +1,7 @@
-//! Many machines on one Postgres: steps a second against empty workflows of the bare SDK, what other plans in the
-//! log cost, and what plans cost that wait for a person.
-//!
-//! Both sides have two processes, the same server, the same hands and ask their queues as often. They are measured
-//! from when the work is there to when the last of it is written down as done.
+//! Measures many machines on one Postgres: steps per second against empty workflows of the bare SDK, the
+//! cost of other plans in the log, and the cost of plans that wait for a person.
+//! | Both sides have two processes, the same server, the same number of jobs and the same poll interval.
+//! The time is from when the work exists until the last result is written.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -26,7 +25,7 @@ const STEPS: usize = 10;
 const PLANS: usize = 24;
 const ROUNDS: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The SDK begins slowly, and asks as often as it was told to only after so long.
+/// The SDK starts slowly and reaches its poll interval only after this time.
 const WARM: Duration = Duration::from_secs(11);
 
 /// The bare SDK as a process: takes empty workflows from a queue until stdin ends.
@@ -57,10 +56,10 @@ pub fn bare_queue(at: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Empty workflows a second, taken by two processes.
+/// Returns the empty workflows per second that two processes take.
 fn bare_rate(cluster: &Cluster, many: usize) -> f64 {
     let url = cluster.database();
-    // As the SDK wants it: the folder of the socket for a host.
+    // The SDK needs the folder of the socket as the host.
     let database = url.split(['/', '?']).nth(3).expect("its name");
     let socket = cluster.folder().display().to_string().replace('/', "%2F");
     let address = format!("postgres://{USER}@{socket}:{}/{database}", cluster.port());
@@ -83,7 +82,7 @@ fn bare_rate(cluster: &Cluster, many: usize) -> f64 {
     many as f64 / (number(cluster, &url, taken) / 1e3)
 }
 
-/// The answer to a question that has one number for it.
+/// Returns the result of a query with one number.
 fn number(cluster: &Cluster, url: &str, question: &str) -> f64 {
     let question = format!("DO $$ BEGIN RAISE WARNING 'measured %', ({question}); END $$");
     cluster.sql(url, &question);
@@ -100,7 +99,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Approved plans in folders of their own, whose log is in a database of its own.
+/// Approved plans in separate folders, with a log in a separate database.
 struct Fleet<'a> {
     cluster: &'a Cluster,
     url: String,
@@ -142,7 +141,7 @@ impl<'a> Fleet<'a> {
         command
     }
 
-    /// So many more plans in the log, each as far as the first was when a person was first asked.
+    /// Adds this many plans to the log, each in the same state as the first when it asked a person.
     fn others_at_the_gate(&self, many: usize) {
         self.cluster.sql(
             &self.url,
@@ -159,9 +158,9 @@ impl<'a> Fleet<'a> {
         );
     }
 
-    /// How many pages were looked at in its database so far.
+    /// Returns how many pages of its database were read so far.
     fn pages(&self) -> f64 {
-        // Whoever leaves says what it did a moment later.
+        // A backend publishes its counters a moment after it ends.
         std::thread::sleep(Duration::from_secs(1));
         let pages = "SELECT blks_hit + blks_read FROM pg_stat_database WHERE datname = current_database()";
         number(self.cluster, &self.url, pages)
@@ -180,12 +179,12 @@ impl<'a> Fleet<'a> {
         Worker(child)
     }
 
-    /// Has everything done by two workers; how long it took, from when the plans were there to be looked at to
-    /// the last end.
+    /// Runs everything with two workers; returns the time from when the plans can be scheduled until the
+    /// last end.
     fn is_done(&self, plans: usize) -> f64 {
         drop(self.worker(&["--no-ticks", "--roles", "nobody"]));
         let sql = |statements: &str| self.cluster.sql(&self.url, statements);
-        // Held back until both are as fast as they get.
+        // Held back until both workers have reached full speed.
         sql("UPDATE dbos.workflow_status SET queue_name = 'held' WHERE queue_name = 'ticks'");
         let _workers = [self.worker(&[]), self.worker(&[])];
         std::thread::sleep(WARM);
@@ -193,7 +192,7 @@ impl<'a> Fleet<'a> {
         let begun = number(self.cluster, &self.url, &format!("SELECT {now}"));
         sql("UPDATE dbos.workflow_status SET queue_name = 'ticks' WHERE queue_name = 'held'; \
              SELECT provost_cluster.ring('ticks')");
-        // Along its index, however little the planner knows: it is asked often.
+        // Uses the index whatever the planner knows, because the query runs often.
         let ends = "SET enable_seqscan = off; SELECT FROM provost.event WHERE name = 'EXECUTION_COMPLETE'";
         until("the plans end", || sql(ends).len() == plans);
         let ended = "SELECT max(at_ms) FROM provost.event WHERE name = 'EXECUTION_COMPLETE'";
@@ -201,7 +200,7 @@ impl<'a> Fleet<'a> {
     }
 }
 
-/// A worker that leaves in order.
+/// A worker that is ended in order.
 struct Worker(Child);
 
 impl Drop for Worker {
@@ -241,12 +240,12 @@ pub fn steps(_: &Asked, table: &mut Table) {
 
 pub fn flat(_: &Asked, table: &mut Table) {
     let Some(cluster) = Cluster::start() else { return };
-    // How long a step took, and how many pages the server looked at for it.
+    // Returns the time of a step, and how many pages the server read for it.
     let took = |name: &str, others: usize| {
         let fleet = Fleet::make(&cluster, folder(name), PLANS);
         fleet.others_at_the_gate(others);
-        // What the server does some time after so many rows came is no part of it, and neither is joining, which
-        // looks at all plans once.
+        // Excludes the server's maintenance after many new rows, and the start of a worker, which reads all
+        // plans once.
         cluster.sql(&fleet.url, "VACUUM ANALYZE");
         drop(fleet.worker(&["--no-ticks", "--roles", "nobody"]));
         let start = fleet.pages();
@@ -294,7 +293,7 @@ pub fn idle(asked: &Asked, table: &mut Table) {
     let _workers = [fleet.worker(&[]), fleet.worker(&[])];
     let over = "SELECT FROM provost.event WHERE name = 'EXECUTION_COMPLETE'";
     until("the one plan ends", || !cluster.sql(&fleet.url, over).is_empty());
-    // They ask for some seconds after they have joined.
+    // Workers poll for some seconds after they have joined.
     std::thread::sleep(Duration::from_secs(15));
     let statements = || {
         let is_one = |line: &&str| line.contains("LOG:  statement: ") || line.contains("LOG:  execute ");

@@ -1,4 +1,4 @@
-//! The events of a passing step, and a bare SQLite that keeps the same rows without us.
+//! The events of a passing step, and a bare SQLite that stores the same rows without provost.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 const SCHEMA: &str = include_str!("../../../provost-store/src/sqlite/schema.sql");
 const TITLE: &str = "Step with a title";
 
-/// What is decided when a contract holds: the verdict, the pass, and the next step's start.
+/// Returns the events when a contract holds: the verdict, the pass, and the start of the next step.
 pub fn decision(step: u32) -> [Event; 3] {
     let (this, next) = (StepNumber(step), StepNumber(step + 1));
     let verdict = Verdict { duration_ms: 3, ..Verdict::bare(Isolation::InPlace, CheckOutcome::Held) };
@@ -53,7 +53,7 @@ impl<'a> Chain<'a> {
         Self { log, plan, seq, step: 1 }
     }
 
-    /// One durable decision.
+    /// Writes one durable decision.
     pub fn decide(&mut self) -> Result<(), provost_store::Error> {
         let events = decision(self.step);
         self.append(&events, Timestamp(1_700_000_000_000 + self.seq))?;
@@ -77,7 +77,7 @@ impl<'a> Chain<'a> {
     }
 }
 
-/// The same table, indexes and durability, and nothing else.
+/// A database with the same table, indexes and durability, and nothing else.
 pub struct Bare {
     connection: Connection,
     rows: Vec<(String, String)>,
@@ -103,12 +103,12 @@ impl Bare {
         Self { connection, rows, seq: i64::from(std::process::id()) << 32 }
     }
 
-    /// One durable commit of the rows of a decision.
+    /// Commits the rows of a decision durably.
     pub fn decide(&mut self) -> rusqlite::Result<()> {
         self.commit(0..3)
     }
 
-    /// One durable commit of the row of an agent's end.
+    /// Commits the row of an agent's end durably.
     pub fn end(&mut self) -> rusqlite::Result<()> {
         self.commit(3..4)
     }

@@ -1,5 +1,6 @@
-//! Judging (issue "The judge"): everything around a contract at level `clean`, from the agent's end to a
-//! kept tree, less the contract's own time, against a bare bubblewrap with the same namespaces that runs nothing.
+//! Measures judging (issue "The judge"): everything around a contract at level `clean`, from the agent's
+//! end to a kept tree, without the contract's own time, against a bare bubblewrap with the same namespaces
+//! that runs nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -33,7 +34,7 @@ pub fn measure(_: &Asked, table: &mut Table) {
     }
 }
 
-/// A repository, its approved base and a ground to judge on.
+/// A repository, its approved base and an environment to judge in.
 struct Bench {
     workspace: PathBuf,
     state: PathBuf,
@@ -76,14 +77,15 @@ impl Bench {
         };
         let ground = ExecEnv::prepare(offer, seen.level, &estate, &approval).ok()?;
         (seen.level == provost_core::model::verdict::Isolation::Clean).then_some(())?;
-        // Thousands of new files on their way to the disk would be measured with the check.
+        // Otherwise thousands of new files that are still written to the disk would be measured with the
+        // check.
         Command::new("sync").status().ok()?;
         Some(Self { workspace, state, ground, bubblewrap })
     }
 
     fn compare(&self, table: &mut Table, what: &str, goal: f64) {
         let mut number = 0;
-        // The first one pays for what is made once.
+        // The first check includes work that is done only once.
         self.check(number);
         let before = written();
         let kept = kept_bytes(&self.state);
@@ -102,7 +104,7 @@ impl Bench {
         let bytes = (written() - before) / ROUNDS as u64;
         let kept = (kept_bytes(&self.state) - kept) / ROUNDS as u64;
         table.guard("bare bubblewrap, against itself", again.cpu_over(&bare));
-        // What the contract itself takes is none of the judge's.
+        // Subtracts the contract's own time.
         let overhead: Vec<f64> = judged.wall.iter().zip(&own.wall).map(|(all, own)| all - own).collect();
         let wall: Vec<f64> = overhead.iter().zip(&bare.wall).map(|(a, b)| a / b).collect();
         table.row(Row {
@@ -120,9 +122,9 @@ impl Bench {
         table.note("  bytes written for each verdict", &format!("{bytes} B, kept {kept} B"));
     }
 
-    /// One changed file, taken over, judged on its own tree, kept.
+    /// Takes over one changed file, judges it on its own tree, and keeps the tree.
     fn check(&self, number: usize) {
-        // No run before this one has kept the same.
+        // No earlier run has kept the same tree.
         let change = format!("change {number} of {}\n", std::process::id());
         fs::write(self.workspace.join("src/0/0.txt"), change).expect("a change");
         let shell = Shell { command: "true".to_owned(), body: Span::default(), expectations: Vec::new() };
@@ -148,7 +150,7 @@ impl Bench {
         assert!(verdict.held(), "{verdict:?}");
     }
 
-    /// The same namespaces around nothing.
+    /// Runs the same namespaces with an empty program.
     fn bare(&self) {
         let words = "--unshare-user --disable-userns --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup \
                      --unshare-net --die-with-parent --new-session --cap-drop ALL --ro-bind / / --proc /proc \
@@ -173,7 +175,7 @@ fn repository(at: &Path, files: usize) {
     }
 }
 
-/// The contract, as the judge starts it, alone.
+/// Runs the contract alone, as the judge starts it.
 fn contract() {
     let status = Command::new("bash")
         .args(["--noprofile", "--norc", "-c", "true"])
@@ -195,14 +197,14 @@ fn git(at: &Path, words: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// What this process has written so far, files and pipes alike.
+/// Returns the bytes that this process has written so far, to files and pipes.
 fn written() -> u64 {
     let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("wchar: "));
     line.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// The length of all files beneath a folder, each once.
+/// Returns the size of all files below a folder, each counted once.
 fn kept_bytes(folder: &Path) -> u64 {
     let output = Command::new("du").args([OsStr::new("-sb"), folder.as_os_str()]).output().expect("du");
     let said = String::from_utf8_lossy(&output.stdout);

@@ -1,12 +1,10 @@
-//! How fast provost is, against what the same work costs without it.
-//!
-//! Every goal is a ratio: the floor (bare spawns, bare SQLite, bare Markdown) is measured beside the
-//! subject, in the same run and in turn with it. CPU time, counters and slopes decide; wall time is
-//! judged only where nothing else can be, and only on an idle machine.
-//!
-//! `cargo bench` runs all, `cargo bench -- NAME` those whose name holds NAME. `--large` takes ten
-//! million events, `--strict` ends with 1 when a goal is missed. Built with `--features cluster` it has the rows of
-//! many machines, too.
+//! Measures how fast provost is, against the cost of the same work without it.
+//! | Every goal is a ratio: the floor (bare spawns, bare SQLite, bare Markdown) is measured in the same run
+//! as the subject, alternately with it. CPU time, counters and slopes decide; wall time is judged only if
+//! nothing else is possible, and only on an idle machine.
+//! | `cargo bench` runs all, `cargo bench -- NAME` those whose name contains NAME. `--large` takes ten
+//! million events, `--strict` exits with 1 if a goal is missed. With `--features cluster` it also measures
+//! many machines.
 
 mod agent;
 mod append;
@@ -29,7 +27,7 @@ use std::process::ExitCode;
 
 use table::Table;
 
-/// What was asked for on the command line.
+/// Options of the command line.
 pub struct Asked {
     large: bool,
     strict: bool,
@@ -66,7 +64,7 @@ fn main() -> ExitCode {
         match word.as_str() {
             "--large" => asked.large = true,
             "--strict" => asked.strict = true,
-            // Cargo says this to every bench.
+            // Cargo passes this to every bench.
             "--bench" => {}
             role if role.starts_with("--as-") => return children::play(role, words.collect()),
             name => asked.names.push(name.to_owned()),

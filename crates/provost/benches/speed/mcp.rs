@@ -1,4 +1,4 @@
-//! What an agent's client waits for when it asks for a long plan.
+//! Measures how long an agent's client waits for a long plan.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Clocks and rounds: how a subject and its floor are measured so that noise falls on both.
+//! Clocks and rounds: measures a subject and its floor so that noise affects both.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 
-/// One operation over all rounds, in seconds a round.
+/// The times of one operation, in seconds per round.
 #[derive(Default)]
 pub struct Sample {
     pub cpu: Vec<f64>,
@@ -19,13 +19,13 @@ impl Sample {
         median(&self.cpu)
     }
 
-    /// The median of the ratios of each round, both of which had the same noise.
+    /// Returns the median of the ratios of each round; both sides of a round have the same noise.
     pub fn cpu_over(&self, floor: &Sample) -> f64 {
         median(&self.cpu.iter().zip(&floor.cpu).map(|(a, b)| a / b).collect::<Vec<_>>())
     }
 }
 
-/// Runs every operation once a round, in an order that turns.
+/// Runs every operation once per round, in rotating order.
 pub fn interleaved<const N: usize>(rounds: usize, operations: [&mut dyn FnMut(); N]) -> [Sample; N] {
     let mut samples = std::array::from_fn(|_| Sample::default());
     for round in 0..rounds {
@@ -40,7 +40,7 @@ pub fn interleaved<const N: usize>(rounds: usize, operations: [&mut dyn FnMut();
     samples
 }
 
-/// What this process and its children that were waited for have used.
+/// Returns the CPU time of this process and of its children that have ended.
 pub fn cpu_seconds() -> f64 {
     let of = |who| {
         getrusage(who).map_or(0.0, |usage: Usage| seconds(usage.user_time()) + seconds(usage.system_time()))
@@ -48,7 +48,7 @@ pub fn cpu_seconds() -> f64 {
     of(UsageWho::RUSAGE_SELF) + of(UsageWho::RUSAGE_CHILDREN)
 }
 
-/// The largest child, in MB.
+/// Returns the memory of the largest child, in MB.
 pub fn largest_child_mb() -> f64 {
     getrusage(UsageWho::RUSAGE_CHILDREN).map_or(0.0, |usage| usage.max_rss() as f64 / 1024.0)
 }
@@ -68,15 +68,15 @@ pub fn quantile(values: &[f64], share: f64) -> f64 {
     sorted.get((last as f64 * share).round() as usize).copied().unwrap_or(f64::NAN)
 }
 
-/// Percent of the last ten seconds in which somebody waited for a processor.
+/// Returns the percentage of the last ten seconds in which a process waited for a CPU.
 pub fn pressure() -> f64 {
     let text = fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
     let some = text.split_whitespace().find_map(|word| word.strip_prefix("avg10="));
     some.and_then(|number| number.parse().ok()).unwrap_or(0.0)
 }
 
-/// A folder on the disk that is measured, empty. `TMPDIR` says which disk; inside this repository it
-/// would be part of its workspace.
+/// Creates an empty folder on the disk that is measured. `TMPDIR` selects the disk; inside this repository
+/// it would be part of the workspace.
 pub fn folder(name: &str) -> PathBuf {
     let path = house().join(name);
     let _ = fs::remove_dir_all(&path);
@@ -84,8 +84,8 @@ pub fn folder(name: &str) -> PathBuf {
     path
 }
 
-/// A folder that stays for the next run, and whether it was there: to delete ten thousands of files would be
-/// measured with whatever comes after it. What makes it has to say when it is [whole](is_whole).
+/// Returns a folder that is kept for the next run, and whether it existed: deleting tens of thousands of
+/// files would affect the next measurement. Its creator must mark it as [whole](is_whole).
 pub fn kept(name: &str) -> (PathBuf, bool) {
     let path = std::env::temp_dir().join("provost-speed-kept").join(name);
     let is_there = path.join(WHOLE).exists();
@@ -106,7 +106,7 @@ fn house() -> PathBuf {
     std::env::temp_dir().join(format!("provost-speed-{}", std::process::id()))
 }
 
-/// Nothing is left behind but what is kept.
+/// Removes everything except the kept folders.
 pub fn leave() {
     let _ = fs::remove_dir_all(house());
 }
@@ -122,7 +122,7 @@ pub fn sync_ms() -> f64 {
     median(&times)
 }
 
-/// For tables: seconds in a unit that fits.
+/// Formats seconds in a unit that fits.
 pub fn time(seconds: f64) -> String {
     match seconds {
         s if s < 1e-3 => format!("{:.1} µs", s * 1e6),

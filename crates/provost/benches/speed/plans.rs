@@ -1,4 +1,4 @@
-//! Reading and checking a plan without its subprocesses (G13, goal 6), against bare pulldown-cmark.
+//! Measures parsing and checking a plan without subprocesses (G13, goal 6), against bare pulldown-cmark.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -14,7 +14,7 @@ use crate::table::{Kind, Row, Table};
 const HEAD: &str = "---\ntype: plan\nstatus: draft\nowner: bench\ntouches: [\"src/**\"]\n---\n\n# Many steps\n\n\
     **Context:** A plan as people write them.\n**Budget:** max 50k tokens, $0.50, 5 minutes wall clock\n\n## Steps\n\n";
 
-/// A plan of `count` steps, each with `task` for a task.
+/// Returns a plan of `count` steps, each with the task `task`.
 pub fn text(count: usize, task: &str) -> String {
     let mut text = String::from(HEAD);
     for n in 1..=count {
@@ -27,7 +27,7 @@ pub fn text(count: usize, task: &str) -> String {
     text
 }
 
-/// As people write them: prose, code, a list, a contract with a few commands.
+/// Returns a text as people write it: prose, code, a list, a contract with a few commands.
 fn prose(bytes: usize) -> String {
     let mut text = String::from(HEAD);
     let mut n = 0;
@@ -47,7 +47,7 @@ fn prose(bytes: usize) -> String {
     text
 }
 
-/// What `provost verify` does, less the survey of the machine.
+/// Does what `provost verify` does, without the survey of the machine.
 fn checked(text: &str) -> usize {
     let parsed = parse::plan(text);
     let questions = facts::questions(&parsed.plan);
@@ -113,7 +113,7 @@ const SHAPES: [(&str, &str); 14] = [
     (CHECK, "<<x\n"),
 ];
 
-/// Four times the text in at most five times the time, whatever the text.
+/// Checks that four times the text takes at most five times the time, for any text.
 fn hostile(table: &mut Table) {
     let growth = |before: &str, unit: &str, work: &dyn Fn(&str) -> usize| {
         let of = |bytes: usize| format!("{before}{}", unit.repeat(bytes / unit.len()));

@@ -1,5 +1,5 @@
-//! Queries, replay, verification and following (G14, G15, G19, goal 5): what a log of ten times the
-//! size costs more.
+//! Measures queries, replay, verification and following (G14, G15, G19, goal 5): how much more they cost in
+//! a log of ten times the size.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -30,7 +30,7 @@ struct Stock {
 }
 
 impl Stock {
-    /// Plans of a thousand events, one after the other, a millisecond between two commits.
+    /// Writes plans of 1,000 events each, one after the other, with a millisecond between commits.
     fn make(at: &Path, events: usize) -> Self {
         let log = Sqlite::open(at).expect("a log");
         let plans = events / PLAN_EVENTS;
@@ -66,7 +66,7 @@ impl Stock {
     }
 }
 
-/// What a passing step leaves, and now and then a failed one.
+/// Returns the events of a passing step, and sometimes of a failed one.
 fn step(number: u32) -> Vec<Event> {
     let mut events = vec![ended(number)];
     events.extend(decision(number));
@@ -148,7 +148,7 @@ fn many(ask: Ask, batch: u64, stock: &mut Stock) {
     assert!(found > 0, "a query that finds nothing measures nothing");
 }
 
-/// The same question twice.
+/// Measures the same query against itself.
 fn guard(stock: &mut Stock) -> f64 {
     let ask = QUERIES[0].2;
     let stock = std::cell::RefCell::new(stock);
@@ -157,7 +157,7 @@ fn guard(stock: &mut Stock) -> f64 {
     again.cpu_over(&one)
 }
 
-/// An append to each log (G15).
+/// Measures an append to each log (G15).
 fn append(table: &mut Table, small: &Stock, large: &Stock) {
     let (mut few, mut many) = (Chain::new(&small.log, "new"), Chain::new(&large.log, "new"));
     let [subject, floor] = interleaved(
@@ -177,7 +177,7 @@ fn append(table: &mut Table, small: &Stock, large: &Stock) {
     });
 }
 
-/// Every chain of the log, against reading the same rows and hashing their bytes.
+/// Measures the verification of every chain, against reading the same rows and hashing their bytes.
 fn verification(table: &mut Table, stock: &Stock, at: &Path) {
     let connection = Connection::open(at.join("log.db")).expect("the database");
     let verify = || {
@@ -227,7 +227,7 @@ fn scan(connection: &Connection) {
     }
 }
 
-/// How long after a commit a follower in another process knows of it.
+/// Measures how long after a commit a follower in another process learns of it.
 fn wake(table: &mut Table, stock: &Stock, at: &Path) {
     let mut chain = Chain::new(&stock.log, "followed");
     chain.decide().expect("a commit");

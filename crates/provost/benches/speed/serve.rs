@@ -1,5 +1,5 @@
-//! What watching costs: many subscribers at one server, against the barest one that tells them as much; and
-//! the pages that have the most to show, against the queries they need.
+//! Measures watching: many subscribers at one server, against a minimal server that sends them the same;
+//! and the largest pages, against the queries they need.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -28,14 +28,14 @@ const EVENTS: usize = 20;
 const PLANS: usize = 1_000;
 const LOG: usize = 1_000_000;
 const ASKED: usize = 60;
-/// Whoever was not told by then never is.
+/// A subscriber that got nothing by then never will.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server of either kind.
 struct Served {
     child: Child,
     address: String,
-    /// Goes into the head of a request.
+    /// Added to the head of a request.
     head: String,
 }
 
@@ -81,7 +81,7 @@ impl Drop for Served {
     }
 }
 
-/// Until it says where it listens.
+/// Waits until the server prints its address.
 fn begun(command: &mut Command) -> (Child, Value) {
     let mut child = command.stdout(Stdio::piped()).stdin(Stdio::piped()).spawn().expect("a server");
     let mut line = String::new();
@@ -89,16 +89,16 @@ fn begun(command: &mut Command) -> (Child, Value) {
     (child, serde_json::from_str(&line).expect("where it listens"))
 }
 
-/// What all subscribers of a server saw.
+/// What all subscribers of a server received.
 struct Told {
-    /// From the moment before it was published, in milliseconds, for each event and each subscriber.
+    /// For each event and each subscriber: milliseconds since just before it was published.
     ms: Vec<f64>,
-    /// For each event, until the last had it.
+    /// For each event: the time until the last subscriber had it.
     last_ms: Vec<f64>,
     kb_each: f64,
 }
 
-/// Asks until it is let in: whoever comes ten thousand times with one token has to wait for some of them.
+/// Connects until it is accepted: with ten thousand connections of one token, some have to wait.
 async fn subscribed(address: &str, request: &str) -> tokio::net::TcpStream {
     loop {
         let mut stream = tokio::net::TcpStream::connect(address).await.expect("connected");
@@ -254,7 +254,7 @@ pub fn pages(asked: &Asked, table: &mut Table) {
     last.append(&[created(PLANS)], Timestamp(1_700_000_000_999)).expect("a commit");
     let served = Served::provost(&at);
     let bare = Connection::open(at.join("state/log.db")).expect("a database");
-    // As a browser does: the connection stays.
+    // Keeps the connection open, as a browser does.
     let mut stream = TcpStream::connect(&served.address).expect("connected");
     stream.set_nodelay(true).expect("an option");
     let mut page = |path: &str| {
@@ -278,7 +278,7 @@ pub fn pages(asked: &Asked, table: &mut Table) {
         assert!(values > 0);
         begun.elapsed().as_secs_f64()
     };
-    // What a row of the page shows, and one row more, to know whether there are older ones.
+    // The rows of the page, and one more to know whether there are older ones.
     let newest = "SELECT event.id, plan.name, seq, at_ms, event.name, step, task_name, details \
                   FROM event CROSS JOIN plan ON plan.id = event.plan ORDER BY event.id DESC LIMIT 101";
     let heads =
@@ -289,7 +289,7 @@ pub fn pages(asked: &Asked, table: &mut Table) {
         page(path);
         let (mut pages, mut queries, mut first) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ASKED {
-            // Something has happened: nothing that was made before can be shown.
+            // A new event makes all cached pages invalid.
             last.append(&[ended(1)], Timestamp(1_700_000_001_000)).expect("a commit");
             first.push(page(path));
             pages.push(page(path));
@@ -310,7 +310,7 @@ pub fn pages(asked: &Asked, table: &mut Table) {
     let _ = std::fs::remove_dir_all(at);
 }
 
-/// Reads one answer to its end.
+/// Reads one whole answer.
 fn answered(stream: &mut TcpStream) {
     let mut bytes = Vec::with_capacity(1 << 20);
     let mut end = None;
@@ -330,7 +330,7 @@ fn answered(stream: &mut TcpStream) {
     }
 }
 
-/// The barest server that tells everybody the same.
+/// A minimal server that sends the same to all subscribers.
 pub fn bare() -> std::process::ExitCode {
     use axum::extract::State;
     use axum::response::sse::{Event as Message, Sse};

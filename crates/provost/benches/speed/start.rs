@@ -1,5 +1,5 @@
-//! Cold start (G20, goal 9): `--version` against a program that does nothing, `status` against one
-//! that opens the same log read-only; `hook` with nothing to judge (goal 3) against the same.
+//! Measures a cold start (G20, goal 9): `--version` against a program that does nothing, `status` against
+//! one that opens the same log read-only; and `hook` with nothing to judge (goal 3) against the same.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -74,7 +74,7 @@ pub fn measure(_: &Asked, table: &mut Table) {
     }
 }
 
-/// Cargo builds no examples for a bench, so they are asked for here.
+/// Builds the floor programs, because Cargo builds no examples for a bench.
 fn floors() -> Option<[PathBuf; 2]> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)

@@ -1,5 +1,5 @@
-//! A verified step (G1, G2, G5, G6, goal 1): `provost run` with agents and contracts that do nothing,
-//! against the same bare spawns (the agent, its check, and the check once more at the end) and two
+//! Measures a verified step (G1, G2, G5, G6, goal 1): `provost run` with agents and contracts that do
+//! nothing, against the same bare spawns (the agent, its check, and the check once more at the end) and two
 //! durable commits of the same rows.
 
 use std::fs;
@@ -24,7 +24,7 @@ pub struct Bed {
     pub state: PathBuf,
 }
 
-/// What a run used, children included.
+/// Usage of a run, including its children.
 struct Used {
     cpu: f64,
     mb: f64,
@@ -55,7 +55,7 @@ impl Bed {
         command
     }
 
-    /// Runs the plan to its end, in a child of a child, so that its usage is its own.
+    /// Runs the plan to its end, in a child of a child, so that its usage is measured separately.
     pub fn run(&self) -> (f64, f64) {
         let used = self.used();
         (used.cpu, used.mb)
@@ -110,7 +110,7 @@ pub fn measure(asked: &Asked, table: &mut Table) {
     linear(asked, table, median(&slopes), &few, &many);
 }
 
-/// Ten thousand steps, once: no dearer than the thousandth, and no larger.
+/// Runs 10,000 steps once: a step must cost no more than in a plan of 1,000, in time and memory.
 fn linear(_: &Asked, table: &mut Table, slope: f64, few: &[Used], many: &[Used]) {
     let all = Bed::make(&folder("step"), 10_000, "/bin/true").used();
     let each = (all.cpu - few.iter().map(|used| used.cpu).fold(f64::MAX, f64::min)) / (10_000 - FEW) as f64;
@@ -135,7 +135,7 @@ fn linear(_: &Asked, table: &mut Table, slope: f64, few: &[Used], many: &[Used])
     });
 }
 
-/// The same two children and the same rows, with nothing around them.
+/// The same two children and the same rows, without provost.
 struct Floor {
     log: Bare,
 }
@@ -156,7 +156,7 @@ impl Floor {
     }
 }
 
-/// With the environment the judge gives to a check.
+/// Returns the check with the environment that the judge gives it.
 fn check() -> Command {
     let mut check = Command::new("/bin/bash");
     check.args(["--noprofile", "--norc", "-c", "true"]).env_clear();
@@ -178,7 +178,7 @@ fn spawn(command: &mut Command) {
     assert!(child.wait().is_ok_and(|status| status.success()));
 }
 
-/// Exact on every machine: what one more step adds.
+/// Counts exactly what one more step adds.
 fn counters(table: &mut Table) {
     let (Some(few), Some(many)) = (traced(100), traced(300)) else {
         return table.note("step: syncs and programs started", "strace not here");
@@ -199,7 +199,7 @@ fn counters(table: &mut Table) {
     }
 }
 
-/// Syncs and execs of a whole run.
+/// Returns the syncs and execs of a whole run.
 fn traced(steps: usize) -> Option<[f64; 2]> {
     let bed = Bed::make(&folder("step"), steps, "/bin/true");
     let report = folder("step-trace").join("calls");

@@ -1,5 +1,5 @@
-//! What a summary of a log of twenty times the events costs more, where the steps are the same: time in
-//! step with the events, and no memory.
+//! Measures a summary of a log with twenty times the events and the same steps: the time may grow with the
+//! events, the memory may not grow.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -22,7 +22,7 @@ struct Used {
     mb: f64,
 }
 
-/// One plan whose steps are tried again and again.
+/// Writes one plan whose steps are retried again and again.
 fn stock(at: &Path, events: usize) {
     let log = Sqlite::open(at).expect("a log");
     let mut chain = Chain::new(&log, "plan-1");

@@ -1,23 +1,22 @@
-//! The table that is printed, a line as soon as it is known, and who decides what a line means.
-//!
-//! **Invariant:** what was measured on a busy machine is printed and not judged, unless it is a counter.
+//! The printed table, line by line, and the rules that judge a line.
+//! | **Invariant:** a figure measured on a busy machine is printed but not judged, unless it is a counter.
 
 use crate::measure;
 
 pub struct Table {
     missed: u32,
-    /// The guard of the rows that follow: a floor measured against itself.
+    /// The guard of the following rows: a floor measured against itself.
     guard: f64,
 }
 
-/// How far a figure can be trusted while others use the machine.
+/// How far a figure can be trusted while other processes use the machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Exact on every machine.
     Counter,
-    /// Void when the guard is off.
+    /// Not valid if the guard is off.
     Cpu,
-    /// Void unless nobody else is at work.
+    /// Valid only on an idle machine.
     Wall,
 }
 
@@ -25,7 +24,7 @@ pub struct Row<'a> {
     pub what: &'a str,
     pub subject: String,
     pub floor: String,
-    /// What is compared with the goal; mostly subject over floor.
+    /// The figure that is compared with the goal; mostly subject divided by floor.
     pub figure: f64,
     pub unit: &'a str,
     pub goal: f64,
@@ -47,7 +46,7 @@ impl Table {
         Self { missed: 0, guard: 1.0 }
     }
 
-    /// A floor against itself: whether this machine can tell anything at the moment.
+    /// Measures a floor against itself, which shows whether this machine gives useful figures now.
     pub fn guard(&mut self, what: &str, ratio: f64) {
         self.guard = ratio;
         let word = if is_steady(ratio) { "steady" } else { "busy" };
@@ -85,7 +84,7 @@ impl Table {
         );
     }
 
-    /// Something that must go wrong, or the rows beside it prove nothing.
+    /// Prints a control that must fail; otherwise the rows next to it prove nothing.
     pub fn control(&mut self, what: &str, seen: &str, does_fail: bool) {
         let word =
             if does_fail { "fails, as it must" } else { "did not fail: the row above proves nothing now" };
@@ -96,7 +95,7 @@ impl Table {
         println!("{what:<50} {seen:>27}");
     }
 
-    /// How many goals were missed.
+    /// Returns how many goals were missed.
     pub fn end(self) -> u32 {
         println!("\n{} missed; cpu pressure: {:.0} %", self.missed, measure::pressure());
         self.missed

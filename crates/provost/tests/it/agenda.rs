@@ -1,10 +1,10 @@
-//! Many plans in one repository: what may start, what may run together, in which order it is merged.
+//! Tests many plans in one repository: which may start, which may run in parallel, and the merge order.
 
 use serde_json::Value;
 
 use crate::env::{Env, HONEST, plan};
 
-/// A plan of one step that makes `out/1`, with this front matter.
+/// Returns a plan of one step that makes `out/1`, with this front matter.
 fn with(front: &str) -> String {
     plan(&["test -e out/1"], "abort").replace("touches: [\"out/**\"]\n", &format!("{front}\n"))
 }
@@ -48,7 +48,7 @@ fn all_plans_are_listed_with_their_stage_and_the_one_that_is_meant() {
     assert_eq!(of(&list, "plans", "ui")["active"], true);
     assert_eq!(of(&list, "plans", "PLAN.md")["active"], false);
 
-    // A marker that cannot be followed is told, and the list is there all the same.
+    // A dangling marker is reported, and the list is printed anyway.
     env.write(".harness/active-plan", "gone\n");
     let told = env.provost(&["list"]).exits(0);
     assert!(told.err.contains("DANGLING") && told.err.contains("PLAN-gone.md"), "{}", told.err);

@@ -1,4 +1,5 @@
-//! Each kind of bad input gets one clear message and the right exit code, and nothing is lost.
+//! Tests that each kind of bad input gets one clear message and the right exit code, and that nothing is
+//! lost.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -124,7 +125,7 @@ fn a_full_disk_loses_nothing() {
     let kept = env.provost(&["audit"]);
     std::fs::remove_file(&ballast).unwrap();
     let resumed = env.provost(&["run"]);
-    // The same disk, read-only: looking goes on, running does not.
+    // On a read-only disk, `status` works and a decision is refused.
     let read_only = mount(&["-o", "remount,ro"]);
     let looked = env.provost(&["status"]);
     let again = env.provost(&["answer", "1", "retry"]);
@@ -143,7 +144,7 @@ fn a_log_whose_bytes_were_changed_is_not_run_on() {
     let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent("echo done\n");
     env.approve();
     env.provost(&["run"]).exits(4);
-    // Past the triggers that keep the log append-only: one word of one event.
+    // Changes one word of one event, without the triggers that keep the log append-only.
     let log = rusqlite::Connection::open(env.state().join("log.db")).unwrap();
     let triggers: Vec<String> = log
         .prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'")
@@ -179,10 +180,10 @@ fn misbehave(level: &str) {
         ("yes | head -c 300000000; exit 3", "broke: exit code 3"),
         ("trap '' TERM; (trap '' TERM; sleep 60) & sleep 60", "timed out"),
         ("read line && exit 0; exit 4", "broke: exit code 4"),
-        // Behind a fence it is seen that the signal came from inside.
+        // In a sandbox, provost knows that the signal came from inside.
         ("kill -9 $$", if level == "in-place" { "killed by signal 9" } else { "broke: exit code 137" }),
     ] {
-        // A machine that is busy needs its time for the flood; only one of them is meant to run out of it.
+        // On a busy machine the flood takes long; only one of these cases must time out.
         let limit = if says == "timed out" { "2 seconds" } else { "60 seconds" };
         let field = format!("**contract_timeout:** {limit}\n\n**task:**");
         let text = plan(&[contract], "abort").replace("**task:**", &field);

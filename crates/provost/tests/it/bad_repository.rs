@@ -1,5 +1,5 @@
-//! Repositories in every state but a tidy one: the plan is judged or an error is clear, and the
-//! repository is, byte for byte, what it was.
+//! Tests repositories in unusual states: the plan is judged or the error is clear, and the repository stays
+//! the same, byte for byte.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::env::{Env, HONEST, plan};
 
-/// Every path with its kind, its mode and what it holds; large files by their size.
+/// Returns every path with its kind, mode and content; large files by their size.
 fn fingerprint(folder: &Path) -> BTreeMap<Vec<u8>, String> {
     fn walk(folder: &Path, found: &mut BTreeMap<Vec<u8>, String>) {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

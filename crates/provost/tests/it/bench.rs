@@ -1,4 +1,4 @@
-//! What planning costs and is worth, measured the same way each time.
+//! Tests that `provost bench` measures the cost and benefit of plans, and repeats its numbers.
 
 use crate::env::Env;
 

@@ -1,4 +1,4 @@
-//! Agents and checks that take more of the machine than `[run]` allows.
+//! Tests agents and checks that exceed the limits of `[run]`.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ fn an_agent_that_takes_too_much_is_ended_and_the_log_says_why() {
     assert!(reason.contains("`memory` allows 64 MiB") && said.out.contains(reason), "{reason}: {}", said.out);
 }
 
-/// Its temporary folders are files in memory.
+/// The temporary folders of the sandbox are in memory.
 #[test]
 fn behind_a_fence_files_in_memory_count() {
     let agent = "for n in 1 2 3 4 5 6 7 8 9; do head -c 20M /dev/zero > /tmp/$n; done; sleep 300\n";
@@ -66,7 +66,7 @@ fn a_check_that_takes_too_much_does_not_hold() {
     }
 }
 
-/// It cleared its environment and has no parent: only its cgroup says whose it was.
+/// The daemon cleared its environment and has no parent: only its cgroup identifies its run.
 #[test]
 fn a_daemon_of_a_harness_that_died_is_ended_before_the_attempt_is_judged() {
     let agent =

@@ -1,7 +1,6 @@
-//! People at a real browser: `tests/browser/flows.mjs` drives Chromium through the pages.
-//!
-//! playwright-core and axe-core come from npm, once, beside what this test binary is built into. Pictures of
-//! every page in three sizes are left there too, in `browser-shots`.
+//! Tests the pages in a real browser: `tests/browser/flows.mjs` drives Chromium.
+//! | playwright-core and axe-core are installed once from npm, next to this test binary. Screenshots of
+//! every page in three sizes are stored there too, in `browser-shots`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,7 +12,7 @@ use crate::env::{Env, plan};
 use crate::registry;
 use crate::registry::installed;
 
-/// Does the first part; of the second it says so at first, and does it when it is tried again.
+/// Does the first part. Only claims the second part at first, and does it at the retry.
 const AGENT: &str = r#"
 part=$(sed -n 's/^Do part \([0-9]*\) .*/\1/p'); mkdir -p out; sleep 1
 if [ "$part" = 2 ] && [ ! -e out/claimed ]; then touch out/claimed; echo "all of it is done"; exit 0; fi
@@ -25,11 +24,11 @@ if [ "$part" = 9 ]; then
 fi
 "#;
 
-/// Markup in every place a plan has for text; the agent of the plan says such things too.
+/// Markup for every text of a plan; the plan's agent prints it too.
 const HOSTILE: &str =
     r#"<img src=x onerror="window.pwned=1"></title></svg><script>window.pwned=1</script>'"--><b>"#;
 
-/// The first browser that is here.
+/// Returns the first browser that is installed.
 fn chromium() -> Option<&'static str> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     names.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok())
@@ -45,7 +44,7 @@ fn modules() -> Result<std::path::PathBuf, String> {
     })
 }
 
-/// Two hundred steps in a graph that is neither a chain nor a heap.
+/// Returns a plan of 200 steps whose graph is neither a chain nor flat.
 fn large() -> String {
     let steps: Vec<String> = (1..=200).map(|_| "true".to_owned()).collect();
     let contracts: Vec<&str> = steps.iter().map(String::as_str).collect();
@@ -60,7 +59,7 @@ fn large() -> String {
 }
 
 fn hostile() -> String {
-    // Raw HTML is no part of a title; with these signs it is text.
+    // A title cannot contain raw HTML; escaped, it is text.
     let title = HOSTILE.replace('<', "\\<");
     plan(&["cat out/9"], "escalate")
         .replace("# A plan", &format!("# {title}"))
@@ -129,7 +128,7 @@ fn people_approve_watch_answer_and_audit_in_a_browser() {
     assert_eq!(said.lines().filter(|line| line.starts_with("well: ")).count(), 13, "{said}");
 }
 
-/// Playwright wants the whole path.
+/// Returns the full path, which Playwright needs.
 fn found(program: &str) -> String {
     let output = Command::new("bash").args(["-c", "command -v \"$1\"", "which", program]).output();
     String::from_utf8_lossy(&output.expect("bash").stdout).trim().to_owned()

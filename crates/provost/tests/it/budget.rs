@@ -1,4 +1,5 @@
-//! Budgets on real runs: what runs out, who is asked, and what a raise costs.
+//! Tests budgets on real runs: which limit is reached, who is asked, and how a higher budget continues the
+//! run.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::env::{Env, plan};
 
-/// A plan of three steps with this budget, and an agent that says it used 45k tokens and $0.02 for each.
+/// A plan of three steps with this budget, and an agent that reports 45k tokens and $0.02 for each.
 fn place(budget: &str, script: &str) -> Env {
     let contracts = ["test -f out/1", "test -f out/2", "test -f out/3"];
     let text = plan(&contracts, "retry(1), then escalate");
@@ -18,7 +19,7 @@ fn place(budget: &str, script: &str) -> Env {
     env
 }
 
-/// Does the step, counts itself, and says what it used.
+/// An action of the script: does the step, counts its start, and reports usage.
 fn part(number: u32, attempt: Option<u32>, more: &str) -> String {
     let attempt = attempt.map_or(String::new(), |attempt| format!("attempt = {attempt}\n"));
     format!(
@@ -69,7 +70,7 @@ fn a_breach_asks_a_person_and_raising_it_pays_nothing_twice() {
     assert_eq!(items[0]["kind"], "budget", "{items}");
     let raise = items[0]["choices"][0]["command"].as_str().unwrap();
     assert!(raise.ends_with(" retry --budget \"135k tokens\""), "{raise}");
-    // Nothing moves by itself.
+    // Nothing continues without an answer.
     env.provost(&["run"]).exits(4);
     assert_eq!(env.read("out/starts"), "1\n2\n");
     person.provost(&["answer", "3", "retry", "--budget", "90k tokens"]).exits(5);
@@ -91,10 +92,11 @@ fn only_a_person_raises_a_budget() {
     let env = place("max 100k tokens", &honest());
     env.approve();
     env.provost(&["run"]).exits(4);
-    // Agents of this plan have run without a fence, and this may be what one of them left behind.
+    // Agents of this plan ran without a sandbox, so this command could come from a process that one of them
+    // left.
     env.provost(&["answer", "3", "retry", "--budget", "1m tokens"]).exits(5);
     assert_eq!(named(&env, "TAMPER_DETECTED").len(), 1);
-    // What is left may be used: that was approved.
+    // The rest of the approved budget may be used.
     env.provost(&["answer", "3", "retry"]).exits(0);
     env.provost(&["run"]).exits(0);
     let reserved = &named(&env, "TASK_STARTED")[2]["details"]["reserved"];
@@ -154,7 +156,7 @@ fn a_step_has_a_budget_of_its_own() {
     env.provost(&["run"]).exits(4);
     let breach = &named(&env, "BUDGET_EXCEEDED")[0]["details"];
     assert_eq!((&breach["step"], &breach["scope"]), (&json!(2), &json!("step")));
-    // What was judged is told to the next attempt.
+    // The next attempt's prompt contains the verdict.
     let script = env
         .read("agent.toml")
         .replace("{ write = \"out/2\"", "{ require_prompt = \"exit code 1\" }, { write = \"out/2\"");
@@ -176,7 +178,7 @@ fn what_nobody_counted_is_unknown_and_not_nothing() {
     assert_eq!((&cost["unknown_attempts"], &cost["at_least"]["tokens"]), (&json!(3), &json!(0)));
     let end = &named(&env, "EXECUTION_COMPLETE")[0]["details"];
     assert_eq!(end["summary"]["cost"]["tokens"], Value::Null);
-    // All six tries would have had a share.
+    // Each of the six possible attempts has an equal share.
     let held: Vec<u64> = named(&env, "TASK_STARTED")
         .iter()
         .filter_map(|event| event["details"]["reserved"]["tokens"].as_u64())
@@ -198,7 +200,7 @@ fn an_attempt_lasts_no_longer_than_the_budget() {
     assert_eq!(named(&env, "ATTEMPT_ENDED")[0]["details"]["end"]["kind"], "timed_out");
     let breach = &named(&env, "BUDGET_EXCEEDED")[0]["details"];
     assert_eq!(breach["resource"], "wall_clock");
-    // Waiting for a person takes no time.
+    // Time in which the plan waits for a person is not counted.
     let before = cost(&env)["wall_ms"].clone();
     env.provost(&["run"]).exits(4);
     assert_eq!(cost(&env)["wall_ms"], before);
@@ -219,14 +221,14 @@ fn a_harness_that_is_killed_keeps_what_it_had_reserved() {
     child.kill().expect("killed");
     child.wait().expect("reaped");
     env.provost(&["run"]).exits(4);
-    // 20k for the one that was lost, 45k for the one that was not; 55k are left, and then 10k.
+    // 20k are charged for the lost attempt and 45k for the other; 55k are left, and then 10k.
     assert_eq!(env.states(), "1 passed, 2 passed, 3 blocked");
     let details = &named(&env, "BUDGET_EXCEEDED")[0]["details"];
     assert_eq!((&details["spent"]["tokens"], &details["unknown"]), (&json!(110_000), &json!(1)));
     assert_eq!(cost(&env)["tokens"], Value::Null);
 }
 
-/// A client that prints this and exits well.
+/// A client that prints this and exits with 0.
 fn client(speaks: &str, prints: &str, more: &str) -> Env {
     let env = Env::new(&plan(&["test -f out/1"], "escalate"));
     env.write("printed", prints);
@@ -250,7 +252,7 @@ fn a_client_is_read_in_its_own_form_and_priced() {
     let usage = &named(&env, "ATTEMPT_ENDED")[0]["details"]["usage"];
     assert_eq!((&usage["model"], &usage["micro_usd"]), (&json!("my-model"), &json!(1_500_000)));
     assert_eq!(cost(&env)["usd"], 1.5);
-    // No price is known: the cost is not.
+    // Without a known price, the cost is unknown.
     let env = client("codex", codex, "model = \"nobody-knows-it\"\n");
     env.provost(&["run"]).exits(0);
     let cost = cost(&env);

@@ -1,4 +1,5 @@
-//! The builtin driver through `provost run`, with a rehearsed model: it lies, is held, and then does it.
+//! Tests the builtin driver in `provost run`, with a mock model that lies, is refused, and then does the
+//! work.
 
 use provost_rehearsal::{Model, Rehearsal, Turn};
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ fn of(provider: &str, model: &Rehearsal, more: &str) -> String {
     )
 }
 
-/// A plan of one step whose work is `out/1`, carried out by this model.
+/// A plan of one step that makes `out/1`, run with this model.
 fn place(provider: &str, model: &Rehearsal, level: &str) -> Env {
     let env = Env::new(&plan(&["grep -q done out/1"], "retry(1), then escalate"));
     env.write("provost.toml", of(provider, model, ""));
@@ -34,7 +35,7 @@ fn own_plan() -> Turn {
     )
 }
 
-/// Claims before it did anything; the gate of the loop holds it.
+/// Claims before any work, and is refused by the loop.
 fn liar() -> Vec<Turn> {
     vec![
         own_plan(),
@@ -81,7 +82,7 @@ fn a_lie_is_held_behind_the_fence() {
     }
 }
 
-/// The loop of the model has its own gate, and a model can talk its way past it. The contract it cannot.
+/// A model can lie to the loop's own checks, but not to the contract.
 #[test]
 fn a_model_that_lies_to_its_own_plan_is_caught_by_the_contract() {
     let lie = || {
@@ -161,7 +162,7 @@ fn a_configuration_that_cannot_work_says_so() {
     refused("model = \"m\"\ncommand = [\"x\"]", "has no `command`");
 }
 
-/// The plan of the loop is its own to change, and never silently.
+/// The agent may change its own plan, but every change is recorded.
 #[test]
 fn how_an_agent_changed_its_own_plan_is_in_the_log() {
     let own = |steps: [&str; 2]| {

@@ -1,4 +1,4 @@
-//! An agent that reaches for what is not its own gets nowhere.
+//! Tests agents that try to change provost's own files and decisions.
 
 use crate::env::{Env, plan};
 
@@ -7,7 +7,7 @@ fn a_persons_command_from_inside_an_attempt_is_refused_and_recorded() {
     let provost = env!("CARGO_BIN_EXE_provost");
     for way in [
         format!("{provost} answer 1 skip; echo $? > out/code"),
-        // Without the variable its parents still carry it.
+        // Without the variable, the parent processes still identify the attempt.
         format!("env -u PROVOST_ATTEMPT {provost} answer 1 skip; echo $? > out/code"),
         format!(
             "env -i PATH=$PATH PROVOST_STATE=$PROVOST_STATE HOME=$HOME {provost} reject --reason x; echo $? > out/code"
@@ -41,7 +41,8 @@ fn marks_in_the_file_are_words_and_the_log_decides() {
 
 #[test]
 fn the_contract_that_runs_is_the_approved_one() {
-    // The agent rewrites its own step's contract while it works; the harness has the law in the log.
+    // The agent rewrites the contract of its step while it works; provost uses the approved spec in the
+    // log.
     let env = Env::new(&plan(&["test -f out/1"], "abort"))
         .agent("sed -i 's/test -f out.1/true/' PLAN.md; echo done\n");
     env.approve();
@@ -51,7 +52,7 @@ fn the_contract_that_runs_is_the_approved_one() {
 
 #[test]
 fn whatever_an_agent_leaves_running_is_ended_before_the_judge_looks() {
-    // A daemon that would do the work later, to pass while the judge looks.
+    // A daemon that does the work later, while the check runs.
     let daemon = "(setsid sh -c 'echo $$ > daemon.pid; sleep 0.4; mkdir -p out; touch out/1; sleep 60' >/dev/null 2>&1 &)\nsleep 0.1; echo done\n";
     let env = Env::new(&plan(&["sleep 1; test -f out/1"], "abort")).agent(daemon).isolation("in-place");
     env.approve();
@@ -63,24 +64,24 @@ fn whatever_an_agent_leaves_running_is_ended_before_the_judge_looks() {
     );
 }
 
-/// What the fence and the clean tree are for: everything that works in place and must not work there.
+/// Attacks that can work at `in-place` must fail with the sandbox and the clean tree.
 #[test]
 fn behind_the_fence_there_is_nothing_to_reach_for() {
     let provost = env!("CARGO_BIN_EXE_provost");
     for attack in [
-        // A person's door: the log is not there.
+        // Decisions of a person: the log is not reachable.
         format!("{provost} answer 1 skip; {provost} reject --reason x"),
         // The log itself.
         "rm -rf \"$STATE_OF_TEST\"; echo junk > \"$STATE_OF_TEST/log.db\"".to_owned(),
-        // The law and the configuration.
+        // The plan and the configuration.
         "sed -i 's/test -f out.1/true/' PLAN.md; echo x >> PLAN.md; rm -f PLAN.md; echo > provost.toml"
             .to_owned(),
-        // A tool of the check, forged where the check would look for it in the workspace.
+        // A fake tool in the workspace, where the check might find it.
         "printf '#!/bin/sh\\nexit 0\\n' > test; chmod +x test; cp test bash; mkdir -p bin; cp test bin/test"
             .to_owned(),
-        // The harness.
+        // Kills provost.
         "kill -9 $PPID; kill -9 -1; pkill -9 provost".to_owned(),
-        // A daemon that does the work while the judge looks.
+        // A daemon that does the work while the check runs.
         "(setsid sh -c 'sleep 0.3; touch out/1; sleep 60' >/dev/null 2>&1 &) ; mkdir -p out".to_owned(),
     ] {
         let env = Env::new(&plan(&["sleep 0.5; test -f out/1"], "escalate"));

@@ -1,4 +1,4 @@
-//! What a check can see: the person's tools, a repository, declared folders, and nothing else.
+//! Tests what a check can see: the person's tools, the repository, declared folders, and nothing else.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::env::{Answer, Env, answer};
 
-/// A plan of one step, with more lines for it.
+/// Returns a plan of one step, with more fields.
 fn plan(contract: &str, fields: &str) -> String {
     format!(
         "---\ntype: plan\nstatus: draft\nowner: test\ntouches: [\"out/**\"]\n---\n\n# A plan\n\n## Steps\n\n\
@@ -19,7 +19,7 @@ fn plan(contract: &str, fields: &str) -> String {
 
 const AGENT: &str = "mkdir -p out; echo done > out/1\n";
 
-/// A workspace with this contract, if this machine has fences.
+/// Returns a workspace with this contract, if this machine has sandboxes.
 fn project(contract: &str, fields: &str) -> Option<Env> {
     let env = Env::new(&plan(contract, fields)).agent(AGENT);
     if !env.has_fences() {
@@ -40,7 +40,7 @@ fn program(path: &Path, text: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// With these folders before the others on `PATH`.
+/// Runs provost with these folders first on `PATH`.
 fn run_with(env: &Env, arguments: &[&str], folders: &[&Path]) -> Answer {
     let usual = std::env::var_os("PATH").unwrap_or_default();
     let all = folders.iter().map(|folder| folder.to_path_buf()).chain(std::env::split_paths(&usual));
@@ -48,7 +48,7 @@ fn run_with(env: &Env, arguments: &[&str], folders: &[&Path]) -> Answer {
     answer(env.command(arguments).env("PATH", path).output().unwrap())
 }
 
-/// The verdicts on the step's own contract, after the work.
+/// Returns the verdicts of the step's own contract, after the work.
 fn verdicts(env: &Env) -> Vec<Value> {
     let log = env.provost(&["log", "--json"]).exits(0).lines();
     let judged = log.into_iter().filter(|event| {
@@ -109,7 +109,7 @@ fn an_activated_environment_of_the_workspace_is_used_as_it_was_before_the_agent(
     assert_eq!(verdicts(&env)[0]["outcome"]["kind"], "held");
 }
 
-/// What the manual's own examples ask of git.
+/// The git commands of the manual's examples.
 const GIT: &str = "set -e
 test -f out/1
 git diff --quiet -- agent.sh
@@ -132,7 +132,7 @@ fn git_project(level: &str) -> Option<Env> {
     }
     let env = commit(env.isolation(level));
     env.git(&["tag", "--annotate", "--message", "first", "v1.0"]);
-    // What would run, if it were obeyed.
+    // Configuration that would run programs if a check used it.
     program(&env.work().join(".git/hooks/post-checkout"), "exit 1");
     env.git(&["config", "core.fsmonitor", "/bin/false"]);
     env.git(&["config", "remote.origin.url", "https://example.org/x.git"]);
@@ -164,7 +164,7 @@ fn without_a_fence_a_check_has_a_repository_of_its_own_too() {
     }
 }
 
-/// Somewhere outside of the workspace, of `/tmp` and of home, that this user may write.
+/// Returns a writable folder outside of the workspace, `/tmp` and home.
 fn outside() -> Option<tempfile::TempDir> {
     let places = ["/var/lib", "/srv", "/opt", "/var/local", "/mnt"].iter().map(Path::new);
     let made = places.chain([Path::new(env!("CARGO_TARGET_TMPDIR"))]).find_map(|place| {
@@ -196,7 +196,7 @@ fn what_a_check_cannot_see_is_not_absent() {
     assert!(!env.work().join("out/1").exists(), "no agent is given work that cannot be judged");
     let log = env.provost(&["log", "--json"]).exits(0).out;
     assert!(log.contains(&format!("read = [\\\"{}\\\"] under [verify]", old.display())), "{log}");
-    // Declared, it is seen: it is there, so the contract breaks.
+    // If the path is declared, the check sees the file, so the contract breaks.
     declare(&env, &format!("read = [\"{}\"]", place.path().display()));
     let shown = env.provost(&["show"]).exits(0).out;
     assert!(shown.contains(&format!("checks may read {}", place.path().display())), "{shown}");
@@ -285,7 +285,7 @@ fn a_check_is_given_a_secret_knowingly_and_no_agent_ever_is() {
     let shown = env.provost(&["show"]).exits(0).out;
     assert!(shown.contains("checks of step 1 are given CHECK_THING, and have a network"), "{shown}");
     env.approve();
-    // Not set: nobody is paid, and the line that mends it is said.
+    // If the variable is not set, no agent runs, and the message names the fix.
     env.provost(&["run"]).exits(4);
     assert!(!env.work().join("out/1").exists());
     let log = env.provost(&["log", "--json"]).exits(0).out;

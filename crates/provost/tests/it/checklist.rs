@@ -1,11 +1,11 @@
-//! What a harness of this kind has to be tested for, row by row, and the test that does: its checklist,
-//! its table of failures, and the ways in which each stage can fail. Rows that had none are tested here.
+//! A list of what a harness of this kind must be tested for, with the test of each row: the checklist, the
+//! table of failures, and the failures of each stage. Rows without a test elsewhere are tested here.
 
 use serde_json::Value;
 
 use crate::env::{Env, HONEST, plan};
 
-/// A row, and where its tests are: a file below `crates/`, and the names of the functions.
+/// A row, the file of its tests below `crates/`, and the names of the test functions.
 type Row = (&'static str, &'static str, &'static [&'static str]);
 
 const CODES: &str = "provost-core/tests/it/codes.rs";
@@ -69,7 +69,7 @@ const ROWS: &[Row] = &[
     ("invalid input", RECOVERY, &["invalid_input_is_asked_about_and_not_tried_again"]),
     ("logic error", RECOVERY, &["an_error_of_logic_is_tried_again_and_the_same_one_not_a_third_time"]),
     ("unrecoverable", RECOVERY, &["what_no_attempt_can_mend_goes_to_a_person_at_once"]),
-    // How each stage can fail.
+    // The failures of each stage.
     ("vague tasks, too many or too few", CODES, &["every_code_is_said_about_some_plan"]),
     ("a modification that makes a circle", HERE, &["circular_dependencies_are_refused_before_anything_runs"]),
     ("a question at the gate", GATE, &["reject_ask_and_amend_lead_back_to_the_gate"]),
@@ -127,7 +127,7 @@ fn an_approved_plan_is_carried_out_in_its_order_and_with_its_own_checks() {
             named(&env, name).iter().map(|event| event["details"]["step"].clone()).collect();
         assert_eq!(order, [1, 2, 3], "{name}");
     }
-    // What was judged is what was shown, and nothing else was.
+    // Exactly the contracts that were shown were judged.
     let shown = env.provost(&["show", "--json"]).exits(0).json();
     let commands: Vec<&Value> =
         shown["steps"].as_array().unwrap().iter().map(|step| &step["contract"]["command"]).collect();
@@ -190,7 +190,7 @@ fn circular_dependencies_are_refused_before_anything_runs() {
     );
     env.provost(&["run"]).exits(3);
     assert!(!env.work().join("out").exists());
-    // Neither does a change at the gate bring one in.
+    // An amendment at the gate with a cycle is refused too.
     let env = Env::new(&good).agent(HONEST).isolation("in-place");
     env.provost(&["run"]).exits(4);
     env.write("circle.md", &circle);
@@ -220,7 +220,7 @@ fn a_step_is_given_to_nobody_before_what_it_needs_has_passed() {
     assert!(at("TASK_STARTED", 3) > at("TASK_COMPLETED", 1).max(at("TASK_COMPLETED", 2)));
 }
 
-/// An attempt by its role or by the run, a check by `[verify]`; a step says otherwise for itself.
+/// The role or the run limits an attempt, `[verify]` limits a check; a step can override both.
 #[test]
 fn time_outs_of_the_configuration_are_kept() {
     for (contract, agent, config, words) in [

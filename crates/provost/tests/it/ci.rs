@@ -1,4 +1,4 @@
-//! `provost run --ci` and the action of this repository: no terminal, no waiting, reports for others.
+//! Tests `provost run --ci` and this repository's GitHub Action: no terminal, no waiting, reports.
 
 use std::process::Command;
 
@@ -30,7 +30,7 @@ fn a_run_without_a_person_ends_at_the_gate_and_says_so_everywhere() {
         "{}",
         env.read("summary.md")
     );
-    // Even at a terminal nobody is asked.
+    // With `--ci` provost asks nothing, even at a terminal.
     let mut person = env.person();
     person.provost(&["run", "--ci"]).exits(4);
 }
@@ -60,7 +60,7 @@ fn a_step_that_waits_is_a_failure_for_machines() {
     let env = env(LIAR);
     env.provost(&["verify"]).exits(0);
     env.approve();
-    // Where GitHub wants it, and added to what others said.
+    // Writes to the file that GitHub names, after the existing text.
     let mut command = env.command(&["run", "--ci", "--junit", "junit.xml"]);
     env.write("step.md", "before\n");
     let said =
@@ -80,7 +80,7 @@ fn a_report_that_cannot_be_written_is_said() {
     env.provost(&["run", "--ci", "--wait"]).exits(2);
 }
 
-/// The script of a step of `action.yml`.
+/// Returns the script of a step of `action.yml`.
 fn script(id: &str) -> String {
     let action =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../action.yml")).expect("it");

@@ -1,4 +1,4 @@
-//! What is committed is the tree that was judged, whatever the workspace looks like by then.
+//! Tests that `provost commit` commits the judged tree, whatever the workspace contains later.
 
 use std::process::Command;
 
@@ -29,7 +29,7 @@ fn done() -> Env {
 #[test]
 fn the_commit_is_the_judged_tree_and_nothing_of_the_users_is_touched() {
     let env = done();
-    // Whatever happens to the workspace now is not what was judged.
+    // Changes of the workspace after the judgement are not committed.
     env.write("out/1", "edited afterwards\n");
     env.write(".git/hooks/reference-transaction", "#!/bin/sh\ntouch hooked\n");
     Command::new("chmod")
@@ -115,7 +115,7 @@ fn the_author_is_whom_git_takes_there() {
     let variables = [("GIT_AUTHOR_NAME", "Env"), ("GIT_AUTHOR_EMAIL", "env@example.org")];
     let (ours, theirs) = author(&variables, "three");
     assert_eq!((ours.as_str(), ours.as_str()), (theirs.as_str(), "Env <env@example.org>"));
-    // Files that the repository's configuration includes may be an agent's.
+    // An agent may have written files that the repository's configuration includes.
     env.git(&["config", "--unset-all", "user.name"]);
     env.write("included", "[user]\n\tname = Agent\n");
     env.git(&["config", "include.path", "../included"]);

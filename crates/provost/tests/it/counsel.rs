@@ -1,11 +1,11 @@
-//! Clients as planner and as judge: a folder of their own, ground they cannot write, and what they used is
-//! counted. The clients are scripts that speak as the real ones do.
+//! Tests clients as planner and as judge: they have their own folder and a read-only workspace, and their
+//! usage is counted. Scripts play the clients.
 
 use crate::env::Env;
 
 const CLIENTS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 
-/// Says `$answer` as its client would, having tried what it must not be able to do.
+/// Plays a client: tries what must not be possible, then prints `$answer` in the client's format.
 const PLAYED: &str = r#"#!/bin/bash
 prompt=$(cat)
 home=${CLAUDE_CONFIG_DIR:-${CODEX_HOME:-${GEMINI_CLI_HOME:-$XDG_CONFIG_HOME}}}
@@ -25,7 +25,7 @@ opencode) echo '{"type":"text","sessionID":"s","part":{"text":"'"$text"'"}}'
 esac
 "#;
 
-/// A program outside of the workspace that plays `client` and answers by this shell text.
+/// Creates a program outside of the workspace that plays `client` and answers with this shell text.
 fn played(env: &Env, client: &str, answer: &str) -> String {
     use std::os::unix::fs::PermissionsExt as _;
     let path = env.folder().join("home").join(format!("{client}.sh"));

@@ -1,10 +1,9 @@
-//! Many processes on one Postgres: workers that take what is offered, die, are stopped and come back.
-//!
-//! `suite.rs` is what every engine is asked (`engine.rs`), this one and the one of a single machine; `joining.rs` what
-//! only many machines are; `apart.rs` machines that share no disk; `idle.rs` what they cost while nothing is to be
-//! done, `cost.rs` what a step costs, `stint.rs` who goes on with a plan; `metrics.rs` and `restore.rs` what those
-//! need who run it; `chaos.rs` all of it at once, with machines (`station.rs`) whose way to the database is
-//! disturbed, and `lines.rs` what was found by it.
+//! Tests many processes on one Postgres: workers that take work, die, are stopped and come back.
+//! | `suite.rs` has the tests that every engine must pass (`engine.rs`: the cluster and a single machine);
+//! `joining.rs` the tests that only a cluster has; `apart.rs` machines without a shared disk; `idle.rs` the
+//! cost while nothing is to do; `cost.rs` the cost of a step; `stint.rs` the continuation with the same
+//! plan; `metrics.rs` and `restore.rs` what operators need; `chaos.rs` all of it at once, with machines
+//! (`station.rs`) whose connection to the database is disturbed; `lines.rs` the failures that chaos found.
 
 use std::ops::Deref;
 use std::process::{Child, Command, Stdio};
@@ -32,12 +31,12 @@ mod suite;
 
 use field::Field;
 
-/// A field whose log is in a database.
+/// Plans whose log is in a database.
 struct Fleet {
     field: Field,
     cluster: &'static Cluster,
     url: String,
-    /// Of its workers.
+    /// Lease time of the workers.
     lease: &'static str,
 }
 
@@ -49,7 +48,7 @@ impl Deref for Fleet {
     }
 }
 
-/// A worker that dies with the test.
+/// A worker that is killed with the test.
 struct Worker {
     child: Child,
 }
@@ -73,14 +72,14 @@ impl Worker {
         let _ = self.child.wait();
     }
 
-    /// Whether it has left by itself.
+    /// Returns whether it has ended by itself.
     fn has_left(&mut self) -> bool {
         self.child.try_wait().ok().flatten().is_some()
     }
 }
 
 impl Fleet {
-    /// Nothing, where there is no server to be had; then a line says so.
+    /// Returns `None` if there is no Postgres; the test is then reported as skipped.
     fn new(plans: usize, contracts: &[&str], agent: &str) -> Option<Self> {
         Self::with(plans, &plan(contracts, "abort"), agent, "")
     }
@@ -93,7 +92,7 @@ impl Fleet {
         Self::at(cluster, cluster.database(), plans, text, agent, config)
     }
 
-    /// In a database that is there.
+    /// Uses an existing database.
     fn at(
         cluster: &'static Cluster,
         url: String,
@@ -112,7 +111,7 @@ impl Fleet {
         self.worker_of(&self.env.state(), arguments)
     }
 
-    /// The same on a machine with a state folder of its own.
+    /// Starts a worker on a machine with its own state folder.
     fn worker_of(&self, state: &std::path::Path, arguments: &[&str]) -> Worker {
         self.join(self.worker_command(state, arguments))
     }
@@ -126,7 +125,7 @@ impl Fleet {
         self.plain_worker(state, &all)
     }
 
-    /// With nothing but these options.
+    /// Starts a worker with only these options.
     fn joining(&self, state: &std::path::Path, arguments: &[&str]) -> Worker {
         self.join(self.plain_worker(state, arguments))
     }

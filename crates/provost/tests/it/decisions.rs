@@ -1,4 +1,4 @@
-//! Who is blamed for what, and which decisions are taken: by whom, about what, and by no accident.
+//! Tests who is blamed for a failure, and which decisions are made, by whom, and about what.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ fn count(env: &Env, name: &str) -> usize {
     env.events().iter().filter(|event| *event == name).count()
 }
 
-/// A program that aborts at first; told of it, the agent writes one that does not.
+/// The program aborts at first; when the agent learns of it, it writes one that works.
 const CRASHES_FIRST: &str = "mkdir -p out; prompt=$(cat); case $prompt in *SIGABRT*) echo true > out/a.sh ;; \
     *) echo 'echo about to crash >&2; kill -ABRT $$' > out/a.sh ;; esac\n";
 
@@ -36,7 +36,7 @@ fn a_tool_that_the_machine_has_not_costs_no_attempt_and_is_named() {
     let contract = "test -f out/1 && no-such-tool-310 --version";
     let env = Env::new(&plan(&[contract], "abort")).agent(HONEST);
     env.approve();
-    // The plan's `abort` is for work that fails; this is not the agent's fault.
+    // `abort` in the plan is for failed work; this failure is not the agent's.
     let run = env.provost(&["run"]).exits(4);
     let told = format!("{}{}", run.out, run.err);
     assert!(told.contains("`no-such-tool-310` is not on the PATH of checks"), "{told}");
@@ -44,7 +44,7 @@ fn a_tool_that_the_machine_has_not_costs_no_attempt_and_is_named() {
     let status = env.provost(&["status", "--json"]).exits(0).json();
     assert_eq!(status["steps"][0]["verdict"]["outcome"]["kind"], "not_run");
 
-    // Mended: the check is run again on what the agent left, and nobody is paid twice.
+    // When the tool exists, only the check runs again, and no agent is paid twice.
     let tools = env.folder().join("tools");
     std::fs::create_dir(&tools).expect("a folder");
     let tool = tools.join("no-such-tool-310");
@@ -117,7 +117,7 @@ fn a_refused_approval_changes_nothing() {
     env.provost(&["approve", "--revision", "deadbeefdead"]).exits(5);
     assert_eq!(env.events(), before);
     assert_eq!(env.stage(), "draft");
-    // Whoever names the very revision that was rejected has changed their mind.
+    // A person who approves the rejected revision by its id has changed their mind.
     env.approve();
     assert_eq!(env.stage(), "approved");
 }
@@ -171,7 +171,7 @@ fn a_plan_that_is_done_says_so_when_it_is_run_again() {
     }
 }
 
-/// Looks again and again; nothing here takes long, but a loaded machine may.
+/// Polls until the condition holds; a loaded machine may be slow.
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -180,7 +180,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Does part 1 at once; with part 2 it waits to be released.
+/// Does part 1 at once; waits in part 2 until it is released.
 const WAITS_AT_TWO: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out; \
     if [ $part = 2 ]; then touch out/at-work; until test -e out/release; do sleep 0.05; done; fi; echo done > out/$part\n";
 
@@ -196,7 +196,7 @@ fn marks_follow_the_log_though_nothing_is_said_for_a_while() {
     until("step 1 is marked", || env.read("PLAN.md").contains("### 1. ✅"));
     assert!(env.read("PLAN.md").contains("### 2. ⏳"), "{}", env.read("PLAN.md"));
 
-    // Killed, and the file put back to what it was before: the next command mends it.
+    // After a kill with an outdated plan file, the next command repairs the marks.
     run.kill().expect("killed");
     run.wait().expect("gone");
     env.write("out/release", "");
@@ -236,7 +236,7 @@ fn a_plan_file_that_changed_under_a_run_is_in_the_inbox() {
         inbox[0]["reason"].as_str().is_some_and(|reason| reason.contains("not what was approved")),
         "{inbox}"
     );
-    // The new text goes to the gate, and the question is another one.
+    // The new text goes to the gate, so the inbox item is another one.
     env.provost(&["run"]).exits(4);
     assert_eq!(env.provost(&["inbox", "--json"]).exits(0).json()[0]["kind"], "approval");
 }
@@ -289,7 +289,8 @@ fn the_gate_shows_what_is_started_and_an_approval_covers_it() {
         assert!(run.err.contains("waits for approval"), "{from}: {}", run.err);
     }
     assert_eq!(count(&env, "TASK_STARTED"), 0);
-    // As it was approved, it runs... once a person has said so again, since the log saw other terms meanwhile.
+    // With the approved configuration it runs again, after a new approval: the log has recorded the other
+    // settings.
     env.write("provost.toml", &config);
     env.approve();
     env.provost(&["run"]).exits(0);

@@ -1,4 +1,4 @@
-//! The README's first command.
+//! Tests `provost demo`, the README's first command.
 
 use crate::env::{Env, plan};
 

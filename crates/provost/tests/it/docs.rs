@@ -9,7 +9,7 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use crate::env::Env;
 use crate::plain_words;
 
-/// Their tables are written by tests from scripts; only the opening is written by hand.
+/// Tests write the tables of these pages from scripts; only the openings are written by hand.
 const GENERATED: [&str; 3] = ["docs/cheats.md", "docs/honest.md", "docs/events.md"];
 
 struct Page {
@@ -18,7 +18,7 @@ struct Page {
 }
 
 struct Snippet {
-    /// The words after the fence: `toml`, `markdown plan`, `markdown bad P022`.
+    /// The words after the fence, such as `toml`, `markdown plan` or `markdown bad P022`.
     kind: String,
     text: String,
 }

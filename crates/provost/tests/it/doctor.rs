@@ -1,4 +1,5 @@
-//! What is off with the plans of a repository, how grave it is, and what is mended without losing anything.
+//! Tests what `provost doctor` finds in the plans of a repository, how severe it is, and what `--fix`
+//! repairs.
 
 use serde_json::Value;
 
@@ -109,7 +110,7 @@ fn a_worktree_that_is_gone_and_one_that_was_never_finished_are_mended() {
     assert_eq!(findings(&env, 0), Vec::<Value>::new());
     assert!(!env.work().join(".git/refs/heads/spawn/foo-1").exists());
 
-    // Killed in the middle of the setup.
+    // `spawn` is killed during the setup.
     let config = env.read("provost.toml");
     env.write("provost.toml", format!("{config}[worktrees]\nsetup = [\"touch ../begun; sleep 600\"]\n"));
     let mut spawn = env.start(&["spawn", "foo", "--setup"]);

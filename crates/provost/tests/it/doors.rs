@@ -1,5 +1,5 @@
-//! The harness's own doors: who may open them, who may write to the log, and what is seen of those who
-//! try. All of it where no fence stands between agent and person, and the same user is both.
+//! Tests who may make a person's decisions and write to the log, and what is recorded of attempts to do so.
+//! All tests run without a sandbox, where agent and person are the same user.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use crate::env::{Env, HONEST, answer, plan};
 
 const PROVOST: &str = env!("CARGO_BIN_EXE_provost");
 
-/// An agent that knows where everything is, at the level that protects least.
+/// An agent that knows every path, at the weakest level.
 fn unfenced(contracts: &[&str], on_fail: &str, script: &str) -> Env {
     let env = Env::new(&plan(contracts, on_fail)).isolation("in-place");
     let places = format!("state={:?}; provost={PROVOST:?}\n", env.state());
@@ -18,7 +18,7 @@ fn unfenced(contracts: &[&str], on_fail: &str, script: &str) -> Env {
     env
 }
 
-/// What was said to be tampered with.
+/// Returns what TAMPER_DETECTED names.
 fn tampering(env: &Env) -> String {
     let log = env.provost(&["log", "--json", "--event", "TAMPER_DETECTED"]).exits(0);
     let words = log.lines().iter().map(|event| event["details"]["what"].to_string()).collect::<Vec<_>>();
@@ -29,7 +29,7 @@ fn succeeds(program: &str, arguments: &[&str]) -> bool {
     Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success())
 }
 
-/// Without parents or environment, so that nothing but the lease and /proc tell who it is.
+/// Runs a command without parents or environment, so that only the lease and /proc identify it.
 const CLEAN: &str =
     "clean() { env -i PATH=\"$PATH\" HOME=\"$HOME\" PROVOST_STATE=\"$state\" USER=ada \"$@\"; }";
 
@@ -43,7 +43,7 @@ fn a_door_stays_shut_where_nothing_can_be_seen() {
     )];
     if succeeds("unshare", &["-Urpf", "--mount-proc", "true"]) {
         ways.push(("clean unshare -Urpf --mount-proc $provost reject --reason x", "cannot be seen"));
-        // The machine's own /proc, in which another process has this one's number.
+        // The host's /proc, in which this pid belongs to another process.
         ways.push(("clean unshare -Urpf $provost reject --reason x", "shows another process"));
     }
     if succeeds("unshare", &["-Urm", "true"]) {
@@ -74,14 +74,14 @@ fn a_person_beside_a_run_is_let_in() {
     env.write("go", "");
     let ended = answer(run.wait_with_output().unwrap());
     rejected.exits(0);
-    // The run hears of it and stops; nobody calls it tampering.
+    // The run notices the rejection and stops; it is not recorded as tampering.
     let ended = ended.exits(4);
     assert!(ended.out.contains("not like this"), "{}", ended.out);
     assert_eq!((env.stage().as_str(), tampering(&env).as_str()), ("draft", ""));
     env.provost(&["audit"]).exits(0);
 }
 
-/// What an agent with a database in its hands can do: a chain needs no key.
+/// Forges events: an agent with access to the database can do this, because the hash chain needs no key.
 const FORGE: &str = r#"
 import hashlib, json, sqlite3, sys, datetime
 log = sqlite3.connect(sys.argv[1] + "/log.db", isolation_level=None)
@@ -146,7 +146,7 @@ fn a_log_that_somebody_else_wrote_to_stops_the_run_and_is_never_believed() {
         let env = unfenced(&["test -f out/1"], "escalate", &forger(forged));
         let run = env.provost(&["run"]).exits(70);
         assert!(run.err.contains(says) && run.err.contains("provost audit"), "{forged}: {}", run.err);
-        // Neither the next run nor anybody who looks believes what was written there.
+        // No later command trusts the forged events.
         let again = env.provost(&["run"]).exits(70);
         assert!(again.err.contains(&format!("from event {from} on")), "{forged}: {}", again.err);
         let status = env.provost(&["status", "--json"]).exits(0).json();
@@ -183,7 +183,7 @@ fn a_planted_key_is_put_back_and_signs_nothing() {
         assert_eq!(at(name), std::fs::read(env.work().join(name)).unwrap(), "{name}");
     }
     env.provost(&["audit"]).exits(0);
-    // The same between two runs: what was signed so far gives it away.
+    // Between two runs, the existing signatures reveal the changed key.
     std::fs::write(env.state().join("key"), [7; 32]).unwrap();
     env.write("PLAN.md", env.read("PLAN.md").replace("# A plan", "# Another plan"));
     env.provost(&["run"]).exits(4);
@@ -202,7 +202,7 @@ fn a_planted_key_is_put_back_and_signs_nothing() {
 #[test]
 fn a_policy_nobody_trusted_at_a_door_stays_silent() {
     let policy = "\n[gate.policies.mine]\ntouches = [\"out/**\"]\nowner = [\"test\"]\n";
-    // The agent has a signed line of another policy to copy, and writes its own beside it.
+    // The agent copies a signed line of another policy, and adds its own policy.
     let env = unfenced(
         &["test -f out/1"],
         "escalate",
@@ -230,7 +230,7 @@ fn what_an_attempt_does_to_the_harnesss_files_is_said() {
         ("echo '- 2030-01-01T00:00:00.000Z #99 ✅ done' >> progress.md", "a line of provost's form"),
         ("sed -i s/Progress/Done/ progress.md", "had written into the progress file were changed"),
     ] {
-        // The second step is what it is done in. The progress file may come up to a second after the event.
+        // The second step does it. The progress file may be up to a second behind the event.
         let there = "until [ -s progress.md ]; do sleep 0.02; done";
         let script =
             format!("mkdir -p out; if [ -f out/1 ]; then {there}; {done}; touch out/2; fi; touch out/1");
@@ -249,8 +249,8 @@ fn what_an_attempt_does_to_the_harnesss_files_is_said() {
 
 #[test]
 fn what_the_harness_and_an_orderly_agent_write_is_not_mistaken() {
-    // Both steps at once, so that marks are written while the other works; a note below our lines; the
-    // same words put back by git or an editor.
+    // Both steps run in parallel, so that marks are written while the other works. The agent adds a note
+    // below provost's lines, and rewrites a file with the same content, as git or an editor would.
     let agent = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out; sleep 0.$part\n\
                  cp -p provost.toml kept; cat kept > provost.toml; cp provost.toml x; mv x provost.toml\n\
                  [ -f progress.md ] && echo a note >> progress.md; touch out/$part; echo done\n";
@@ -288,7 +288,7 @@ fn where_agents_run_without_a_fence_letting_through_takes_an_older_terminal() {
     let env = unfenced(&["test -f out/1", "test -f out/2"], "escalate", "touch begun; echo done");
     let mut person = env.person();
     env.provost(&["run"]).exits(4);
-    // Without a terminal, and at one that anybody may have opened since.
+    // Without a terminal, and at a terminal that was opened after the first attempt.
     for (refused, why) in [
         (env.provost(&["answer", "1", "skip"]), "is not a terminal"),
         (env.person().provost(&["answer", "1", "skip"]), "after the first attempt"),
@@ -301,7 +301,7 @@ fn where_agents_run_without_a_fence_letting_through_takes_an_older_terminal() {
     }
     assert!(tampering(&env).contains("its standard input is not a terminal"), "{}", tampering(&env));
     assert_eq!(env.states(), "1 blocked, 2 pending");
-    // What lets nothing through needs none.
+    // An answer that waives nothing needs no terminal.
     env.provost(&["answer", "1", "retry"]).exits(0);
     env.provost(&["run"]).exits(4);
     if succeeds("script", &["--version"]) {

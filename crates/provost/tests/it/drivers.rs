@@ -1,11 +1,12 @@
-//! Conversations: after a check that did not hold the agent goes on where it was, and what it runs into has
-//! its class. The clients are scripts that speak as the real ones do.
+//! Tests conversations: after a failed check the agent continues its conversation, and API errors are
+//! classified. Scripts play the clients.
 
 use serde_json::Value;
 
 use crate::env::{Env, plan};
 
-/// Claude Code, played: it notes how it was called, and finishes the work when it is told what is missing.
+/// Plays Claude Code: records how it was called, and finishes the work when the prompt says what is
+/// missing.
 const CLAUDE: &str = r#"#!/bin/bash
 prompt=$(cat)
 session=$RANDOM$RANDOM
@@ -56,12 +57,12 @@ fn what_the_judge_saw_is_the_next_word_in_the_same_conversation() {
     assert!(calls[1].contains("You ended your turn"), "{calls:?}");
     let ended = of(&env, "ATTEMPT_ENDED");
     assert_eq!(ended[0]["session"], ended[1]["session"]);
-    // The client tells 0.01 and then 0.02, for both together.
+    // The client reports 0.01 and then 0.02 as the sum of both.
     assert_eq!(
         (&ended[0]["usage"]["micro_usd"], &ended[1]["usage"]["micro_usd"]),
         (&10_000.into(), &10_000.into())
     );
-    // The plan is over, and so is what its clients kept.
+    // When the plan is over, the clients' folders are removed.
     let left = std::fs::read_dir(env.state().join("clients")).map(Iterator::count).unwrap_or(0);
     assert_eq!(left, 0);
 }
@@ -84,7 +85,7 @@ fn a_conversation_that_leads_nowhere_twice_is_begun_anew_and_then_a_person_is_as
 #[test]
 fn a_harness_that_starts_anew_goes_on_with_the_conversation() {
     let env = claude(&format!("test ! -e hold; {CHECK}"), "retry(3), then escalate");
-    // The first check waits for this file to go; the harness is killed meanwhile.
+    // The first check waits until this file is removed; provost is killed while it waits.
     let slow =
         "while [ -e hold ]; do sleep 0.05; done; test -f out/1 || { echo out/1 is missing >&2; exit 1; }";
     env.write("PLAN.md", plan(&[slow], "retry(3), then escalate"));
@@ -121,7 +122,7 @@ fn an_api_that_turns_the_client_away_stops_the_step_with_what_to_configure() {
     assert_eq!(of(&env, "PERMISSION_REQUIRED").len(), 1);
 }
 
-/// An ACP agent in bash: it knows its session again, and writes when it is told what is missing.
+/// An ACP agent in bash: it resumes its session, and does the work when the prompt says what is missing.
 const PEER: &str = r#"
 say() { printf '%s\n' "$1"; }
 read -r line; say '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}}'
@@ -189,7 +190,7 @@ fn what_a_step_that_passed_published_reaches_the_steps_after_it() {
             "### 2. Step 2\n\n**target:** coder\n",
             "### 2. Step 2\n\n**target:** coder\n**subscriptions:**\n- topic:findings\n",
         );
-    // The first attempt publishes and does not do the work; what it wrote goes nowhere.
+    // The first attempt publishes but does not do the work, so its publication is dropped.
     let script = r#"prompt=$(cat); mkdir -p out
 case $prompt in
 *"Do part 1"*)

@@ -1,4 +1,4 @@
-//! A workspace, a state folder and an empty HOME of its own for each test.
+//! Test support: a workspace, a state folder and an empty HOME for each test.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub struct Env {
     folder: TempDir,
 }
 
-/// What a command answered.
+/// Output and exit code of a command.
 #[derive(Debug)]
 pub struct Answer {
     pub code: i32,
@@ -21,7 +21,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Insists on the exit code, and shows everything when it is another.
+    /// Checks the exit code; prints the whole output if it differs.
     #[track_caller]
     pub fn exits(self, code: i32) -> Self {
         assert_eq!(self.code, code, "\n--- stdout\n{}\n--- stderr\n{}", self.out, self.err);
@@ -33,7 +33,7 @@ impl Answer {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}", self.out))
     }
 
-    /// One JSON object a line.
+    /// Parses one JSON object per line.
     #[track_caller]
     pub fn lines(&self) -> Vec<Value> {
         self.out
@@ -44,7 +44,7 @@ impl Answer {
 }
 
 impl Env {
-    /// A repository with one commit: the plan, the configuration and the agent.
+    /// Creates a repository with one commit: the plan, the configuration and the agent.
     pub fn new(plan: &str) -> Self {
         let env = Self { folder: tempfile::tempdir().expect("a temporary folder") };
         for folder in ["work", "home", "state"] {
@@ -61,7 +61,7 @@ impl Env {
         env
     }
 
-    /// The agent is this script: prompt on stdin, works in the workspace.
+    /// Sets the agent: a script that reads the prompt from stdin and works in the workspace.
     pub fn agent(self, script: &str) -> Self {
         self.write("agent.sh", script);
         self.git(&["add", "agent.sh"]);
@@ -69,7 +69,7 @@ impl Env {
         self
     }
 
-    /// Demands a level instead of taking the strongest there is.
+    /// Requires a level instead of the strongest one.
     pub fn isolation(self, level: &str) -> Self {
         self.write(
             "provost.toml",
@@ -104,7 +104,7 @@ impl Env {
         let status = Command::new("git")
             .args(["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false"])
             .args(arguments.first())
-            // What is there may be committed already.
+            // Everything may be committed already.
             .args((arguments.first() == Some(&"commit")).then_some("--allow-empty"))
             .args(arguments.iter().skip(1))
             .current_dir(self.work())
@@ -135,12 +135,12 @@ impl Env {
         self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("provost")
     }
 
-    /// Somebody who sits down at a terminal now, before anything that comes later.
+    /// Returns a person at a terminal that is opened now.
     pub fn person(&self) -> Person<'_> {
         Person { env: self, seat: Seat::take(self) }
     }
 
-    /// Whether this machine attests the level `clean`. If not, the test is counted as skipped.
+    /// Returns whether this machine attests the level `clean`. If not, the test is counted as skipped.
     #[track_caller]
     pub fn has_fences(&self) -> bool {
         let doctor = self.provost(&["doctor", "--json"]).exits(0).json();
@@ -156,13 +156,13 @@ impl Env {
         shown["revision"].as_str().expect("a revision").to_owned()
     }
 
-    /// Approves what is there now.
+    /// Approves the current revision.
     pub fn approve(&self) -> &Self {
         self.provost(&["approve", "--revision", &self.revision()]).exits(0);
         self
     }
 
-    /// The same with whatever is not committed as part of the base.
+    /// Approves the current revision with uncommitted files as part of the base.
     pub fn approve_with_uncommitted(&self) -> &Self {
         let shown = self.provost(&["show", "--include-uncommitted", "--json"]).exits(0).json();
         let revision = shown["revision"].as_str().expect("a revision").to_owned();
@@ -174,7 +174,7 @@ impl Env {
         self.provost(&["status", "--json"]).exits(0).json()["stage"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// `number state` of every step.
+    /// Returns `number state` of every step.
     pub fn states(&self) -> String {
         let status = self.provost(&["status", "--json"]).exits(0).json();
         let steps = status["steps"].as_array().cloned().unwrap_or_default();
@@ -185,22 +185,22 @@ impl Env {
         words.join(", ")
     }
 
-    /// The names of all events.
+    /// Returns the names of all events.
     pub fn events(&self) -> Vec<String> {
         let log = self.provost(&["log", "--json"]).exits(0);
         log.lines().iter().map(|event| event["event"].as_str().unwrap_or("?").to_owned()).collect()
     }
 }
 
-/// A person at a terminal of their own: where agents run without a fence, some decisions take one.
+/// A person at a terminal: if agents run without a sandbox, some decisions need one.
 pub struct Person<'a> {
     env: &'a Env,
-    /// Nothing where there is no `script`; then what needs no terminal can still be tried.
+    /// `None` without the program `script`; commands that need no terminal still work.
     seat: Option<Seat>,
 }
 
 impl Person<'_> {
-    /// Types the command. What was said on both streams is in `out`.
+    /// Types the command. The output of both streams is in `out`.
     #[track_caller]
     pub fn provost(&mut self, arguments: &[&str]) -> Answer {
         match &mut self.seat {
@@ -215,7 +215,7 @@ impl Person<'_> {
     }
 }
 
-/// A shell on a pseudo-terminal, given by `script`.
+/// A shell on a pseudo-terminal, made by `script`.
 struct Seat {
     child: Child,
     said: BufReader<ChildStdout>,
@@ -264,7 +264,7 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        // Without its keyboard the shell ends, and so does `script`.
+        // When its input closes, the shell ends, and then `script`.
         drop(self.child.stdin.take());
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -279,7 +279,7 @@ pub fn answer(output: Output) -> Answer {
     }
 }
 
-/// A plan whose steps run these contracts, with this `on_fail`.
+/// Returns a plan whose steps run these contracts, with this `on_fail`.
 pub fn plan(contracts: &[&str], on_fail: &str) -> String {
     let mut text = String::from(
         "---\ntype: plan\nstatus: draft\nowner: test\ntouches: [\"out/**\"]\n---\n\n# A plan\n\n## Steps\n",
@@ -294,5 +294,5 @@ pub fn plan(contracts: &[&str], on_fail: &str) -> String {
     text
 }
 
-/// An agent that does what it is told: `out/N` for part N.
+/// An agent that does its work: it makes `out/N` for part N.
 pub const HONEST: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out; echo done > out/$part; echo \"wrote out/$part\"\n";

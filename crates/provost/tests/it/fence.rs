@@ -1,4 +1,5 @@
-//! The sandbox: what a check's processes can do to each other, and what an agent sees of the machine.
+//! Tests the sandbox: what the processes of a check can do to each other, and what an agent sees of the
+//! machine.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,7 +8,7 @@ use std::path::Path;
 
 use crate::env::{Env, answer, plan};
 
-/// An agent that writes `out/app.py`, which a contract then starts.
+/// An agent that writes `out/app.py`, which the contract starts.
 fn with_app(text: &str, app: &str) -> Env {
     let env = Env::new(text);
     env.agent(&format!("mkdir -p out; cat > out/app.py <<'APP'\n{app}\nAPP\necho done\n"))
@@ -17,7 +18,7 @@ fn hidden(text: &str) -> String {
     text.replacen("exit_code == 0\n", "exit_code == 0\n**hidden:** yes\n", 1)
 }
 
-/// Tries every way into every other process, and prints what was open.
+/// Tries to access every other process in every way, and prints the ways that worked.
 const LOOKS: &str = r#"
 import ctypes, glob, os
 libc = ctypes.CDLL(None, use_errno=True)
@@ -90,7 +91,7 @@ fn a_hidden_contract_cannot_be_read_from_proc() {
         env.provost(&["run"]).exits(1);
         assert_eq!(env.states(), "1 failed", "{contract}");
     }
-    // The twin: what does the work holds, hidden or not.
+    // The honest case: a program that does the work passes, with and without a hidden contract.
     let env =
         with_app(&hidden(&plan(&["test \"$(/usr/bin/python3 out/app.py)\" = 5"], "abort")), "print(2 + 3)");
     env.approve();
@@ -99,7 +100,7 @@ fn a_hidden_contract_cannot_be_read_from_proc() {
 
 #[test]
 fn an_honest_check_starts_programs_as_it_always_did() {
-    // Processes of its own, substitution, descriptors by name, sockets, signals, its own /proc.
+    // Child processes, process substitution, named descriptors, sockets, signals, its own /proc.
     const HONEST: &str = r#"set -e
         diff <(printf 'a\nb\n') <(printf 'a\nb\n'); printf x | cat /dev/stdin > /dev/null; echo told > /dev/stderr
         sleep 60 & job=$!; kill -0 $job; ps -p $job > /dev/null; kill $job; wait $job || test $? = 143
@@ -148,7 +149,7 @@ fn program(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a mode");
 }
 
-/// The coder is this command.
+/// Sets the command of the coder.
 fn coder(env: &Env, words: &[&str]) {
     let words: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
     let text = format!("[agents.coder]\ndriver = \"command\"\ncommand = [{}]\n", words.join(", "));
@@ -161,7 +162,7 @@ fn an_agents_program_is_found_wherever_it_lies_with_its_neighbours_and_tools() {
     if !env.has_fences() {
         return;
     }
-    // Under /tmp, where all of it would be hidden; by a link, and with a tool that PATH names by another.
+    // Under /tmp, which the sandbox hides; through a link, and with a tool in another folder of PATH.
     let place = env.folder().join("agents");
     program(
         &place.join("real/agent"),
@@ -208,7 +209,7 @@ fn a_script_in_a_line_for_the_shell_is_seen_and_a_program_that_is_not_there_is_n
 
 #[test]
 fn sockets_and_pipes_elsewhere_on_the_machine_are_out_of_an_agents_reach() {
-    // Not in /tmp: where the tests were built.
+    // Not in /tmp, but in the folder of the test build.
     let elsewhere = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let tools = elsewhere.path().join("kit/bin");
     fs::create_dir_all(&tools).expect("a folder");

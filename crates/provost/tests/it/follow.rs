@@ -1,4 +1,4 @@
-//! A follower waits for the log and does not ask it again and again.
+//! Tests that a follower waits for the log instead of polling it.
 
 use std::io::{BufRead as _, BufReader};
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ fn log_follow_is_woken_by_each_event_and_burns_nothing() {
     }
     let mut fastest = Duration::MAX;
     for _ in 0..10 {
-        // The asking process appends, then exits; the clock starts when it has ended.
+        // The command appends an event and exits; the time is measured from its end.
         env.provost(&["ask", "--question", "why?"]).exits(0);
         let ended = Instant::now();
         lines.next().unwrap().unwrap();
         fastest = fastest.min(ended.elapsed());
     }
-    // On a quiet machine it takes a millisecond; on a busy one each process waits for its turn.
+    // On an idle machine it takes a millisecond; on a busy one each process waits for the CPU.
     println!("the fastest of ten was told after {fastest:?}");
     let (ticks, begun, before) = (cpu_ticks(follower.id()), Instant::now(), wake_ups(follower.id()));
     std::thread::sleep(Duration::from_secs(3));
@@ -31,18 +31,18 @@ fn log_follow_is_woken_by_each_event_and_burns_nothing() {
     follower.kill().unwrap();
     follower.wait().unwrap();
     assert!(ticks < 50, "the follower used {ticks} ticks of CPU while it waited");
-    // `log --follow` looks for an interrupt twice a second. A faster answer comes from an event.
+    // `log --follow` checks for an interrupt twice a second. A faster answer comes from an event.
     assert!(woken <= halves * 3, "woken {woken} times in {:?} while nothing happened", begun.elapsed());
 }
 
-/// How often a process has slept and was woken.
+/// Returns how often a process has slept and was woken.
 fn wake_ups(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     line.unwrap().trim().parse().unwrap()
 }
 
-/// User and system time of a process, in clock ticks.
+/// Returns the user and system time of a process, in clock ticks.
 fn cpu_ticks(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let after_name = stat.rsplit(") ").next().unwrap();

@@ -1,4 +1,4 @@
-//! Nothing runs before somebody approved exactly what was shown.
+//! Tests that nothing runs before a person has approved exactly what was shown.
 
 use provost_engine::plan::commands;
 use provost_engine::plan::harness::Harness;
@@ -76,7 +76,7 @@ fn reject_ask_and_amend_lead_back_to_the_gate() {
     std::fs::write(&editor, "sed -i 's/# A plan/# A better plan/' \"$1\"\n").unwrap();
     let amended = env.command(&["amend"]).env("EDITOR", format!("sh {}", editor.display())).output().unwrap();
     crate::env::answer(amended).exits(4);
-    // What has passed stays passed.
+    // Steps that passed stay passed.
     assert_eq!(env.states(), "1 passed, 2 passed");
     person.approve();
     env.provost(&["run"]).exits(0);
@@ -93,7 +93,7 @@ fn a_policy_speaks_only_when_a_person_has_trusted_its_text() {
     assert!(run.err.contains("provost approve --policy outputs"), "{}", run.err);
     env.provost(&["approve", "--policy", "nobody"]).exits(2);
     env.provost(&["approve", "--policy", "outputs"]).exits(0);
-    // Its text changed: silent again.
+    // After a change of its text, the policy does not approve any more.
     env.write("provost.toml", config.replace("[\"out/**\"]", "[\"out/**\", \"src/**\"]"));
     env.provost(&["run"]).exits(4);
     env.write("provost.toml", &config);

@@ -1,5 +1,5 @@
-//! Sessions of clients that the harness did not start: held by the answer to their stop hook, judged by
-//! the harness, and never done by being let go.
+//! Tests client sessions that provost did not start: the stop hook holds them, provost judges them, and a
+//! session that is released does not make its plan done.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -25,7 +25,7 @@ fn hook(env: &Env, client: &str, input: &str) -> Answer {
 fn hook_with(mut command: Command, input: &str) -> Answer {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("provost");
-    // A hook that needs no input may be gone before it is written.
+    // A hook that needs no input may have ended before the write.
     let _ = child.stdin.take().expect("stdin").write_all(input.as_bytes());
     answer(child.wait_with_output().expect("provost"))
 }
@@ -41,7 +41,7 @@ fn stop(env: &Env, client: &str, session: &str) -> Value {
     hook(env, client, &input.to_string()).exits(0).json()
 }
 
-/// What the agent is told, if it is sent back.
+/// Returns what the agent is told, if it is sent back.
 fn refused(answer: &Value) -> Option<&str> {
     ["reason", "refuse", "followup_message"].iter().find_map(|key| answer[key].as_str())
 }
@@ -64,7 +64,7 @@ fn every_client_is_held_until_the_contracts_hold() {
         assert_eq!(refused(&stop(&env, client, "another")), None, "{client}");
         env.provost(&["audit"]).exits(0);
     }
-    // In the words each of them knows.
+    // Each client gets its own format.
     let env = approved(&TWO);
     assert_eq!(stop(&env, "claude", "s")["decision"], "block");
     assert_eq!(stop(&env, "gemini", "s")["decision"], "deny");
@@ -79,7 +79,7 @@ fn a_clean_tree_judges_what_a_session_left_and_every_postcondition() {
     env.provost(&["verify"]).exits(0);
     env.approve();
     env.write("out/1", "x");
-    // Beside the work, and not part of what may be touched: a check does not see it.
+    // A file outside of `touches`, which a check does not see.
     env.write("grep", "#!/bin/sh\nexit 0\n");
     for _ in 0..2 {
         let answer = stop(&env, "claude", "s");
@@ -121,7 +121,7 @@ fn a_session_without_progress_is_let_go_and_its_step_waits_for_a_person() {
     let env = approved(&TWO);
     env.write("provost.toml", format!("{}[hook]\nrefusals = 2\n", env.read("provost.toml")));
     assert!(refused(&stop(&env, "codex", "s")).is_some());
-    // Progress counts anew.
+    // Progress resets the counter.
     env.write("out/1", "x");
     assert!(refused(&stop(&env, "codex", "s")).is_some());
     assert!(refused(&stop(&env, "codex", "s")).is_some());
@@ -134,7 +134,7 @@ fn a_session_without_progress_is_let_go_and_its_step_waits_for_a_person() {
         inbox.contains("the session was released") && inbox.contains("3 times without progress"),
         "{inbox}"
     );
-    // It stays let go, until a person has answered.
+    // The session may stop until a person has answered.
     assert_eq!(refused(&stop(&env, "codex", "s")), None);
     env.provost(&["answer", "2", "retry"]).exits(0);
     assert!(refused(&stop(&env, "codex", "s")).is_some());
@@ -153,7 +153,7 @@ fn checks_that_take_long_are_waited_for_and_never_taken_for_a_yes() {
         assert_eq!(env.states(), "1 pending");
     }
     env.write("out/go", "");
-    // The checks are made by a process of their own; what they saw is the answer, without another look.
+    // A separate process runs the checks; their result is the answer, and they do not run again.
     let seen = answered(&env, "claude", "s");
     assert!(refused(&seen).is_some_and(|words| words.contains("broke: exit code 1")), "{seen}");
     assert_eq!(env.events().iter().filter(|name| *name == "CONTRACT_JUDGED").count(), 1);
@@ -162,7 +162,7 @@ fn checks_that_take_long_are_waited_for_and_never_taken_for_a_yes() {
     assert_eq!(env.stage(), "done");
 }
 
-/// Stops again for as long as it is told to wait.
+/// Calls the hook again while a check is still running.
 fn answered(env: &Env, client: &str, session: &str) -> Value {
     loop {
         let answer = stop(env, client, session);
@@ -207,7 +207,7 @@ fn a_check_that_cannot_be_made_is_not_taken_for_a_yes() {
     env.write("out/1", "x");
     env.write("out/2", "x");
     env.write("provost.toml", env.read("provost.toml").replace("in-place", "guard+clean"));
-    // provost cannot make its own trees where a file is in their place.
+    // provost cannot create its trees if a file has their name.
     std::fs::write(env.state().join("trees"), "").expect("a file");
     let answer = stop(&env, "claude", "s");
     assert!(refused(&answer).is_some_and(|words| words.contains("could not run the checks")), "{answer}");
@@ -239,7 +239,7 @@ fn threads_that_find_a_title_are_let_through_and_take_nobodys_place() {
         hook_with(command, &input.to_string()).exits(0).json()
     };
     let kept = || json!("/home/dev/.codex/sessions/rollout.jsonl");
-    // Only the folder says which plan it is.
+    // Only the folder determines the plan.
     let env = approved(&TWO);
     assert_eq!(asks(&env, "title", Value::Null, &[]), json!({}));
     assert_eq!(asks(&env, "title", Value::Null, &[("PROVOST_PLAN", "PLAN.md")]), json!({}));
@@ -248,7 +248,7 @@ fn threads_that_find_a_title_are_let_through_and_take_nobodys_place() {
     std::fs::remove_file(env.work().join("PLAN.md")).expect("a plan");
     assert_eq!(asks(&env, "title", Value::Null, &[]), json!({}));
     assert!(refused(&asks(&env, "main", kept(), &[])).is_some());
-    // The session made it with our tools, and its client did not say the session's name. This process is
+    // The session made the plan with provost's tools, but its client sends no session name. This process is
     // the client of both threads.
     let mut client = Client::start(&env, &[]);
     let steps = json!([{ "title": "Write a", "task": "Write out/a.", "check": "test -f out/a" }]);
@@ -363,7 +363,7 @@ fn a_text_in_between_is_not_the_end() {
         let input = json!({ "sessionID": "s", "directory": env.work(), "tools": tools }).to_string();
         refused(&hook(&env, "opencode", &input).exits(0).json()).is_some()
     };
-    // A tool after each: ten are borne with, where one stop is.
+    // With tool calls in between, ten refusals are allowed; without them, one.
     let held: Vec<bool> = (0..11).map(text).collect();
     assert_eq!(held, [&[true; 10][..], &[false]].concat());
     assert_eq!(env.states(), "1 blocked, 2 pending");

@@ -1,4 +1,5 @@
-//! What waits for a person is in one inbox, with all that helps to decide it; and it waits.
+//! Tests the inbox: everything that waits for a person is in it, with the details for a decision, and keeps
+//! waiting.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use serde_json::Value;
 
 use crate::env::{Answer, Env, HONEST, answer, plan};
 
-/// In place, where the level does not matter.
+/// Creates an environment at `in-place`, for tests in which the level does not matter.
 fn place(contracts: &[&str], on_fail: &str, agent: &str) -> Env {
     Env::new(&plan(contracts, on_fail)).agent(agent).isolation("in-place")
 }
@@ -21,7 +22,7 @@ fn items(env: &Env) -> Vec<Value> {
     listed.as_array().expect("a list").clone()
 }
 
-/// The one item there is, and its name.
+/// Returns the only item and its id.
 #[track_caller]
 fn only(env: &Env) -> (String, Value) {
     let mut all = items(env);
@@ -30,7 +31,7 @@ fn only(env: &Env) -> (String, Value) {
     (item["id"].as_str().expect("an id").to_owned(), item)
 }
 
-/// Until the world is so.
+/// Polls until the condition holds.
 #[track_caller]
 fn until(what: &str, mut is: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(300);
@@ -42,7 +43,7 @@ fn until(what: &str, mut is: impl FnMut() -> bool) {
 
 const BROKEN: &str = "test -f out/1 || { echo out/1 is missing >&2; exit 1; }";
 
-/// Stopped at an escalation of its first step, with somebody at a terminal since before it began.
+/// Creates a plan whose first step escalates.
 fn escalated() -> Env {
     place(&[BROKEN, "test -f out/2"], "retry(1), then escalate", "echo all tests pass\n")
 }
@@ -71,7 +72,7 @@ fn an_escalation_is_shown_with_what_was_tried_and_each_choice() {
     for words in ["attempt 2 by coder", "logic", "the agent claims", "out/1 is missing", "in your name"] {
         assert!(shown.contains(words), "{words} is not in {shown}");
     }
-    // It waits, whatever is run meanwhile.
+    // The item keeps waiting, whatever runs meanwhile.
     env.provost(&["run"]).exits(4);
     assert_eq!(only(&env).0, id);
 }
@@ -177,7 +178,7 @@ fn the_gate_is_in_the_inbox_and_is_not_answered_but_approved() {
     let (asked, item) = only(&env);
     assert_eq!((&item["kind"], asked == id), (&"question".into(), false));
     assert!(item["reason"].as_str().unwrap().contains("what is part 1?"));
-    // The command that is shown is the one that works.
+    // The shown command works.
     let command = item["choices"][0]["command"].as_str().unwrap();
     let words: Vec<&str> = command.split(' ').skip(1).collect();
     env.provost(&words).exits(0);
@@ -259,19 +260,19 @@ fn several_plans_share_one_inbox_and_a_name_that_means_two_is_refused() {
     let shown = env.provost(&["inbox"]).exits(0).out;
     assert!(shown.contains("auth:e2") && shown.contains("web:e2"), "{shown}");
     assert!(env.provost(&["inbox", "web:e2"]).exits(0).out.contains("The web plan"));
-    // The command names the plan, since it is not the active one.
+    // The command names the plan, because it is not the active one.
     let command = all[1]["choices"][0]["command"].as_str().unwrap();
     let words: Vec<&str> = command.split(' ').skip(1).collect();
     env.provost(&words).exits(0);
     assert_eq!(items(&env).len(), 1);
-    // From elsewhere they are found by who asks for all, and by their whole names.
+    // From another folder, `--all` shows the items, and full ids find them.
     let home = env.folder().join("home");
     let home = home.to_str().unwrap();
     assert_eq!(env.provost(&["-C", home, "inbox"]).exits(0).out, "");
     assert!(env.provost(&["-C", home, "inbox", "--all"]).exits(0).out.contains("The auth plan"));
     let refused = env.provost(&["-C", home, "answer", all[0]["id"].as_str().unwrap(), "retry"]).exits(2);
     assert!(refused.err.contains("PLAN-auth.md --revision"), "{}", refused.err);
-    // A plan whose file is gone cannot be answered, and is not in the way.
+    // A plan without its file cannot be answered, and does not block the others.
     std::fs::remove_file(env.work().join(".harness/PLAN-auth.md")).unwrap();
     assert_eq!(items(&env).len(), 0);
     env.provost(&["answer", "auth:e7", "retry"]).exits(5);
@@ -299,7 +300,7 @@ fn what_is_overdue_is_said_and_stands_in_the_log_and_is_never_approved() {
     assert_eq!(status["waiting"][0]["overdue"], true);
     assert_eq!(reminders(&env), before, "to look at the status writes nothing");
     assert_eq!(env.stage(), "verified");
-    // An escalation is no other.
+    // An escalation becomes overdue in the same way.
     env.write("agent.sh", "echo done\n");
     env.approve();
     env.provost(&["run"]).exits(4);
@@ -343,7 +344,7 @@ fn a_run_that_waits_goes_on_when_somebody_has_answered() {
     until("it did not escalate", || env.provost(&["inbox", "--json"]).out.contains("\"escalation\""));
     env.write("agent.sh", HONEST);
     let (id, _) = only(&env);
-    // Between its runs it holds nothing: whoever answers is let in.
+    // The run holds no lease while it waits, so a person can answer.
     until("the lease was not given back", || env.provost(&["answer", &id, "retry"]).code == 0);
     let run = ended(run).exits(0);
     assert!(run.err.contains("provost answer e"), "{}", run.err);

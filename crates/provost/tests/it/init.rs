@@ -1,4 +1,5 @@
-//! `provost init` on configuration that people have written: only its own lines, and back to the byte.
+//! Tests `provost init` on configuration written by people: it adds only its own lines, and `--undo`
+//! restores every byte.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
@@ -22,7 +23,7 @@ fn fixture() -> Env {
     env
 }
 
-/// Every file below a folder, but for git's own.
+/// Returns every file below a folder, except git's own.
 fn files(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let (mut found, mut folders) = (BTreeMap::new(), vec![root.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -45,8 +46,8 @@ fn init(env: &Env, more: &[&str]) -> crate::env::Answer {
     env.provost(&[&["init"], &named[..], more].concat())
 }
 
-/// Whether the lines of `before` are all in `after`, in their order. What was opened on a line of its own
-/// stays on it, with ours in between.
+/// Returns whether `after` contains all lines of `before` in their order. A line that opens a bracket may
+/// contain provost's text after it.
 fn holds_in_order(after: &str, before: &str) -> bool {
     let mut lines = after.lines();
     let is_in = |line: &str, other: &str| {
@@ -71,7 +72,7 @@ fn init_adds_its_own_lines_and_undo_gives_the_bytes_back() {
         let [old, new] = [bytes, &after[path]].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         assert!(holds_in_order(&new, &old), "{}: {new}", path.display());
     }
-    // Again, there is nothing to do.
+    // The second time there is nothing to do.
     let again = init(&env, &["--yes", "--agents-md"]).exits(0);
     assert_eq!((again.out.as_str(), again.err.contains("nothing to do")), ("", true), "{}", again.err);
     assert_eq!(files(env.folder()), after);
@@ -113,7 +114,7 @@ fn every_client_finds_its_hook_and_its_server() {
         toml.contains(&format!("command = \"{provost} hook codex\"")) && toml.contains("# the end\n"),
         "{toml}"
     );
-    // A hook whose program is gone lets the session go.
+    // If the program of the hook is missing, the session may stop.
     let gone = hook.replace(provost, "/nowhere/provost");
     assert!(std::process::Command::new("sh").args(["-c", &gone]).status().is_ok_and(|end| end.success()));
 }
@@ -130,7 +131,7 @@ fn what_was_changed_since_keeps_what_is_not_ours() {
     env.write(".claude/settings.json", &settings);
     let config = env.read(".codex/config.toml");
     env.write(".codex/config.toml", config.replace("timeout = 600", "timeout = 7"));
-    // Another provost from now on: what we wrote before is replaced, what others wrote is not.
+    // With another path of provost, its own old entries are replaced and all others stay.
     init(&env, &["--yes", "--program", "/opt/provost"]).exits(5);
     let moved = env.read(".claude/settings.json");
     assert!(moved.contains("\"sonnet\"") && moved.contains("/opt/provost hook claude"), "{moved}");
@@ -168,7 +169,7 @@ fn for_the_user_the_project_is_left_alone() {
         .map(|(path, _)| path.display().to_string())
         .filter(|path| !path.starts_with("state"))
         .collect();
-    // Those whose folders are in the home or the project.
+    // Clients whose folders are in the home or in the project.
     for path in ["home/.claude.json", "home/.claude/settings.json", "home/.codex/config.toml"] {
         assert!(changed.iter().any(|changed| changed == path), "{changed:?}");
     }
@@ -214,7 +215,7 @@ fn doctor_says_what_keeps_a_client_from_asking() {
     assert!(words("cursor").contains("lacks provost's entries"));
 }
 
-/// Codex as far as `init` knows it: it lists the hook of the project, and says whether it is trusted.
+/// Plays the part of Codex that `init` uses: it lists the project's hook and whether it is trusted.
 const CODEX: &str = r#"#!/bin/bash
 config=$PWD/.codex/config.toml
 [ -n "$ELSEWHERE" ] && config=$ELSEWHERE
@@ -279,7 +280,7 @@ fn codex_is_told_to_trust_the_hook_where_the_person_says_so() {
     provost(&["init", "--undo", "--yes"], &[]);
     assert_eq!(files(env.folder()), before);
 
-    // For the user both stand in one file.
+    // With `--user`, hook and trust settings are in the same file.
     let there = users.to_string_lossy();
     for (words, has) in [(&["--trust"][..], false), (&["--trust"], true), (&[], true)] {
         let said = provost(

@@ -1,4 +1,4 @@
-//! Contracts that a model judges: another role, an answer that counts, and a weaker end that says so.
+//! Tests contracts that a model judges: another role, a valid answer, and a pass that is shown as weaker.
 
 use crate::env::Env;
 
@@ -13,7 +13,7 @@ fn env(judge: &str) -> Env {
 
 fn env_at(level: &str, judge: &str) -> Env {
     let env = Env::new(PLAN).agent(CODER).isolation(level);
-    // Where nobody writes who is judged.
+    // Outside of the folder that the judged agent can write.
     std::fs::write(env.folder().join("home/judge.sh"), format!("cat > /dev/null; {judge}\n"))
         .expect("a judge");
     let config = env.read("provost.toml");

@@ -1,11 +1,11 @@
-//! The plug is pulled, many times, at any instant. The same command goes on.
+//! Kills provost many times at random; the same command must resume the plan each time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
 
 use crate::env::{Env, plan};
 
-/// Each step leaves a line in a ledger, so that every dispatch shows.
+/// Each step appends a line to a file, so that every dispatch is visible.
 const AGENT: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out\n\
                      echo \"$part $PROVOST_ATTEMPT\" >> out/ledger; sleep 0.01; touch out/$part; echo \"did $part\"\n";
 
@@ -18,7 +18,7 @@ fn fifty_kills_lose_nothing_and_repeat_nothing() {
     kill("in-place", kills_wanted());
 }
 
-/// Fewer and later: a run begins with its self-test.
+/// Fewer kills, and later ones, because a run starts with its self-test.
 #[test]
 fn the_same_behind_the_fence() {
     if Env::new("").has_fences() {
@@ -30,7 +30,7 @@ fn kill(level: &str, wanted: u32) {
     let mut dice = SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos() as u64 | 1;
     println!("dice {dice}");
     let mut kills = 0;
-    // As long as a run takes that nobody disturbs, on this machine, now.
+    // Measures how long an undisturbed run takes on this machine now.
     let begun = std::time::Instant::now();
     fresh(level).provost(&["run"]).exits(0);
     let longest_us = begun.elapsed().as_micros() as u64;
@@ -42,7 +42,7 @@ fn kill(level: &str, wanted: u32) {
     assert!(kills >= wanted);
 }
 
-/// An approved plan of eight steps.
+/// Creates an approved plan of eight steps.
 fn fresh(level: &str) -> Env {
     let contracts: Vec<String> = (1..=8).map(|part| format!("test -f out/{part}")).collect();
     let contracts: Vec<&str> = contracts.iter().map(String::as_str).collect();
@@ -52,7 +52,7 @@ fn fresh(level: &str) -> Env {
     env
 }
 
-/// Starts the same command again and again, and kills it a moment later, until it is done.
+/// Starts the same command again and again and kills it a moment later, until the plan is done.
 fn kill_until_done(env: &Env, dice: &mut u64, longest_us: u64) -> u32 {
     for kills in 0..1000 {
         let mut child = env.start(&["run"]);
@@ -99,7 +99,7 @@ fn inspect(env: &Env) {
     assert_eq!(passed.len(), 8);
     assert!(passed.values().all(|times| *times == 1), "{passed:?}");
     assert_eq!(ended, 1, "the plan ended {ended} times");
-    // What the agents saw: no attempt was dispatched twice, none that was not announced.
+    // No attempt was dispatched twice, and each was in the log before.
     let ledger = env.read("out/ledger");
     let dispatched: Vec<&str> = ledger.lines().collect();
     let distinct: BTreeSet<&&str> = dispatched.iter().collect();
@@ -109,7 +109,7 @@ fn inspect(env: &Env) {
         let attempt = tag.rsplit('/').next().unwrap().parse().unwrap();
         assert!(started.contains(&(format!("task_{part}"), attempt)), "{line} was never announced");
     }
-    // The progress file tells each event once, in order.
+    // The progress file has each event once, in order.
     let progress = env.read("progress.md");
     let told: Vec<u64> = progress
         .lines()

@@ -1,4 +1,4 @@
-//! Two machines on one shared folder: two state folders, two checkouts, one plan.
+//! Tests two machines on one shared folder: two state folders, two checkouts, one plan.
 
 use std::process::{Child, Command};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::env::{Answer, Env, answer, plan};
 
-/// Waits for a sign before it is done, so that the other machine finds it at work.
+/// An agent that waits until the test lets it continue, so that the other machine finds it working.
 const SLOW: &str = "mkdir -p out; touch ../begun; while [ ! -e ../go ]; do sleep 0.05; done; touch out/1\n";
 
 struct Two {
@@ -41,7 +41,7 @@ impl Two {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    /// As the other machine would see a claim from elsewhere.
+    /// Edits the claim, so that it looks like one of another machine.
     fn edit_lease(&self, edit: impl FnOnce(&mut Value)) {
         let mut lease = self.lease();
         edit(&mut lease);
@@ -88,7 +88,7 @@ fn while_one_machine_works_on_a_plan_no_other_does() {
 fn what_a_dead_machine_left_is_taken_over_after_its_time_and_the_log_says_so() {
     let two = Two::new("2s");
     let mut run = two.start();
-    // Killed, and the claim is one of a machine that cannot be seen from here.
+    // The run is killed, and its claim looks like one of a machine that is not reachable.
     let pid = pid_of(&run);
     assert!(Command::new("kill").args(["-9", &pid]).status().expect("kill").success());
     run.wait().expect("dead");
@@ -99,7 +99,7 @@ fn what_a_dead_machine_left_is_taken_over_after_its_time_and_the_log_says_so() {
     });
     let early = two.other.provost(&["run", "foo"]).exits(5);
     assert!(early.err.contains("elsewhere"), "{}", early.err);
-    // Its time is over, and over again: no difference of clocks explains it.
+    // The claim has expired by more than any difference of clocks.
     two.edit_lease(|lease| lease["until"] = (now - 10_000).into());
     two.go(&two.other);
     two.other.provost(&["run", "foo"]).exits(0);
@@ -160,7 +160,7 @@ fn of_many_who_come_at_once_one_works() {
         runs.into_iter().map(|run| answer(run.wait_with_output().expect("ended")).code).collect();
     assert!(codes.contains(&0), "{codes:?}");
     assert!(codes.iter().all(|code| [0, 5].contains(code)), "{codes:?}");
-    // However they came: no two attempts at the step at the same time on one plan.
+    // In any order, a plan never has two attempts at the same time.
     for machine in [&two.one, &two.other] {
         let log = machine.provost(&["log", "foo", "--json"]).exits(0);
         let started = log.lines().iter().filter(|event| event["event"] == "TASK_STARTED").count();
@@ -172,7 +172,7 @@ fn pid_of(child: &Child) -> String {
     child.id().to_string()
 }
 
-/// The agent of a run that was killed waits for a sign.
+/// Lets the agent of a killed run end.
 fn end_agents(env: &Env) {
     std::fs::write(env.folder().join("go"), "").expect("a sign");
 }

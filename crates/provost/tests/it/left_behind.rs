@@ -1,4 +1,4 @@
-//! What an agent leaves behind is not obeyed later: links, forged files of git, names.
+//! Tests that provost does not obey what an agent leaves behind: links, forged git files, file names.
 
 use std::os::unix::fs::symlink;
 
@@ -56,7 +56,7 @@ fn a_report_is_written_through_no_link() {
     assert_eq!(std::fs::read_to_string(&precious).expect("read"), "mine");
     assert!(env.read("report.xml").contains("<testsuites"), "{}", env.read("report.xml"));
     assert!(!env.read("all.md").is_empty() && env.read("out/found.sarif").contains("sarif"));
-    // A folder that leads elsewhere is an error, and the run is what it was.
+    // A folder that is a link is an error, and does not change the run's result.
     let elsewhere = env.folder().join("elsewhere");
     std::fs::create_dir(&elsewhere).expect("a folder");
     symlink(&elsewhere, env.work().join("reports")).expect("a link");
@@ -69,7 +69,7 @@ fn a_report_is_written_through_no_link() {
 
 #[test]
 fn a_subscription_is_read_through_no_link() {
-    // The second attempt is told what the first one made of the file it subscribes to.
+    // The prompt of the second attempt shows what the first one made of the subscribed file.
     let script = "mkdir -p out; cat > out/prompt; rm -f notes.md; ln -s \"$SECRET\" notes.md; echo ok\n";
     let text = plan(&["test -e never"], "retry(1), then escalate")
         .replace("**task:**", "**subscriptions:**\n- file:notes.md\n- file:docs/plain.md\n\n**task:**");
@@ -94,7 +94,7 @@ fn a_worktree_that_only_git_says_is_ours_is_not_removed() {
     let documents = env.folder().join("home/documents");
     std::fs::create_dir_all(&documents).expect("a folder");
     std::fs::write(documents.join("letter.txt"), "mine").expect("a file");
-    // As an agent could write them.
+    // The files as an agent could write them.
     let own = env.work().join(".git/worktrees/x");
     std::fs::create_dir_all(&own).expect("a folder");
     std::fs::write(own.join("gitdir"), format!("{}/.git\n", documents.display())).expect("a file");
@@ -118,7 +118,7 @@ fn everything(answer: &crate::env::Answer) -> String {
 
 #[test]
 fn what_an_agent_changed_outside_of_touches_is_named_at_the_end_and_in_the_inbox() {
-    // Hidden from git, with the old size and the old time.
+    // The agent hides the edit from git and keeps the old size and time.
     let script = format!(
         "{HONEST}touch -r tests/test_a.py /tmp/when; printf 'assert 2' > tests/test_a.py; touch -r /tmp/when tests/test_a.py
         git update-index --skip-worktree tests/test_a.py; rm -f docs/b.md; echo new > notes.txt\n"
@@ -138,7 +138,7 @@ fn what_an_agent_changed_outside_of_touches_is_named_at_the_end_and_in_the_inbox
     assert!(last.iter().any(|line| line.contains("during step 1, attempt 1")), "{said}");
     let inbox = everything(&env.provost(&["inbox"]).exits(0));
     assert!(inbox.contains("tests/test_a.py (changed)") && inbox.contains("docs/b.md (deleted)"), "{inbox}");
-    // What a person has put right is not told again.
+    // A change that a person has undone is not reported again.
     env.write("tests/test_a.py", "assert 1");
     env.write("docs/b.md", "b");
     let inbox = everything(&env.provost(&["inbox"]).exits(0));
@@ -176,7 +176,7 @@ fn a_configuration_that_came_during_an_attempt_decides_nothing_until_a_person_tr
         "{HONEST}printf '[agents.coder]\\ndriver = \"command\"\\ncommand = [\"true\"]\\n' > provost.toml\n"
     );
     let env = Env::new(&plan(&["test -s out/1"], "escalate")).agent(&script);
-    // The person's own lies above the workspace.
+    // The person's own configuration is above the workspace.
     std::fs::rename(env.work().join("provost.toml"), env.folder().join("provost.toml")).expect("moved");
     env.git(&["add", "--all"]);
     env.git(&["commit", "--quiet", "--message", "elsewhere"]);
@@ -189,7 +189,7 @@ fn a_configuration_that_came_during_an_attempt_decides_nothing_until_a_person_tr
     }
     let listed = env.provost(&["trust"]).exits(0).out;
     assert!(listed.contains("work/provost.toml"), "{listed}");
-    // The way out: to remove it, or to trust it.
+    // The person can remove the file or trust it.
     let text = env.read("provost.toml");
     std::fs::remove_file(env.work().join("provost.toml")).expect("removed");
     env.provost(&["show"]).exits(0);
@@ -202,7 +202,7 @@ fn a_configuration_that_came_during_an_attempt_decides_nothing_until_a_person_tr
 
 #[test]
 fn a_person_may_edit_the_configuration_while_an_agent_works() {
-    // Behind the fence the agent cannot have been it.
+    // In the sandbox the agent cannot have changed it.
     let script = "mkdir -p out; echo begun > out/begun; while [ ! -e out/go ]; do sleep 0.05; done; echo done > out/1\n";
     let env = Env::new(&plan(&["test -s out/1"], "escalate")).agent(script);
     if !env.has_fences() {

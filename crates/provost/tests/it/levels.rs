@@ -1,4 +1,4 @@
-//! The level without namespaces, from end to end: `landlock`.
+//! Tests the level without namespaces, `landlock`, from end to end.
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +7,7 @@ use provost_rehearsal::skip;
 
 use crate::env::{Env, plan};
 
-/// Tries what it must not, and leaves what came of it in `out/`. The work itself is done.
+/// Does the work, tries what is forbidden, and writes the results to `out/`.
 const HOSTILE: &str = r#"
 mkdir -p out
 try() { name=$1; shift; if "$@" 2>/dev/null; then echo "$name" >> out/could; fi; }
@@ -30,7 +30,7 @@ ln -s /etc/passwd out/link
 cp /bin/true out/tool && chmod 4755 out/tool
 "#;
 
-/// The contract attacks as well: it runs code of the agent.
+/// The contract attacks too, because it runs code of the agent.
 fn contract(state: &str) -> String {
     format!(
         "S=$(printf %s {state}); test -f out/1 && test ! -e out/2 && ! (: > $S/by-check) && ! cat $S/key && \

@@ -1,4 +1,4 @@
-//! The log as people ask it: filters, several plans, summaries.
+//! Tests `provost log`: filters, several plans, summaries.
 
 use std::io::{BufRead as _, BufReader};
 
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 use crate::env::{Env, HONEST, plan};
 
-/// A plan in the log whose times, tokens and failures are known; its file never was.
+/// A plan that is only in the log, with known times, tokens and failures.
 pub const TOLD: &str = "told-1a2b3c4d";
 
-/// `seconds NAME {details}` a line.
+/// The events, one `seconds NAME {details}` per line.
 const STORY: &str = r#"
 0 PLAN_CREATED {"text":"PLAN","revision":"5f2a","task_count":2}
 0 PLAN_VERIFIED {"revision":"5f2a","warnings":0}
@@ -48,7 +48,7 @@ const STORY: &str = r#"
 141 EXECUTION_COMPLETE {"outcome":"done","summary":{"completed":2,"failed":0,"skipped":0,"retries":1},"why":"done"}
 "#;
 
-/// Writes the story into the log of `env`.
+/// Writes these events to the log of `env`.
 pub fn tell(env: &Env) {
     append(env, TOLD, STORY);
 }
@@ -80,7 +80,7 @@ fn env() -> Env {
     Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST).isolation("in-place")
 }
 
-/// `seq NAME` of every line.
+/// Returns `seq NAME` of every line.
 fn names(env: &Env, arguments: &[&str]) -> Vec<String> {
     let answer = env.provost(&[&["log", "--json"], arguments].concat()).exits(0);
     let name = |event: &Value| format!("{} {}", event["seq"], event["event"].as_str().unwrap_or("?"));
@@ -169,7 +169,7 @@ fn several_plans_or_all_are_told_in_the_order_in_which_things_happened() {
     assert_eq!(plans(&["other", TOLD, "--last", "3"]), "told other");
     let words = env.provost(&["log", "--all", "--last", "1"]).exits(0);
     assert!(words.out.starts_with("other-"), "{}", words.out);
-    // Neither a plan nor a configuration that can be read is needed for all of them.
+    // `--all` needs neither a plan nor a valid configuration.
     env.write("provost.toml", "no = [toml");
     std::fs::remove_file(env.work().join("PLAN.md")).expect("removed");
     assert_eq!(plans(&["--all"]), "plan told other");
@@ -192,7 +192,7 @@ fn a_follower_is_told_what_passes_its_filters_and_nothing_else() {
     let told: Vec<Value> = (0..3).map(|_| next(&mut all_lines)["seq"].clone()).collect();
     assert_eq!(told, [20, 21, 22]);
     for mut follower in [own, all] {
-        // Once is enough.
+        // One interrupt is enough.
         let pid = Pid::from_raw(follower.id().cast_signed()).expect("a process");
         kill_process(pid, Signal::INT).expect("a signal");
         assert_eq!(follower.wait().expect("gone").code(), Some(130));

@@ -1,4 +1,4 @@
-//! The binary under test: real processes, real git, a real log, real kills.
+//! Tests the binary: real processes, real git, a real log, real kills.
 
 mod env;
 mod registry;

@@ -1,5 +1,5 @@
-//! What a pass is worth: one that held before the work, one that the agent checked itself, and one that could
-//! not be looked at. None of them is a plain ✅.
+//! Tests how strong a pass is: one that held before the work, one that the agent checked itself, and one
+//! without a control. None of them is a plain ✅.
 
 use provost_rehearsal::skip;
 use serde_json::{Value, json};
@@ -39,11 +39,11 @@ fn what_held_before_the_work_is_no_plain_pass_in_any_view() {
     let log = env.provost(&["log", "--json", "--event", "TASK_COMPLETED"]).exits(0).lines();
     assert_eq!(log[0]["details"]["pass"], "held_before");
     env.provost(&["audit"]).exits(0);
-    // The file with its marks is the plan that was approved.
+    // The plan file with its marks is still the approved plan.
     env.provost(&["run"]).exits(0);
 }
 
-/// Each view that shows in which way a step passed.
+/// Returns each view that shows how a step passed.
 fn views(env: &Env) -> Vec<(&'static str, String)> {
     vec![
         ("status", env.provost(&["status"]).exits(0).out),
@@ -81,7 +81,7 @@ fn where_nobody_looked_before_the_work_every_view_says_uncontrolled() {
     assert_eq!(status.matches("it was not run before the work").count(), 1, "the reason once: {status}");
 }
 
-/// The honest twin: where it was seen to fail first, nothing of the kind is said.
+/// The honest case: a check that was seen to fail first is not called uncontrolled.
 #[test]
 fn what_was_seen_to_fail_before_the_work_is_not_uncontrolled() {
     for level in ["auto", "guard+clean"] {
@@ -186,7 +186,7 @@ fn with_red_first_a_person_is_asked_before_an_agent_is_paid() {
     assert!(run.err.contains("holds already, before any work"), "{}", run.err);
     let events = env.provost(&["log", "--json", "--event", "TASK_STARTED"]).exits(0).out;
     assert_eq!(events, "", "an agent was started");
-    // A person lets it work all the same: it passes, and says what it is worth.
+    // If a person lets the agent work anyway, the step passes with its weaker mark.
     env.provost(&["answer", "1", "retry"]).exits(0);
     let run = env.provost(&["run"]).exits(0);
     assert!(run.out.contains("⚪ plan done: 1 held before"), "{}", run.out);
@@ -250,7 +250,7 @@ fn a_command_that_cannot_do_its_job_makes_no_pass_by_failing() {
     }
 }
 
-/// What a contract hides is read all the same.
+/// provost also reads output that a contract redirects.
 #[test]
 fn a_hidden_output_hides_no_missing_tool() {
     let makefile = "gone:\n\tno-such-tool-anywhere\nrunner:\n\tfalse || pytest-that-is-not-here\n\
@@ -296,7 +296,7 @@ fn has(tool: &str) -> bool {
     found.is_ok_and(|found| found.status.success())
 }
 
-/// The honest twins: a failure at the job, a module that is to be gone, and a failure that is named.
+/// The honest cases: a real failure, a module that must be missing, and a named failure.
 #[test]
 fn a_failure_that_is_meant_is_a_pass() {
     let agent = "mkdir -p out; printf 'test:\\n\\ttest -f out/none\\n' > out/Makefile; touch out/1\n";
@@ -318,7 +318,7 @@ fn a_failure_that_is_meant_is_a_pass() {
     env.approve().provost(&["run"]).exits(0);
 }
 
-/// The program that a step is to make is missing before the work, and that is how it should be.
+/// Before the work, the program that the step makes is missing, as expected.
 #[test]
 fn what_the_work_brings_is_not_missing_from_the_machine() {
     let agent = "mkdir -p out; printf '#!/bin/sh\\necho hello\\n' > out/tool; chmod +x out/tool\n";
@@ -331,7 +331,7 @@ fn what_the_work_brings_is_not_missing_from_the_machine() {
 
 #[test]
 fn a_runner_that_has_to_fail_shows_that_it_ran_tests() {
-    // A runner of this name that says what pytest says where it finds nothing.
+    // A function named `pytest` that prints what pytest prints if it finds no tests.
     let contract = |says: &str| format!("pytest() {{ echo \"{says}\"; return 1; }}; ! pytest -q tests");
     let none = Env::new(&plan(&[&contract("no tests ran in 0.01s")], "escalate")).agent(HONEST);
     assert_ne!(none.approve().provost(&["run"]).code, 0);
@@ -359,7 +359,7 @@ fn the_gate_says_which_checks_hold_already() {
     let approved = env.provost(&["approve", "--revision", &env.revision()]).exits(0);
     assert!(approved.err.contains(said), "{}", approved.err);
     env.provost(&["run"]).exits(0);
-    // The control of the first step is what was seen at the gate; that of the second has another base.
+    // The control of the first step comes from the gate; the second step has another base.
     let log = env.provost(&["log", "--json", "--event", "CONTRACT_JUDGED"]).exits(0).lines();
     let control = |step: u32| {
         let found = log.iter().find(|event| event["details"]["subject"]["control"] == step);
@@ -437,7 +437,7 @@ fn a_session_hears_at_once_which_of_its_checks_hold_already() {
     let said = "1 of 1 check holds already and proves nothing about the work";
     let created = client.call("plan_create", session_plan("test -d ."));
     created.says(said).says("Call plan_create again with a check that fails now");
-    // The honest twin.
+    // The honest case.
     let created = client.call("plan_create", session_plan("test -f out/a"));
     created.says("0 of 1 check hold, as it should be").says("step 1: fails (exit 1), as it should");
 }
@@ -452,7 +452,7 @@ fn what_was_there_before_a_session_is_not_its_work() {
     let mut client = Client::start(&env, &[]);
     client.call("plan_create", session_plan("test -f out/a")).says("1 of 1 check holds already");
     drop(client);
-    // The honest twin: the session's own file beside it is its work, and nothing else is.
+    // The honest case: only the session's own file counts as its work.
     let env = session("");
     env.write("out/b", "mine, and not committed\n");
     let mut client = Client::start(&env, &[]);

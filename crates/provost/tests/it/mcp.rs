@@ -1,4 +1,4 @@
-//! `provost mcp`: an agent in a client of its own plans, works and claims, and the checks decide.
+//! Tests `provost mcp`: an agent in its own client plans, works and claims, and the checks decide.
 
 pub mod client;
 mod fuzz;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::env::{Env, plan};
 use client::{Client, Reply};
 
-/// A workspace with a configuration and nothing else.
+/// Creates a workspace with only a configuration.
 fn workspace(configuration: &str) -> Env {
     let env = Env::new("");
     std::fs::remove_file(env.work().join("PLAN.md")).expect("gone");
@@ -135,7 +135,7 @@ fn sessions_have_plans_of_their_own_and_keep_them() {
     one.call("plan_show", json!({ "plan": "write-two-files-2" })).refuses("belongs to another session");
     one.call("plan_show", json!({ "plan": "../PLAN-x.md" })).refuses("cannot be taken up");
     drop(two);
-    // Taken up again by its name, in another process; and by the name of its plan, where nobody says it.
+    // Another process resumes the session by its name, which is an option or part of the request.
     let mut again = Client::start(&env, &["--session", "two"]);
     again.call("plan_show", json!({})).says("Plan write-two-files-2:").says("1 of 2 steps");
     let named = json!({ "_meta": { "sessionId": "two" }, "name": "plan_show", "arguments": {} });
@@ -153,7 +153,7 @@ fn a_person_is_asked_where_the_configuration_or_the_check_says_so_and_no_agent_c
         .says("It waits for a person")
         .says("provost approve write-two-files");
     client.call("step_update", claim(1)).refuses("waits for a person's approval");
-    // The agent can write the configuration, and is not heard.
+    // The agent can write the configuration, but provost does not use the change.
     env.write("provost.toml", IN_PLACE);
     let mut more = two_steps();
     more["objective"] = json!("Write two files, quickly");
@@ -168,7 +168,7 @@ fn a_person_is_asked_where_the_configuration_or_the_check_says_so_and_no_agent_c
     let mut outside = two_steps();
     outside["steps"][0]["check"] = json!("grep -q alpha ../other/a");
     client.call("plan_create", outside).says("outside the workspace");
-    // Started by the very process that has the server: that is what an agent's shell looks like.
+    // The server's own client process starts the command, as an agent's shell would.
     let revision = env.provost(&["show", "write-two-files", "--json"]).json()["revision"].clone();
     let refused = env.provost(&["approve", "write-two-files", "--revision", revision.as_str().expect("one")]);
     assert!(refused.exits(5).err.contains("from inside the client of an agent"));
@@ -191,7 +191,7 @@ fn a_rewrite_that_drops_a_check_waits_for_a_person_and_one_that_adds_does_not() 
     let mut less = two_steps();
     less["steps"][1]["check"] = json!("true # nothing to see");
     client.call("plan_create", less.clone()).says("drops or changes the check");
-    // Not even when it is proposed twice.
+    // A second proposal is refused too.
     less["objective"] = json!("Write two files again");
     client.call("plan_create", less).says("drops or changes the check");
     client.call("step_update", claim(2)).refuses("waits for a person's approval");
@@ -208,7 +208,7 @@ fn a_plan_of_a_person_is_worked_on_and_neither_written_nor_approved_by_the_agent
     client.call("step_update", claim(1)).refuses("waits for a person's approval");
     client.call("plan_create", two_steps()).refuses("this plan was written by a person");
     assert_eq!(client.end(), 0);
-    // The same process is a person's shell to the next one.
+    // This process is a person's shell for the next server.
     let mut client = Client::under_a_shell(&env, &["--plan", "PLAN.md"]);
     std::fs::remove_dir_all(env.state().join("sessions")).expect("forgotten");
     person.approve();
@@ -324,7 +324,7 @@ fn topics_resources_and_prompts_are_there() {
     client.call("topic_publish", json!({ "topic": "notes", "text": "alpha is first" })).says("published");
     client.call("topic_publish", json!({ "topic": "notes", "text": "beta is second" })).says("published");
     client.call("topic_publish", json!({ "topic": "notes", "text": "x".repeat(70_000) })).refuses("at most");
-    // The check does not hold, so nobody reads it; and the person's own files are as they were.
+    // The check fails, so the publication cannot be read; the person's own files are unchanged.
     client.call("step_update", claim(1));
     client.call("topic_read", json!({ "topic": "notes" })).refuses("there is no topic `notes`");
     env.write("out/a", "alpha\n");

@@ -1,6 +1,5 @@
-//! Holds the words that the program shows: help texts, messages, errors, descriptions of tools.
-//!
-//! The texts are read from the syntax of the shipped source: every string literal, also inside macros and
+//! Checks the words that the program shows: help texts, messages, errors, descriptions of tools.
+//! | The texts are read from the syntax of the shipped source: every string literal, also inside macros and
 //! attributes, and the doc comments that clap turns into help.
 
 use syn::buffer::{Cursor, TokenBuffer};
@@ -67,7 +66,7 @@ impl Texts {
     }
 }
 
-/// Whether clap makes help texts of the doc comments.
+/// Returns whether clap turns the doc comments into help texts.
 fn is_of_clap(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         syn::Meta::List(list) if list.path.is_ident("derive") => {
@@ -158,7 +157,7 @@ fn the_words_of_every_message_are_plain() {
     }
 }
 
-/// The tool sees what it is there to see.
+/// Checks that this test finds the texts that it must find.
 #[test]
 fn texts_are_found_in_macros_attributes_and_help_and_not_in_comments_or_tests() {
     let file = syn::parse_file(

@@ -1,4 +1,4 @@
-//! A metered role: its agent has a token instead of a key, and what it used is in the log.
+//! Tests a metered role: its agent has a token instead of a key, and its usage is in the log.
 
 use provost_rehearsal::{Model, Rehearsal, Turn};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use crate::env::{Answer, Env, answer, plan};
 
 const KEY: &str = "sk-real-0123456789abcdef";
 
-/// Asks the model as often as it is told, and writes down what it sees of itself.
+/// Asks the model the given number of times, and writes down its own environment.
 const ASKS: &str = r#"
 mkdir -p out
 cat /proc/self/environ 2>&1 | tr '\0' '\n' > out/environ
@@ -73,7 +73,7 @@ fn the_meters_count_is_in_the_log_and_the_key_is_nowhere() {
         let log = env.provost(&["log", "--json"]).exits(0).out;
         assert!(log.contains("echo of") && !log.contains(KEY), "{log}");
         assert_eq!(model.requests().len(), 2);
-        // Past the meter there is no way, where there is a fence.
+        // In a sandbox the agent cannot bypass the meter.
         let past = env.read("out/past");
         assert_eq!(
             past.contains("scripted-1") || past.contains("Incorrect API key"),

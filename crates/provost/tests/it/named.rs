@@ -1,4 +1,4 @@
-//! Named plans: which plan is meant, what is refused loudly, and what many writers leave behind.
+//! Tests named plans: which plan a command uses, what it refuses, and many writers at once.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn env() -> Env {
     env
 }
 
-/// The two paths of a resolved plan, relative to the workspace.
+/// Returns the two paths of a resolved plan, relative to the workspace.
 #[track_caller]
 fn bridge(env: &Env, arguments: &[&str]) -> (String, String) {
     let words = [&["which", "--porcelain"], arguments].concat();
@@ -31,7 +31,7 @@ fn bridge(env: &Env, arguments: &[&str]) -> (String, String) {
     (inside(plan), inside(progress))
 }
 
-/// Refused with exit code 2, and nothing on standard output that a script could take for a plan.
+/// Checks for exit code 2 and an empty standard output, so that no script takes the output for a plan.
 #[track_caller]
 fn refused(env: &Env, arguments: &[&str], why: &str) {
     let words = [&["which", "--porcelain"], arguments].concat();
@@ -50,7 +50,7 @@ fn the_bridge_prints_plan_and_progress_with_a_tab_between() {
     env.write(".harness/active-plan", "foo\n");
     assert_eq!(bridge(&env, &[]), foo, "the marker comes before the plan without a name");
     assert_eq!(bridge(&env, &["--plan", "bar"]).0, ".harness/PLAN-bar.md", "an argument before the marker");
-    // It reads, and leaves nothing behind.
+    // The command only reads, and creates no files.
     assert_eq!(env.state().read_dir().expect("the state folder").count(), 0);
     let json = env.provost(&["which", "--plan", "foo", "--json"]).exits(0).json();
     assert_eq!(json["name"], "foo");
@@ -66,7 +66,7 @@ fn a_name_that_is_no_single_safe_component_is_refused_before_anything_is_looked_
     {
         refused(&env, &[&format!("--plan={name}")], "name");
     }
-    // Also where there is the folder for plans does not exist at all.
+    // Also if the folder for plans does not exist.
     std::fs::remove_dir_all(env.work().join(".harness")).expect("removed");
     std::fs::remove_file(env.work().join("PLAN.md")).expect("removed");
     refused(&env, &["--plan=../secret"], "neither a file nor the name");
@@ -100,7 +100,7 @@ fn a_marker_that_cannot_be_followed_never_falls_back_to_the_plan_without_a_name(
     ] {
         env.write(".harness/active-plan", marker);
         refused(&env, &[], why);
-        // No command takes another plan either.
+        // Other commands do not fall back to another plan either.
         for command in [&["status"][..], &["verify"], &["run"], &["show"]] {
             let answer = env.provost(command).exits(2);
             assert!(answer.err.contains(why), "{command:?}: {}", answer.err);
@@ -137,14 +137,14 @@ fn plans_live_in_a_shared_folder_that_the_configuration_names() {
     let real = vault.canonicalize().expect("a path").display().to_string();
     let (found, progress) = bridge(&env, &["--plan", "foo"]);
     assert_eq!((found, progress), (format!("{real}/PLAN-foo.md"), format!("{real}/progress-foo.md")));
-    // The marker is of this worktree, the plan of all of them.
+    // The marker belongs to this worktree, the plan to all of them.
     env.write(".harness/active-plan", "foo\n");
     assert_eq!(bridge(&env, &[]).0, format!("{real}/PLAN-foo.md"));
     let shown = env.provost(&["show", "--json"]).exits(0).json();
     assert!(shown.to_string().contains("out/vault"), "{shown}");
     env.provost(&["new", "fresh"]).exits(0);
     assert!(vault.join("PLAN-fresh.md").is_file(), "a new plan goes where plans are");
-    // A vault that is gone is no reason to take a plan from elsewhere.
+    // If the shared folder is missing, provost takes no plan from elsewhere.
     std::fs::rename(&vault, env.folder().join("away")).expect("moved");
     env.provost(&["which", "--porcelain"]).exits(1);
     env.provost(&["status"]).exits(2);
@@ -182,7 +182,7 @@ fn a_named_plan_goes_the_way_the_unnamed_one_goes() {
     assert_eq!(env.read("progress.md"), "");
 }
 
-/// What the ten processes are told.
+/// Variable with the instructions for the ten processes.
 const TOLD: &str = "PROVOST_TEST_HAMMER";
 const TURNS: usize = 25;
 
@@ -263,7 +263,7 @@ fn of_two_who_change_a_plan_at_once_one_is_refused_and_told() {
     assert!(matches!(stale, Err(Error::Changed { .. })), "{stale:?}");
     assert_eq!(plan_file::read(&path).expect("read").hash, Hash::of(b"# theirs\n"));
 
-    // By the command: the editor takes so long that somebody else is done first.
+    // With the command: the editor takes so long that another process finishes first.
     env.write(".harness/PLAN-bar.md", plan(&["test -e out/bar"], "abort"));
     let mine = env.folder().join("mine.md");
     std::fs::write(&mine, plan(&["test -e out/mine"], "abort")).expect("a text");
@@ -291,7 +291,7 @@ fn of_two_who_change_a_plan_at_once_one_is_refused_and_told() {
 #[test]
 fn a_copy_of_a_lock_that_a_sync_tool_left_keeps_nobody_waiting() {
     let env = env();
-    // Whatever a tool may have carried over from another machine, held by nobody here.
+    // Files that a sync tool may copy from another machine; no process here holds them.
     for name in [".lock", "PLAN-foo.md.lock", ".PLAN-foo.md.lock", ".provost-x.tmp", "PLAN-foo (1).md"] {
         env.write(&format!(".harness/{name}"), "held by process 1 on another machine\n");
     }

@@ -1,4 +1,4 @@
-//! Plans that are made: from a template, and from a goal by a planner that has to do better.
+//! Tests new plans: from a template, and from a goal by a planner whose drafts are sent back.
 
 use provost_rehearsal::{Model, Turn};
 
@@ -41,7 +41,7 @@ fn a_goal_becomes_a_plan_that_waits_at_the_gate() {
     assert!(made.err.contains("P039") && made.err.contains("P051"), "{}", made.err);
     assert!(made.err.contains("provost approve greet --revision"), "{}", made.err);
     assert!(env.read(".harness/PLAN-greet.md").contains("status: verified"));
-    // What it wrote of itself approves nothing.
+    // A status that the planner writes into the draft approves nothing.
     let shown = env.provost(&["show", "greet", "--json"]).exits(0).json();
     assert_eq!(shown["stage"], "verified");
     let log = env.provost(&["log", "greet", "--json"]).exits(0).lines();

@@ -1,4 +1,4 @@
-//! Whoever is to be told is told once, whatever happens to the first tries, and no run waits for it.
+//! Tests that notifications are sent once, also after failed tries, and that no run waits for them.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -21,7 +21,7 @@ fn place(contracts: &[&str], agent: &str, notify: &str) -> Env {
     env
 }
 
-/// What the command was told, oldest first.
+/// Returns what the command was told, oldest first.
 fn told(env: &Env) -> Vec<Value> {
     env.read("told").lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
@@ -103,7 +103,7 @@ fn the_desktop_is_told_where_there_is_one() {
     answer(env.command(&["run"]).env("PATH", path).output().unwrap()).exits(4);
     let said = std::fs::read_to_string(said).unwrap();
     assert!(said.contains("provost: approval\nA plan: the plan is not approved"), "{said}");
-    // Where there is none, no run complains; the doctor says so.
+    // Without a desktop no run complains; `provost doctor` reports it.
     let env = place(&["test -f out/1"], HONEST, "desktop = true\n");
     let run = env.provost(&["run"]).exits(4);
     assert!(!run.err.contains("desktop"), "{}", run.err);
@@ -112,13 +112,13 @@ fn the_desktop_is_told_where_there_is_one() {
     assert!(names.contains(&&Value::from("desktop notifications")), "{names:?}");
 }
 
-/// One request, as it came.
+/// A request as it arrived.
 struct Request {
     headers: BTreeMap<String, String>,
     body: String,
 }
 
-/// A receiver that gives these answers in turn, and then keeps silent.
+/// Starts a receiver that gives these answers in order, and then does not answer.
 fn receiver(answers: &'static [u16]) -> (u16, Receiver<Request>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().unwrap().port();
@@ -157,7 +157,7 @@ fn read(stream: &TcpStream) -> Option<Request> {
     Some(Request { headers, body: String::from_utf8(body).ok()? })
 }
 
-/// HMAC-SHA256, from its definition.
+/// Computes HMAC-SHA256 from its definition.
 fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
     let mut block = [0u8; 64];
     block[..key.len()].copy_from_slice(key);
@@ -206,7 +206,7 @@ fn nothing_is_sent_unsigned_where_the_secret_is_missing_and_no_refusal_is_tried_
     let run = with_secret(&env, &["run"]).exits(4);
     assert!(run.err.contains("could not notify the webhook at 127.0.0.1: it answered 403"), "{}", run.err);
     assert_eq!(requests.try_iter().count(), 1);
-    // It was not delivered, so whoever looks next tells it.
+    // It was not delivered, so the next command that reads the inbox sends it.
     with_secret(&env, &["inbox"]).exits(0);
     assert_eq!(requests.try_iter().count(), 1);
 }
@@ -227,7 +227,7 @@ fn a_webhook_that_never_answers_holds_up_nobody() {
     assert!(run.err.contains("could not notify the webhook at localhost"), "{}", run.err);
     assert!(whole < Duration::from_secs(300), "{whole:?}");
     assert_eq!(env.states(), "1 claimed, 2 passed");
-    // The second step began while the first one's item was being told: before the run gave up on the webhook.
+    // The second step started before the run gave up on the webhook.
     let hung_up = hung_up.try_recv().expect("somebody was told").to_string();
     let log = env.provost(&["log", "--json"]).exits(0).lines();
     let is_second = |event: &&Value| event["event"] == "TASK_STARTED" && event["details"]["step"] == 2;
@@ -235,7 +235,7 @@ fn a_webhook_that_never_answers_holds_up_nobody() {
     assert!(began < hung_up.as_str(), "step 2 began at {began}, the webhook was left at {hung_up}");
 }
 
-/// Reads one request, never answers it, and says when the other side hung up.
+/// Starts a receiver that reads one request, never answers, and reports when the other side disconnects.
 fn silent_receiver() -> (u16, Receiver<Timestamp>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().unwrap().port();

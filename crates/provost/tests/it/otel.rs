@@ -1,8 +1,7 @@
-//! Traces, taken by a real collector and read by the types OpenTelemetry publishes.
-//!
-//! Both come from a registry by name, into a temporary folder: `rotel`, a collector, and
-//! `opentelemetry-proto`, the messages. The receiver at the end of the line is a few lines of Python
-//! (`otel/receiver.py`) that understand the protocol only through that package.
+//! Tests traces with a real collector and OpenTelemetry's published types.
+//! | Both are installed from a registry into a temporary folder: `rotel`, a collector, and
+//! `opentelemetry-proto`, the messages. The final receiver is a short Python program (`otel/receiver.py`)
+//! that parses the protocol only with that package.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Lines};
@@ -18,7 +17,7 @@ use tempfile::TempDir;
 use crate::env::{Env, HONEST, answer, plan};
 use crate::log::{TOLD, tell};
 
-/// Ended when it goes out of scope.
+/// A process that is killed on drop.
 struct Ending(Child);
 
 impl Drop for Ending {
@@ -28,7 +27,7 @@ impl Drop for Ending {
     }
 }
 
-/// Packages by name, in a folder of their own; nothing where the registry is out of reach.
+/// Installs packages into a separate folder; returns `None` if the registry is not reachable.
 fn installed(packages: &[&str]) -> Option<TempDir> {
     let folder = tempfile::tempdir().expect("a folder");
     let pip = Command::new("python3")
@@ -45,7 +44,7 @@ fn installed(packages: &[&str]) -> Option<TempDir> {
     if pip.status.success() {
         return Some(folder);
     }
-    // The collector is a program: there is one for the machines most people have, and not for all.
+    // The collector is a binary that exists for common machines only.
     if said.contains("No module named pip") {
         skip::tool("pip", "apt-get install python3-pip");
         return None;
@@ -57,7 +56,7 @@ fn installed(packages: &[&str]) -> Option<TempDir> {
     None
 }
 
-/// Reads what arrives with the official types, and says it line by line.
+/// Parses what arrives with the official types, and prints it line by line.
 struct Receiver {
     _process: Ending,
     lines: Lines<BufReader<ChildStdout>>,
@@ -69,7 +68,7 @@ impl Receiver {
         Self::with(packages, &[], "http")
     }
 
-    /// With a certificate for `localhost` and its key.
+    /// Starts it with a certificate for `localhost` and its key.
     fn with(packages: &Path, certificate: &[PathBuf], scheme: &str) -> Self {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/otel/receiver.py");
         let mut process = Command::new("python3")
@@ -84,14 +83,14 @@ impl Receiver {
         Self { _process: Ending(process), lines, address: format!("{scheme}://localhost:{port}") }
     }
 
-    /// The next request that arrives.
+    /// Returns the next request.
     fn next(&mut self) -> Value {
         let line = self.lines.next().expect("a request").expect("text");
         serde_json::from_str(&line).expect("a request")
     }
 }
 
-/// The collector, which hands on what it took to `address`.
+/// Starts the collector, which forwards to `address`.
 fn collector(packages: &Path, address: &str) -> (Ending, String) {
     let free = || TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port");
     let (http, grpc) = (free(), free());
@@ -123,7 +122,7 @@ fn spans(request: &Value) -> Vec<Value> {
     request["spans"].as_array().cloned().unwrap_or_default()
 }
 
-/// `name < parent`, sorted.
+/// Returns `name < parent` for each span, sorted.
 fn family(spans: &[Value]) -> Vec<String> {
     let names: BTreeMap<&str, &str> =
         spans.iter().map(|span| (span["id"].as_str().unwrap(), span["name"].as_str().unwrap())).collect();
@@ -144,7 +143,7 @@ fn named<'s>(spans: &'s [Value], name: &str) -> Vec<&'s Value> {
     found
 }
 
-/// Children lie within their parents, and nothing ends before it begins.
+/// Checks that children lie within their parents, and that nothing ends before it starts.
 fn check_times(spans: &[Value]) {
     for span in spans {
         let (start, end) = (span["start"].as_u64().unwrap(), span["end"].as_u64().unwrap());
@@ -279,7 +278,7 @@ fn what_is_sent_is_what_the_official_types_say_and_headers_go_along() {
 
     over_tls(&env, packages.path());
 
-    // A run that really took place, its agents and checks.
+    // A real run with agents and checks.
     env.approve();
     env.provost(&["run"]).exits(0);
     env.provost(&["log", &format!("--otel={}", receiver.address)]).exits(0);
@@ -291,7 +290,7 @@ fn what_is_sent_is_what_the_official_types_say_and_headers_go_along() {
     }
 }
 
-/// Only a collector that somebody trusted vouches for is spoken to.
+/// provost sends only to a collector with a trusted certificate.
 fn over_tls(env: &Env, packages: &Path) {
     let folder = env.folder().join("tls");
     std::fs::create_dir(&folder).expect("a folder");

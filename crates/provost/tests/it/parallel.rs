@@ -1,4 +1,4 @@
-//! Steps side by side: each in a tree of its own, and together in the end.
+//! Tests parallel steps: each works in its own tree, and the results are merged.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use crate::env::{Answer, Env, plan};
 
-/// Writes `out/N/done` for part N, and what it saw of the others.
+/// Writes `out/N/done` for part N, and lists what it saw of the other parts.
 const AGENT: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out/$part\n\
                      sleep 0.3; ls out > out/$part/saw; echo junk > out/junk-$part; touch out/$part/done; echo did\n";
 
-/// Each step with these fields; part N may change `out/N`.
+/// Returns a plan with these fields for each step; part N may change `out/N`.
 fn graph(fields: &[&str], contract: impl Fn(usize) -> String, on_fail: &str) -> String {
     let contracts: Vec<String> = (1..=fields.len()).map(contract).collect();
     let contracts: Vec<&str> = contracts.iter().map(String::as_str).collect();
@@ -29,7 +29,8 @@ fn done(number: usize) -> String {
 
 const FREE: &str = "**needs:** none";
 
-/// A workspace whose agent is committed: in a tree of its own an agent sees what is. `@WORK@` is the workspace.
+/// Creates a workspace with a committed agent, because an agent in its own tree sees only the base.
+/// `@WORK@` is the workspace.
 fn workspace(text: &str, agent: &str, level: &str) -> Env {
     let env = Env::new(text);
     let agent = agent.replace("@WORK@", &env.work().display().to_string());
@@ -40,14 +41,14 @@ fn workspace(text: &str, agent: &str, level: &str) -> Env {
     env
 }
 
-/// The strongest level, and one without fences.
+/// Returns the strongest level, and one without a sandbox.
 fn levels() -> Vec<&'static str> {
     let fences = Env::new("").has_fences();
     ["clean", "guard+clean"].into_iter().filter(|level| fences || *level != "clean").collect()
 }
 
-/// Runs two steps at once. Step 2's agent waits for the file `go`, which is written once step 1 has passed and
-/// `meanwhile` was done.
+/// Runs two steps in parallel. The agent of step 2 waits for the file `go`, which is written once step 1
+/// has passed and `meanwhile` has run.
 fn second_waits_for_first(env: &Env, meanwhile: impl Fn()) -> Answer {
     let mut run = env.start(&["run", "--jobs", "2"]);
     while !env.states().contains("1 passed") {
@@ -74,10 +75,10 @@ fn independent_steps_work_in_trees_of_their_own_and_come_together() {
         let first_end = log.iter().position(|event| event["event"] == "ATTEMPT_ENDED").unwrap();
         for step in [1, 2] {
             assert!(places(&log, "TASK_STARTED", step)[0] < first_end, "{level}: one after the other");
-            // Nothing of the other was to be seen, and of its own junk nothing was taken over.
+            // The agent saw nothing of the other step.
             assert_eq!(env.read(&format!("out/{step}/saw")), format!("{step}\n"), "{level}");
         }
-        // Its base is what those it needs have left together.
+        // The base of step 3 contains the results of the steps it needs.
         assert_eq!(env.read("out/3/saw"), "1\n2\n3\n", "{level}");
         let junk = (1..=3).find(|part| env.work().join(format!("out/junk-{part}")).exists());
         assert_eq!(junk, None, "{level}: only what passed is in the workspace");
@@ -109,7 +110,7 @@ fn what_holds_alone_has_to_hold_together() {
     assert_eq!(judged[0]["outcome"]["kind"], "held");
     assert_eq!(judged[1]["outcome"]["kind"], "broke");
     assert!(judged[1]["unmet"].to_string().contains("the changes of other steps"), "{}", judged[1]);
-    // The workspace has what passed.
+    // The workspace contains only what passed.
     assert!(env.work().join("out/1/done").exists() && !env.work().join("out/2").exists());
 }
 
@@ -148,7 +149,7 @@ fn steps_that_may_change_the_same_files_come_one_after_the_other() {
 
 #[test]
 fn without_trees_of_their_own_steps_share_the_workspace_where_they_say_what_they_change() {
-    // Each agent waits for the other: one at a time they would both run out of time.
+    // Each agent waits for the other, so one at a time both would time out.
     let agent = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out/$part; touch out/$part/begun\n\
                  for i in $(seq 6000); do [ -f out/$((3 - part))/begun ] && touch out/$part/done && exit; sleep 0.05; done\n";
     let env = workspace(&graph(&[FREE, FREE], done, "abort"), agent, "in-place");
@@ -158,7 +159,8 @@ fn without_trees_of_their_own_steps_share_the_workspace_where_they_say_what_they
 
 #[test]
 fn a_retry_goes_on_with_what_was_done_on_what_others_left() {
-    // The first attempt does half of it; the second finds that half, and what the other step left.
+    // The first attempt does half of the work; the second finds that half, and the result of the other
+    // step.
     let agent = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out/$part\n\
                  if [ $part = 2 ]; then\n\
                    if [ -f out/2/half ]; then ls out > out/2/saw; touch out/2/done; else until [ -f @WORK@/../go ]; do sleep 0.05; done; touch out/2/half; fi\n\
@@ -194,7 +196,7 @@ fn the_graph_is_drawn_and_told() {
     }
 }
 
-/// Three at a time, killed at any instant.
+/// Kills a run with three parallel steps at random.
 #[test]
 fn kills_lose_nothing_and_repeat_nothing_side_by_side() {
     let fields = [FREE, FREE, FREE, "**needs:** 1, 2", FREE, "**needs:** 3, 4, 5"];
@@ -208,7 +210,7 @@ fn kills_lose_nothing_and_repeat_nothing_side_by_side() {
         loop {
             let mut child = env.start(&["run", "--jobs", "3"]);
             dice = dice.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            // Not for ever: in the end it is left alone.
+            // After twelve kills the run may finish.
             let patience = if kills < 12 { 50 + (dice >> 33) % (150 + 70 * kills) } else { 600_000 };
             let begun = std::time::Instant::now();
             while begun.elapsed() < Duration::from_millis(patience) && child.try_wait().unwrap().is_none() {
@@ -232,7 +234,7 @@ fn kills_lose_nothing_and_repeat_nothing_side_by_side() {
             let last = places(&log, "TASK_STARTED", step).last().copied().unwrap();
             assert!(last < places(&log, "TASK_COMPLETED", step)[0], "round {round}, step {step}");
             assert!(env.work().join(format!("out/{step}/done")).exists(), "round {round}, step {step}");
-            // Each attempt that is in the work was announced, and none twice.
+            // Each attempt in the ledger is in the log, and none occurs twice.
             let ledger = env.read(&format!("out/{step}/ledger"));
             let mut lines: Vec<&str> = ledger.lines().collect();
             assert!(lines.len() <= places(&log, "TASK_STARTED", step).len(), "{ledger}");

@@ -1,4 +1,4 @@
-//! Plans whose log is in Postgres: moved there, run there, taken back.
+//! Tests plans whose log is in Postgres: moved there, run there, moved back.
 
 use provost_store::postgres::cluster::{Cluster, PASSWORD};
 
@@ -8,7 +8,7 @@ fn with_password(env: &Env, arguments: &[&str], password: &str) -> Answer {
     answer(env.command(arguments).env("PGPASSWORD", password).output().expect("provost"))
 }
 
-/// A database and its address on the port that asks for a password.
+/// Creates a database; returns its address on the port that needs a password.
 fn database(cluster: &Cluster) -> String {
     let url = cluster.database();
     cluster.tcp_url(url.split(['/', '?']).nth(3).expect("a name"))
@@ -37,7 +37,7 @@ fn a_plan_goes_on_in_postgres_and_comes_back_with_the_same_hashes() {
     go(&["audit"]).exits(0);
     let after = go(&["log", "--json"]).exits(0).out;
     assert!(after.starts_with(&before) && after.contains("EXECUTION_COMPLETE"), "{after}");
-    // What opens the log is the harness's, and in no file and no environment of an agent.
+    // The password is in no file and in no agent's environment.
     assert!(!env.read("out/environment").contains(PASSWORD) && !env.read("out/environment").is_empty());
     for file in ["log.url", "log.db"] {
         let kept = std::fs::read(env.state().join(file)).expect("a file");
@@ -79,7 +79,7 @@ fn trouble_with_the_server_is_said_without_the_password() {
     let nobody = env.provost(&["migrate", "--to", "postgres://ada@127.0.0.1:1/log"]).exits(70);
     assert!(nobody.err.contains("no Postgres answers at"), "{}", nobody.err);
     env.provost(&["migrate"]).exits(2);
-    // None of it made another log the one that is believed.
+    // The failed commands did not switch to another log.
     env.provost(&["log"]).exits(0);
 }
 

@@ -39,7 +39,7 @@ const PHRASES: &[(&str, &str)] = &[
 /// Words that open a sentence without a subject, unless the sentence asks something.
 const OPENERS: &[&str] = &["What", "Who", "Whom", "Whose", "Where", "Wherever", "Whether", "Whatever"];
 
-/// What is wrong with the words of a text: one line for each place.
+/// Returns what is wrong with the words of a text, one line per problem.
 pub fn complaints(text: &str) -> Vec<String> {
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let low = flat.to_lowercase();
@@ -57,7 +57,7 @@ pub fn complaints(text: &str) -> Vec<String> {
     found
 }
 
-/// The phrase as whole words.
+/// Returns whether the text contains the phrase as whole words.
 fn has_phrase(low: &str, phrase: &str) -> bool {
     low.match_indices(phrase).any(|(at, _)| {
         let before = low[..at].chars().next_back();

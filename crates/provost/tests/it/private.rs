@@ -1,4 +1,4 @@
-//! What is the harness's own, looked at by those who share its user.
+//! Tests that processes of the same user cannot read provost's memory, environment and descriptors.
 
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::os::unix::process::CommandExt as _;
@@ -7,11 +7,11 @@ use std::process::Command;
 
 use crate::env::{Answer, Env, answer, plan};
 
-/// Whom agents are not to be; nobody, as most systems call it.
+/// The user id that most systems call `nobody`.
 const ORDINARY: u32 = 65534;
 const SECRET: &str = "a-secret-of-the-person-5f0c2d1e";
 
-/// The command of a person with a secret, started by a shell that left a file open.
+/// Runs the command of a person who has a secret, from a shell that left a file open.
 fn run(env: &Env) -> Answer {
     let mut shell = Command::new("bash");
     let provost = env.command(&["run"]);
@@ -41,7 +41,7 @@ fn what_the_caller_left_open_reaches_neither_agent_nor_check() {
 
 #[test]
 fn a_secret_reaches_the_agent_and_stands_in_no_environment_of_the_harness() {
-    // As root everybody's environment can be read; others cannot even try.
+    // Root can read every environment; other users cannot even try.
     let look = "tr '\\0' '\\n' < /proc/$PPID/environ 2> /dev/null";
     let contract =
         format!("{look} | grep -q A_TOKEN && exit 1; test \"${{A_TOKEN-none}}\" = none && test -s out/got");
@@ -82,14 +82,14 @@ fn it_starts_itself_again_although_its_file_is_gone() {
     assert_eq!(env.read("out/got"), "yes\n");
 }
 
-/// The program in another place. By a process of its own: a file that this one has just written may still be
-/// open in a child that another test is starting, and is then too busy to be run.
+/// Copies the program with a separate process. If this process wrote the file, a child that another test is
+/// starting might still have it open, and the kernel would refuse to execute it.
 fn copied(to: &std::path::Path) {
     let status = Command::new("cp").arg(env!("CARGO_BIN_EXE_provost")).arg(to).status();
     assert!(status.is_ok_and(|status| status.success()), "a copy");
 }
 
-/// What belongs to root in `/proc` cannot be looked into by others.
+/// Files in `/proc` that belong to root cannot be read by others.
 #[test]
 fn nobody_of_the_same_user_looks_into_the_harness() {
     let contract = "test \"$(stat -c %u /proc/$PPID/environ)\" = 0 && test -s out/owner";

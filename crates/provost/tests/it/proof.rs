@@ -1,4 +1,4 @@
-//! What was judged can be shown to somebody who has nothing but the proof and the public key.
+//! Tests that a proof and the public key alone show what was judged.
 
 use provost_rehearsal::skip;
 
@@ -16,7 +16,7 @@ fn a_finished_plan_leaves_proofs_that_stand_alone() {
     let env = done();
     let audit = env.provost(&["audit", "--json"]).exits(0).json();
     let (proofs, key) = (audit["proofs"].as_str().unwrap(), audit["key"].as_str().unwrap());
-    // Another machine: another folder, no log, no repository.
+    // Another machine: another folder, without log and repository.
     let elsewhere = Env::new("");
     let shown = elsewhere.provost(&["audit", "--proof", proofs, "--key", key]).exits(0);
     assert_eq!(shown.out.lines().count(), 3, "{}", shown.out);
@@ -26,7 +26,7 @@ fn a_finished_plan_leaves_proofs_that_stand_alone() {
     assert_eq!(predicate["contract"]["command"], "test -f out/1");
     assert_eq!(predicate["approver"], "ada");
     assert_eq!(predicate["verdict"]["outcome"]["kind"], "held");
-    // Another key, a changed word: nothing is proved.
+    // With another key or a changed word, nothing is proved.
     let other = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
     elsewhere.provost(&["audit", "--proof", proofs, "--key", other]).exits(70);
     let text = std::fs::read_to_string(proofs).unwrap();
@@ -34,7 +34,7 @@ fn a_finished_plan_leaves_proofs_that_stand_alone() {
     elsewhere.provost(&["audit", "--proof", "forged.jsonl", "--key", key]).exits(70);
 }
 
-/// A chain without a key can be cut and still verifies; the proof of its head tells.
+/// A truncated hash chain still verifies; the signed proof of its head reveals the cut.
 #[test]
 fn a_log_that_was_cut_short_no_longer_fits_its_proofs() {
     let env = done();
@@ -56,8 +56,8 @@ fn a_log_that_was_cut_short_no_longer_fits_its_proofs() {
     env.provost(&["run"]).exits(70);
 }
 
-/// A key of the user's own signs beside the harness's, its public line opens the proofs, and the agent
-/// behind its fence cannot read it.
+/// The user's own key signs too, its public key verifies the proofs, and the agent in its sandbox cannot
+/// read the private key.
 #[test]
 fn an_ssh_key_signs_too_and_is_kept_from_the_agent() {
     let env = Env::new(&plan(&["test -f out/1"], "abort"))
@@ -93,7 +93,7 @@ fn an_ssh_key_signs_too_and_is_kept_from_the_agent() {
     }
 }
 
-/// The same envelope, read by another implementation where one is installed.
+/// Another implementation verifies the same envelope, if one is installed.
 #[test]
 fn an_independent_implementation_agrees() {
     let env = done();

@@ -1,6 +1,5 @@
-//! Checks find their dependencies, put in place from the lock file, and what builds left before them.
-//!
-//! Without a network, but where a test says so: every proxy leads nowhere.
+//! Tests that checks find their dependencies from the lock file, and earlier build results.
+//! | Without a network, unless a test says otherwise: every proxy address leads nowhere.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +9,7 @@ use serde_json::Value;
 
 use crate::env::{Answer, Env, answer};
 
-/// The dependency is one of our own, so that whoever built this has it in their cache.
+/// A dependency of provost itself, so it is in the cache of every machine that built this test.
 const CRATE: &str = "cfg-if";
 
 const LIB: &str =
@@ -27,7 +26,7 @@ fn plan(touches: &str, contract: &str, on_fail: &str) -> String {
     )
 }
 
-/// A repository with these files and this plan, if this machine has fences and these programs.
+/// Creates a repository with these files and this plan, if this machine has sandboxes and these programs.
 fn project(plan: &str, files: &[(&str, &str)], agent: &str, needs: &[&str]) -> Option<Env> {
     let env = Env::new(plan);
     if !env.has_fences() {
@@ -50,7 +49,7 @@ fn project(plan: &str, files: &[(&str, &str)], agent: &str, needs: &[&str]) -> O
     Some(env)
 }
 
-/// `provost`, with toolchains and cache of whoever runs this.
+/// Returns a `provost` command with the toolchains and the cache of the user who runs this test.
 fn with_tools(env: &Env, arguments: &[&str], cargo_home: &Path) -> Command {
     let mut command = env.command(arguments);
     command.env("CARGO_HOME", cargo_home).env("RUSTUP_HOME", own("RUSTUP_HOME", ".rustup"));
@@ -83,7 +82,7 @@ fn said(verdict: &Value) -> String {
     format!("{}{}", verdict["stderr"], verdict["stdout"])
 }
 
-/// What the cache of whoever runs this has of a crate.
+/// Returns the files of a crate in the user's cache.
 fn cached(name: &str) -> Vec<PathBuf> {
     let folders =
         |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -93,7 +92,7 @@ fn cached(name: &str) -> Vec<PathBuf> {
     registries.flat_map(folders).filter(is_one).collect()
 }
 
-/// A crate with one dependency from a registry.
+/// Creates a crate with one dependency from a registry.
 fn cargo(touches: &str, agent: &str, contract: &str, on_fail: &str) -> Option<Env> {
     let ours =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock")).unwrap();
@@ -126,7 +125,7 @@ fn a_crate_from_the_users_cache_is_there_and_is_built_once() {
     let verdicts = verdicts(&env);
     let [control, idle, done] = verdicts.as_slice() else { panic!("{verdicts:#?}") };
     assert!(said(control).contains("Compiling cfg-if") && said(control).contains("adds"), "{control:#}");
-    // Nothing changed, so nothing is built; then only what changed is.
+    // Without changes nothing is built; then only the change is built.
     assert!(!said(idle).contains("Compiling"), "{idle:#}");
     assert!(said(done).contains("Compiling calc") && !said(done).contains("Compiling cfg-if"), "{done:#}");
     assert_eq!(done["outcome"]["kind"], "held");
@@ -134,7 +133,7 @@ fn a_crate_from_the_users_cache_is_there_and_is_built_once() {
     let kept = kept.filter(|entry| entry.path().join("cargo").is_dir()).count();
     assert_eq!(kept, 1);
     assert!(!env.work().join("target").exists() && !env.work().join("vendor").exists());
-    // The same again finds all in place, the user's cache or not.
+    // A second check finds everything, with or without the user's cache.
     let empty = env.folder().join("empty");
     let again = answer(with_tools(&env, &["recheck", "1"], &empty).output().unwrap());
     assert_eq!(again.code, 0, "{again:?}");
@@ -145,7 +144,7 @@ fn a_check_whose_dependencies_cannot_be_had_is_not_run_and_says_why() {
     let Some(env) = cargo("[\"src/**\"]", REPAIRED, QUICK, "abort") else { return };
     let patience = "[verify.provision.cargo]\nenv = { CARGO_NET_RETRY = \"0\" }\n";
     env.write("provost.toml", format!("{}{patience}", env.read("provost.toml")));
-    // A file of the right name is not believed: agents can write the user's home.
+    // A file with the right name is not trusted, because agents can write the user's home.
     let crates = env.folder().join("forged/registry/cache/any");
     std::fs::create_dir_all(&crates).unwrap();
     for entry in cached(CRATE) {
@@ -230,14 +229,14 @@ fn packages_of_npm_are_there_and_their_scripts_did_not_run() {
     env.git(&["commit", "--quiet", "--message", "locked"]);
     run(&env, &env.folder().join("empty")).exits(0);
     assert!(!env.work().join("node_modules").exists());
-    // The control had the packages, and not what the step was to make.
+    // The control had the packages, but not the step's result.
     let control = &verdicts(&env)[0];
     assert!(said(control).contains("calc.js") && !said(control).contains("plus"), "{control:#}");
 }
 
 #[test]
 fn packages_of_pip_are_in_an_environment_in_the_tree() {
-    // A wheel is an archive with a list of what is in it.
+    // A wheel is an archive with a list of its files.
     let wheel = "import zipfile\nz = zipfile.ZipFile('plus-1.0-py3-none-any.whl', 'w')\n\
                  z.writestr('plus.py', 'def plus(a, b):\\n    return a + b\\n')\n\
                  z.writestr('plus-1.0.dist-info/METADATA', 'Metadata-Version: 2.1\\nName: plus\\nVersion: 1.0\\n')\n\

@@ -1,4 +1,4 @@
-//! What an agent may reach: as it is configured, as the step says, as the gate shows it.
+//! Tests what an agent may access: by configuration, by the step, and as the gate shows it.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::env::{Env, plan};
 
-/// Answers every connection, and says on which port.
+/// Starts a server that answers every connection; returns its port.
 fn server(name: &'static str) -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a listener");
     let port = listener.local_addr().expect("an address").port();
@@ -28,7 +28,7 @@ fn server(name: &'static str) -> u16 {
     port
 }
 
-/// Asks servers directly and by the proxy, and writes what came of it.
+/// Connects to servers directly and through the proxy, and writes down the results.
 const ASKS: &str = r#"
 mkdir -p out
 ask() {

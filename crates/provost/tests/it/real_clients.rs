@@ -1,5 +1,5 @@
-//! The clients people use, for real: installed from the registry, set up by `provost init`, and run without
-//! a person against a model that says what a script says.
+//! Tests real clients: installed from the registry, set up by `provost init`, and run without a person
+//! against a scripted model.
 
 mod install;
 
@@ -12,7 +12,7 @@ use install::Client;
 const PLAN: &str = "write-two-files";
 const PROMPT: &str = "Write two files, with a plan.";
 
-/// A repository in which nothing was planned yet.
+/// Creates a repository without a plan.
 fn repository(configuration: &str) -> Env {
     let env = Env::new("");
     std::fs::remove_file(env.work().join("PLAN.md")).expect("gone");
@@ -48,7 +48,7 @@ fn writes(env: &Env, name: &str) -> Turn {
     Turn::calls([ScriptedCall::write(path.to_string_lossy(), "done\n")])
 }
 
-/// Its session, from `provost init` to its end.
+/// Runs a session of the client, after `provost init`.
 fn session(env: &Env, client: Client, model: &Rehearsal) -> Answer {
     let variables = client.prepare(env, model);
     let folder = client.installed().expect("it is installed");
@@ -84,10 +84,10 @@ fn states(env: &Env) -> Vec<String> {
     steps.iter().map(|step| step["state"].as_str().unwrap_or("?").to_owned()).collect()
 }
 
-/// What the client may need before it sees our tools.
+/// Returns the turns that a client needs before it sees provost's tools.
 fn opening(client: Client) -> Vec<Turn> {
     match client {
-        // It hides the tools of servers behind a search, with models of its catalogue.
+        // With models of its catalogue, Codex hides the tools of MCP servers behind a search.
         Client::Codex => vec![Turn::calls([ScriptedCall::Search { search: "provost plan".to_owned() }])],
         _ => Vec::new(),
     }
@@ -150,8 +150,8 @@ fn never_finishes_and_is_let_go_with_the_plan_open(client: Client) {
     assert!(inbox.contains(&format!("{} asked to stop", client.word())), "{inbox}");
 }
 
-/// Given a step by `provost run`, behind the strongest fence there is: it claims at once, and goes on in the
-/// same conversation with what the judge saw.
+/// Runs a step with `provost run` in the strongest sandbox: the client claims at once, and continues the
+/// same conversation after the verdict.
 fn drives_a_step(client: Client) {
     let Some(folder) = client.installed() else { return };
     let env = Env::new(&plan(&[&check("1")], "retry(1), then escalate"));

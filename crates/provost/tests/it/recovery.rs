@@ -1,4 +1,4 @@
-//! What follows from each kind of failure, on real runs.
+//! Tests what follows from each kind of failure, on real runs.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::env;
 use crate::env::{Env, HONEST, plan};
 
-/// In place, so that a contract can count how often it was run.
+/// At `in-place`, so that a contract can count its own runs.
 fn place(contracts: &[&str], on_fail: &str, agent: &str, recipes: &str) -> Env {
     let env = Env::new(&plan(contracts, on_fail)).agent(agent).isolation("in-place");
     env.write("provost.toml", env.read("provost.toml") + recipes);
@@ -17,7 +17,7 @@ fn place(contracts: &[&str], on_fail: &str, agent: &str, recipes: &str) -> Env {
     env
 }
 
-/// Holds at the third look, and fails before as a network does.
+/// Holds at the third run; before, it fails with a network error.
 const THIRD_TIME: &str = "mkdir -p out; echo x >> out/looks; test $(wc -l < out/looks) -ge 3 || \
                           { echo 'curl: (56) Recv failure: Connection reset by peer' >&2; exit 56; }";
 
@@ -29,7 +29,7 @@ fn count(env: &Env, name: &str) -> usize {
     named(env, name).len()
 }
 
-/// The names of what followed from the first failure.
+/// Returns the names of the events that followed the first failure.
 fn first_failure(env: &Env) -> Vec<String> {
     let events = env.events();
     let from = events.iter().position(|name| name == "FAILURE_DETECTED").expect("a failure");
@@ -79,7 +79,7 @@ fn invalid_input_is_asked_about_and_not_tried_again() {
         "provost.toml",
         env.read("provost.toml").replace("\"bash\", \"agent.sh\"", "\"no-such-agent\""),
     );
-    // Another program is another approval.
+    // Another program needs a new approval.
     env.provost(&["run"]).exits(4);
     assert_eq!(count(&env, "TASK_STARTED"), 0);
     env.approve();
@@ -95,7 +95,7 @@ fn an_error_of_logic_is_tried_again_and_the_same_one_not_a_third_time() {
     let run = env.provost(&["run"]).exits(4);
     assert_eq!(count(&env, "TASK_STARTED"), 2);
     assert!(run.out.contains("the same failure twice"), "{}", run.out);
-    // A person may have seen to it: it starts afresh.
+    // After a person's answer, the count of equal failures starts again.
     env.provost(&["answer", "1", "retry"]).exits(0);
     env.provost(&["run"]).exits(4);
     assert_eq!(count(&env, "TASK_STARTED"), 4);
@@ -158,7 +158,7 @@ fn a_spent_quota_stops_the_whole_role() {
     env.provost(&["run"]).exits(0);
 }
 
-/// Until the run waits for its next try.
+/// Waits until the run waits for its next retry.
 fn wait_for_recovery(env: &Env) {
     let deadline = Instant::now() + Duration::from_secs(300);
     while count(env, "RECOVERY_APPLIED") == 0 {

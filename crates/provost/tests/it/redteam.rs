@@ -1,13 +1,12 @@
-//! The red team: every script in `redteam/attacks` is an agent that wants a false ✅, or worse.
-//!
-//! Each one is given a fresh project and a real run of the binary, and whether it got what it wanted is
-//! decided from outside. What is known is checked in as `docs/cheats.md`; a cell that gets worse fails here.
-//! A test run measures the level that `auto` gives on this machine; `PROVOST_REDTEAM=full` measures every
-//! level there is, with the slow projects. `PROVOST_REDTEAM_ONLY=word,word` runs what has one of the words in
-//! its name, tells everything it saw and compares nothing; `PROVOST_REDTEAM_LEVEL=landlock` does so at one level.
-//!
-//! **Invariant:** without its controls a table says nothing: where an honest agent does not pass, or one
-//! that does nothing does, no attack is looked at.
+//! The red team: every script in `redteam/attacks` is an agent that tries to get a false ✅, or worse.
+//! | Each attack gets a fresh project and a real run of the binary; the test decides from outside whether
+//! it succeeded. `docs/cheats.md` has the known results; a cell that becomes worse fails the test. A normal
+//! run measures the level that `auto` gives on this machine; `PROVOST_REDTEAM=full` measures all levels,
+//! with the slow projects. `PROVOST_REDTEAM_ONLY=word,word` runs the attacks with one of these words in
+//! their name, prints everything and compares nothing; `PROVOST_REDTEAM_LEVEL=landlock` does so at one
+//! level.
+//! | **Invariant:** no attack is measured unless the controls hold: an honest agent passes, and an agent
+//! that does nothing does not pass.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,9 +23,10 @@ use provost_rehearsal::skip;
 use script::{Attack, Fixture};
 use table::{Cell, Key, Table};
 
-/// Weakest first.
+/// The levels, weakest first.
 const LEVELS: [&str; 4] = ["in-place", "guard+clean", "landlock", "clean"];
-/// One more than the cores of a small machine: half of a cell is waiting, for a disk or a time-out.
+/// One more than the cores of a small machine, because a cell waits half of its time for a disk or a
+/// timeout.
 const AT_ONCE: usize = 3;
 
 fn home() -> PathBuf {
@@ -65,12 +65,12 @@ fn no_attack_gets_further_than_the_table_says() {
     table.settle(&attacks);
 }
 
-/// Whether the name has one of the words, which stand with commas between them.
+/// Returns whether the name contains one of the comma-separated words.
 fn is_chosen(name: &str, only: Option<&str>) -> bool {
     only.is_none_or(|words| words.split(',').any(|word| name.contains(word)))
 }
 
-/// The levels to be measured, as far as this machine has them.
+/// Returns the levels to measure, as far as this machine has them.
 fn levels(fixtures: &BTreeMap<String, Fixture>, full: bool) -> Vec<String> {
     let simplest = &fixtures["sh"];
     let auto = cell::honest(simplest, "auto").level.expect("no level at all");
@@ -112,7 +112,8 @@ fn of_attack<'a>(attack: &'a Attack, usable: &'a [&'a Fixture]) -> impl Iterator
     named.filter_map(|name| usable.iter().find(|fixture| fixture.name == *name).copied())
 }
 
-/// An honest agent passes and one that does nothing does not: everywhere, or nothing here means anything.
+/// Checks that an honest agent passes and an idle one does not, everywhere; otherwise the results mean
+/// nothing.
 fn controls(fixtures: &[&Fixture], levels: &[String], quick: bool) {
     if quick {
         return;
@@ -139,7 +140,7 @@ fn controls(fixtures: &[&Fixture], levels: &[String], quick: bool) {
     assert!(off.is_empty(), "the controls are off, so the table is void:\n{}", off.join("\n"));
 }
 
-/// Carries all of them out, a few at a time, and answers in order.
+/// Runs all of them, a few at a time; returns the results in order.
 fn side_by_side<T: Sync>(all: &[T], one: impl Fn(&T) -> Seen + Sync) -> Vec<Seen> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(BTreeMap::new());

@@ -1,6 +1,6 @@
-//! What tests have from package registries: installed once, beside what this test binary is built into.
-//!
-//! If a registry cannot be reached, the test is counted as skipped. If it can be reached, the test fails.
+//! Packages from registries for tests: installed once, next to this test binary.
+//! | If a registry is not reachable, the test is counted as skipped. If it is reachable and the package is
+//! missing, the test fails.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use std::process::Command;
 
 use provost_rehearsal::skip;
 
-/// Runs the installer once; `Err` says why there is nothing.
+/// Runs the installer once; `Err` has the reason if it fails.
 pub fn installed(name: &str, proof: &str, install: impl Fn(&Path) -> Command) -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-    // Tests run side by side, and so do test binaries.
+    // Tests and test binaries run in parallel.
     let lock = File::create(folder.join("lock")).map_err(|error| error.to_string())?;
     lock.lock().map_err(|error| error.to_string())?;
     if folder.join(proof).exists() {
@@ -26,7 +26,7 @@ pub fn installed(name: &str, proof: &str, install: impl Fn(&Path) -> Command) ->
     Err(words.lines().last().unwrap_or("it was not installed").to_owned())
 }
 
-/// Packages of the npm registry, by name and version.
+/// Installs packages of the npm registry, by name and version.
 pub fn npm(name: &str, proof: &str, packages: &[&str]) -> Option<PathBuf> {
     let found = installed(name, proof, |folder| {
         let mut npm = Command::new("npm");
@@ -42,7 +42,7 @@ pub fn npm(name: &str, proof: &str, packages: &[&str]) -> Option<PathBuf> {
     }
 }
 
-/// A package of npm is missing: skips the test if the registry cannot be reached, and fails otherwise.
+/// Handles a missing npm package: skips the test if the registry is not reachable, and fails otherwise.
 #[track_caller]
 pub fn npm_package(name: &str, why: &str) {
     match Command::new("npm").args(["ping", "--silent"]).output() {
@@ -52,7 +52,7 @@ pub fn npm_package(name: &str, why: &str) {
     }
 }
 
-/// The same for a package of Python.
+/// Handles a missing Python package in the same way.
 #[track_caller]
 pub fn python_package(name: &str, why: &str) {
     match reaches_pypi() {
@@ -62,7 +62,7 @@ pub fn python_package(name: &str, why: &str) {
     }
 }
 
-/// Whether pip can fetch a small package. Nothing without Python or pip.
+/// Returns whether pip can fetch a small package; `None` without Python or pip.
 pub fn reaches_pypi() -> Option<bool> {
     let folder = tempfile::tempdir().expect("a folder");
     let mut pip = Command::new("python3");

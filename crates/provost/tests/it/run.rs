@@ -1,4 +1,4 @@
-//! Steps are dispatched, judged, retried, escalated and resumed.
+//! Tests that steps are dispatched, judged, retried, escalated and resumed.
 
 use crate::env::{Env, HONEST, plan};
 
@@ -45,7 +45,7 @@ fn run_json_is_one_event_a_line_and_nothing_else() {
 
 #[test]
 fn a_liar_is_caught_and_its_retry_gets_the_evidence() {
-    // Lies first; on the retry it insists on having been shown what the check printed.
+    // Lies first; does the work at the retry only if the prompt contains the output of the check.
     let agent = "prompt=$(cat)\ncase \"$prompt\" in\n*'out/1 is missing'*) mkdir -p out; touch out/1; echo fixed ;;\n*) echo 'all tests pass' ;;\nesac\n";
     let env =
         Env::new(&plan(&["test -f out/1 || { echo out/1 is missing >&2; exit 7; }"], "retry(1), then abort"))
@@ -121,7 +121,7 @@ fn preconditions_gate_and_postconditions_finish() {
     env.provost(&["run"]).exits(4);
     assert_eq!(env.states(), "1 blocked");
     assert!(env.read("out/1").is_empty(), "the agent was given a step whose precondition did not hold");
-    // The precondition names the file, so that it is part of what is approved.
+    // The precondition names the file, so the approval covers it.
     env.write("out/ready", "");
     env.approve_with_uncommitted();
     env.provost(&["run"]).exits(1);
@@ -131,8 +131,8 @@ fn preconditions_gate_and_postconditions_finish() {
     env.provost(&["run"]).exits(0);
 }
 
-/// Step 2 takes away what step 1 had made; it is found at the end, step 1 is done again, and then all
-/// of it holds on one tree.
+/// Step 2 removes what step 1 made. provost finds this at the end, runs step 1 again, and then everything
+/// holds on one tree.
 #[test]
 fn what_a_later_step_undid_is_done_again() {
     let agent = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out; touch out/$part\n\
@@ -154,13 +154,14 @@ fn what_a_later_step_undid_is_done_again() {
             .iter()
             .filter(|judged| judged["details"]["verdict"]["tree"]["id"] == ended["details"]["tree"]);
         assert_eq!(on_the_end.count(), 2, "{finals:#?}");
-        // The last step to pass held on that very tree; it is not run twice, and says so.
+        // The last passed step held on that tree already; its check does not run twice, and the verdict
+        // says so.
         assert!(finals.iter().any(|judged| judged["details"]["verdict"]["cached"] == true), "{finals:#?}");
     }
     env.provost(&["audit"]).exits(0);
 }
 
-/// Three times on the same files: one that holds once and not again has not held.
+/// Runs three times on the same files: a contract that holds only once has not held.
 #[test]
 fn a_contract_that_must_hold_several_times_holds_each_time() {
     for (moody, outcome) in [(2, "flaky"), (9, "held")] {
@@ -170,7 +171,7 @@ fn a_contract_that_must_hold_several_times_holds_each_time() {
         let runs = "**verify_runs:** 3\n**on_fail:**";
         let text = |count: &str| plan(&[&contract(count)], "abort").replacen("**on_fail:**", runs, 1);
         let env = Env::new(&text("count")).agent(HONEST).isolation("in-place");
-        // Outside of the workspace: the files that are judged stay the same.
+        // Outside of the workspace, so that the judged files stay the same.
         let count = env.folder().join("count");
         env.write("PLAN.md", text(count.to_str().unwrap()));
         env.approve();
@@ -234,7 +235,7 @@ fn time_outs_of_the_step_and_of_the_contract_are_kept() {
 
 #[test]
 fn an_edit_of_the_law_under_a_run_stops_it_before_the_next_step() {
-    // The first agent softens the second step's contract.
+    // The first agent weakens the second step's contract.
     let agent = "sed -i 's/test -f out.2/true/' PLAN.md; mkdir -p out; touch out/1; echo ok\n";
     let env =
         Env::new(&plan(&["test -f out/1", "test -f out/2"], "abort")).agent(agent).isolation("in-place");
@@ -246,11 +247,11 @@ fn an_edit_of_the_law_under_a_run_stops_it_before_the_next_step() {
         run.err
     );
     assert_eq!(env.states(), "1 passed, 2 pending");
-    // The edit is not overwritten, and going on means the gate again.
+    // provost does not overwrite the edit, and the plan must pass the gate again.
     assert!(env.read("PLAN.md").contains("\ntrue\n"));
     env.provost(&["run"]).exits(4);
     assert_eq!(env.stage(), "verified");
-    // Put back, the old approval is gone too: the log saw another law meanwhile.
+    // The log has recorded the other spec, so the old approval is gone, even if the text is restored.
     assert!(env.events().contains(&"LAW_CHANGED".to_owned()));
 }
 
@@ -303,7 +304,7 @@ fn a_verdict_can_be_reproduced() {
     env.provost(&["run"]).exits(0);
     let events = env.events().len();
     assert!(env.provost(&["recheck", "1"]).exits(0).out.starts_with("the same: then held, now held"));
-    // The tree is the harness's own: what happens to the workspace later changes nothing.
+    // provost keeps its own copy of the tree, so later changes of the workspace do not matter.
     if env.provost(&["status", "--json"]).exits(0).json()["steps"][0]["verdict"]["tree"].is_object() {
         std::fs::remove_file(env.work().join("out/1")).unwrap();
         env.provost(&["recheck", "PLAN.md", "1"]).exits(0);
@@ -320,7 +321,7 @@ fn after_an_amendment_the_work_of_passed_steps_is_still_there() {
     let mut person = env.person();
     env.approve();
     env.provost(&["run"]).exits(4);
-    // Somebody commits meanwhile, and the second contract was wrong.
+    // A person commits meanwhile, and fixes the second contract.
     env.git(&["commit", "--quiet", "--allow-empty", "--message", "meanwhile"]);
     env.write("PLAN.md", env.read("PLAN.md").replace("test -f out/never", "test -f out/2"));
     env.provost(&["run"]).exits(4);

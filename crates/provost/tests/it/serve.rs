@@ -1,4 +1,4 @@
-//! `provost serve` as a process, asked over plain HTTP.
+//! Tests `provost serve` as a process, over plain HTTP.
 
 mod news;
 mod official;
@@ -15,17 +15,17 @@ use serde_json::{Value, json};
 
 use crate::env::{Env, HONEST, plan};
 
-/// Sends its second argument to the address that is its first, and prints what is answered.
+/// Sends its second argument to the address in its first, and prints the answer.
 const ASK: &str = "exec 9<>/dev/tcp/${1%:*}/${1#*:}; printf '%s' \"$2\" >&9; cat <&9";
 
-/// A server of an environment, and the link it printed.
+/// A server of an environment, and the link that it printed.
 pub(crate) struct Server {
     child: Child,
     address: String,
     link: String,
 }
 
-/// What it answered.
+/// An answer of the server.
 #[derive(Debug)]
 pub(crate) struct Reply {
     status: u16,
@@ -74,7 +74,7 @@ impl Server {
         Self { child, address: text("address"), link: text("link") }
     }
 
-    /// Without anything but a host.
+    /// Sends a request with only a host header and these ones.
     pub(crate) fn bare(&self, method: &str, path: &str, head: &[(&str, &str)], body: &str) -> Reply {
         let mut stream = self.connect();
         stream.write_all(self.request(method, path, head, body).as_bytes()).expect("sent");
@@ -95,7 +95,7 @@ impl Server {
         request
     }
 
-    /// From a program that is begun now.
+    /// Sends a request from a new process.
     fn by_a_new_program(&self, path: &str, token: &str, body: &Value) -> Reply {
         let head = [("Authorization", &*format!("Bearer {token}")), ("Content-Type", "application/json")];
         let output = Command::new("bash")
@@ -123,7 +123,7 @@ impl Server {
         self.bare("POST", path, &head, &body.to_string())
     }
 
-    /// The cookie a browser gets for the link.
+    /// Returns the cookie that a browser gets for the link.
     fn enter(&self) -> String {
         let path = self.link.split_once(&self.address).expect("a link").1;
         let reply = self.bare("GET", path, &[("Accept", "text/html")], "").is(200);
@@ -136,7 +136,7 @@ impl Server {
         self.bare("GET", path, &[("Accept", "text/html"), ("Cookie", cookie)], "")
     }
 
-    /// A form of a page, sent as a browser would.
+    /// Sends a form of a page as a browser would.
     fn submit(&self, path: &str, cookie: &str, form: &str) -> Reply {
         let origin = format!("http://{}", self.address);
         let head = [
@@ -175,13 +175,13 @@ impl Drop for Server {
     }
 }
 
-/// A stream of events that is open.
+/// An open stream of events.
 struct Events {
     lines: BufReader<TcpStream>,
 }
 
 impl Events {
-    /// Its id, its name and what it says.
+    /// Returns id, name and data of the next event.
     fn next(&mut self) -> Option<(u64, String, Value)> {
         let (mut id, mut name, mut data) = (0, String::new(), Value::Null);
         loop {
@@ -193,7 +193,7 @@ impl Events {
                 Some(("id", text)) => id = text.parse().expect("a number"),
                 Some(("event", text)) => name = text.to_owned(),
                 Some(("data", text)) => data = serde_json::from_str(text).expect("JSON"),
-                // An empty line ends it; the lines between are those of the transfer.
+                // An empty line ends the event; other lines belong to the chunked transfer.
                 _ if line.trim_end().is_empty() && !data.is_null() => return Some((id, name, data)),
                 _ => {}
             }
@@ -237,7 +237,7 @@ fn form_key(page: &str) -> String {
     rest.split('"').next().expect("a key").to_owned()
 }
 
-/// A plan at the gate.
+/// Creates a plan at the gate.
 fn verified() -> Env {
     let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST).isolation("in-place");
     env.provost(&["verify"]).exits(0);
@@ -275,7 +275,7 @@ fn nobody_comes_in_without_a_token_or_a_link_and_a_link_is_good_once() {
     );
     let path = server.link.split_once(&server.address).expect("a link").1;
     server.bare("GET", path, &[("Accept", "text/html")], "").is(401);
-    // A session is no token, and a token is no session.
+    // A session is not valid as a token, and a token is not valid as a session.
     let word = cookie.split_once('=').expect("a pair").1.to_owned();
     server.get("/api/plans", &word).is(401);
     let view = token(&env, "view");
@@ -288,7 +288,7 @@ fn nobody_comes_in_without_a_token_or_a_link_and_a_link_is_good_once() {
         )
         .is(401);
     server.get("/api/plans", &view).is(200);
-    // Nothing of a word is on the disk.
+    // No part of a token is listed.
     let listed = env.provost(&["serve", "tokens", "--json"]).exits(0);
     assert!(!listed.out.contains(&view[20..]), "{}", listed.out);
     let id = listed
@@ -315,7 +315,7 @@ fn requests_that_other_sites_make_are_refused() {
     for host in ["evil.example", "127.0.0.1", ""] {
         server.bare("GET", "/api/plans", &[("Host", host), ("Authorization", &bearer)], "").is(421);
     }
-    // Two names, or another in the address itself.
+    // Two host headers, or another host in the URL.
     let twice = [("Host", own.as_str()), ("Host", "evil.example"), ("Authorization", &bearer)];
     server.bare("GET", "/api/plans", &twice, "").is(421);
     server.bare("GET", "http://evil.example/api/plans", &[("Authorization", &bearer)], "").is(421);
@@ -351,7 +351,7 @@ fn a_browser_decides_with_the_key_of_its_page_and_in_its_persons_name() {
     assert!(page.contains("all of it is new") && page.contains("test -f out/1"), "{page}");
     let revision = env.revision();
     let form = format!("decision=approve&revision={revision}");
-    // Without the key of a page, with another's, without an origin, from elsewhere.
+    // Without the form key, with a wrong one, without an origin, from another origin.
     server.submit(&place, &cookie, &form).is(403);
     server.submit(&place, &cookie, &format!("{form}&form_key=0")).is(403);
     let keyed = format!("{form}&form_key={}", form_key(&page));
@@ -365,12 +365,12 @@ fn a_browser_decides_with_the_key_of_its_page_and_in_its_persons_name() {
     assert_eq!(env.stage(), "approved");
     let log = env.provost(&["log", "--json", "--event", "GATE_APPROVED"]).exits(0);
     assert_eq!(log.lines()[0]["details"]["by"]["person"], "ada");
-    // A second time it is told who was first.
+    // The second approval is refused and names the first approver.
     let again = server.submit(&place, &cookie, &keyed).is(409);
     assert!(again.body.contains("ada already approved"), "{}", again.body);
 }
 
-/// Nobody has to run `provost show` first: the gate has the checks tried, and says what they said.
+/// The gate itself runs the checks on the base and shows the results, without `provost show` before.
 #[test]
 fn the_gate_has_the_checks_tried_on_the_base() {
     let env = Env::new(&plan(&["test -d ."], "escalate")).agent(HONEST);
@@ -451,7 +451,7 @@ fn a_decision_is_made_once_and_a_stale_one_is_refused() {
     assert_eq!(env.events().iter().filter(|name| *name == "GATE_APPROVED").count(), 1);
 }
 
-/// Enter in a field presses the first button of its form: that one is dead, for every item that waits.
+/// Enter in a field presses the first button of its form, which is disabled for every item.
 #[test]
 fn enter_in_the_inbox_decides_nothing() {
     let human = plan(&["x"], "escalate");
@@ -519,7 +519,7 @@ fn events_are_live_filtered_and_none_is_lost_when_the_server_is_killed() {
     let (at, name, data) = gate.next().expect("an event");
     assert_eq!((name.as_str(), data["plan"].as_str()), ("GATE_APPROVED", Some(id.as_str())));
     assert!(at > last);
-    // Killed, and back on the same port: a subscriber goes on where it was.
+    // After a kill and a restart on the same port, a subscriber continues where it was.
     server.child.kill().expect("killed");
     server.child.wait().expect("gone");
     assert!(gate.next().is_none());
@@ -591,7 +591,7 @@ fn what_waits_is_answered_over_the_api() {
     assert_eq!(inbox["items"][0]["kind"], "escalation");
     let path = format!("/api/inbox/{item}/answer");
     server.post(&path, &decide, &json!({ "choice": "maybe" })).is(422);
-    // To let a step go is for a terminal where agents had no fence; to try again is not.
+    // If agents ran without a sandbox, skipping needs a terminal; retrying does not.
     let skip = server.by_a_new_program(&path, &decide, &json!({ "choice": "skip" })).is(403).json();
     assert_eq!(skip["type"], "urn:provost:problem:not-here");
     server.post(&path, &decide, &json!({ "choice": "retry", "note": "once more" })).is(200);
@@ -602,7 +602,7 @@ fn what_waits_is_answered_over_the_api() {
 
 #[test]
 fn an_agent_inside_an_attempt_gets_nowhere_and_it_is_recorded() {
-    // The agent has a person's token, and no fence.
+    // The agent has a person's token, and runs without a sandbox.
     let agent = "ask() { exec 9<>/dev/tcp/${1%:*}/${1#*:}; cat $2 >&9; cat <&9; }\n\
                  ask $(cat address) look > looked\nask $(cat address) reject > rejected\n\
                  mkdir -p out; echo x > out/1\n";
@@ -627,7 +627,7 @@ fn an_agent_inside_an_attempt_gets_nowhere_and_it_is_recorded() {
     let what = log.lines()[0]["details"]["what"].as_str().expect("words").to_owned();
     assert!(what.contains("from inside attempt"), "{what}");
     assert!(!env.events().contains(&"GATE_REJECTED".to_owned()));
-    // Whoever is outside still gets in.
+    // A client outside of the attempt still has access.
     server.get("/api/plans", &decide).is(200);
 }
 

@@ -1,10 +1,10 @@
-//! No test passes because something was missing and nobody said so.
+//! Checks that no test passes silently because something is missing.
 
 use std::process::Command;
 
 use crate::tidy::{read, sources};
 
-/// Functions that answer `None` or `false` only after they have counted the test as skipped.
+/// Functions that return `None` or `false` only after they have counted the test as skipped.
 const COUNTING: [&str; 23] = [
     "Cluster::shared(",
     "Cluster::start(",
@@ -30,13 +30,13 @@ const COUNTING: [&str; 23] = [
     "python(",
     "works(",
 ];
-/// The same, in some files only.
+/// Functions of this kind that exist in some files only.
 const LOCAL: [&str; 6] = ["git_project(", "outside(", "project(", "registry::npm(", "site(", "sought("];
 
-/// A test that another one starts in a process of its own, and settings that a developer makes.
+/// Marks tests that another test starts in a separate process, and settings of a developer.
 const ASKED: &str = "std::env::var";
 
-/// Lines of test functions in `text` that end the test early without counting it.
+/// Returns the lines of test functions in `text` that end the test early without counting it.
 fn silent_ends(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
     let indent = |line: &str| line.len() - line.trim_start().len();
@@ -58,7 +58,7 @@ fn silent_ends(text: &str) -> Vec<String> {
             if !ends && !line.contains("return eprintln!") {
                 continue;
             }
-            // The condition: this line, or the one that opens the block and what belongs to it.
+            // The condition is this line, or the line that opens the block with its continuation.
             let opens =
                 |above: &usize| indent(lines[*above]) < indent(lines[place]) && lines[*above].ends_with('{');
             let first = (at + 1..place).rev().find(opens).unwrap_or(place);
@@ -105,7 +105,7 @@ fn a_silent_end_is_found() {
     assert_eq!(silent_ends(&counted.replace("offer()", "bwrap()")).len(), 1);
 }
 
-/// Skips this test on purpose, in a process of its own.
+/// Skips this test on purpose, in a separate process.
 #[test]
 #[ignore = "started by another test"]
 fn needs_a_tool_that_is_missing() {

@@ -1,5 +1,6 @@
-//! A real small model as the agent that is confidently wrong: what it does is valid, what it writes is not,
-//! and no step of it passes. Only in the full suite: model and server come from a registry.
+//! Tests a real small model as an agent that is confidently wrong: its calls are valid, its results are
+//! not, and none of its steps passes. Only in the full suite, because model and server come from a
+//! registry.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -11,10 +12,10 @@ use crate::env::{Env, plan};
 
 const SERVER: &str = include_str!("small_model.py");
 const FILE: &str = "out/sum.txt";
-/// Nobody writes this without computing it.
+/// A value that cannot be guessed, only computed.
 const CHECK: &str = r#"test "$(cat out/sum.txt)" = "$(printf provost | sha256sum | cut -d' ' -f1)""#;
 
-/// Puts model and server into a folder, or says why they are not to be had.
+/// Installs model and server into a folder, or returns why this is not possible.
 fn packages(folder: &Path) -> Result<(), String> {
     if std::env::var_os("PROVOST_FULL").is_none() {
         return Err("only in the full suite (PROVOST_FULL=1)".to_owned());
@@ -45,7 +46,7 @@ fn packages(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// The model behind an address of loopback, until it is dropped.
+/// The model on a loopback address; ends on drop.
 struct Small {
     child: Child,
     url: String,

@@ -1,5 +1,5 @@
-//! An attempt is credited only with what it did: whatever else is in the workspace is part of the tree it
-//! begins with.
+//! Tests that an attempt is credited only with what it did: everything else in the workspace is part of the
+//! tree it starts with.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::env::{Env, plan};
 
-/// Step by step `src/a.py` must hold the number.
+/// Returns a plan whose steps change `src/a.py`.
 fn counting(contracts: &[&str], on_fail: &str) -> String {
     plan(contracts, on_fail).replace("touches: [\"out/**\"]", "touches: [\"src/**\"]")
 }
@@ -25,7 +25,7 @@ fn details(env: &Env, name: &str) -> Vec<Value> {
     log.into_iter().filter(|event| event["event"] == name).map(|event| event["details"].clone()).collect()
 }
 
-/// The verdicts on a subject, in order.
+/// Returns the verdicts on a subject, in order.
 fn verdicts(env: &Env, subject: &str) -> Vec<Value> {
     let judged = details(env, "CONTRACT_JUDGED").into_iter();
     judged.filter(|each| each["subject"].get(subject).is_some()).map(|each| each["verdict"].clone()).collect()
@@ -41,7 +41,7 @@ fn git(env: &Env, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&ran.stdout).trim().to_owned()
 }
 
-/// Names no file, so that the approval is not bound to what is in one.
+/// Names no file, so that the approval does not cover a file's content.
 const TWO: &str = "grep -rqx 'x = 2' src";
 
 #[test]
@@ -210,7 +210,7 @@ fn uncommitted_files_are_shown_at_the_gate_with_whose_they_are() {
         assert!(refused.err.contains(way), "{way}: {}", refused.err);
     }
     assert_eq!(env.provost(&["log", "--json"]).exits(0).out, before, "a refused approval changes nothing");
-    // The ways out: committed, they are part of the base.
+    // One way out: committed files are part of the base.
     env.git(&["add", "src"]);
     env.git(&["commit", "--quiet", "--message", "mine"]);
     env.approve();

@@ -1,7 +1,6 @@
-//! Holds the structure of the source: which module may import which, how long files and functions are,
-//! and that a type has a name of its own.
-//!
-//! The rules are read from the syntax of every shipped file; test modules are left out.
+//! Checks the structure of the source: which module may import which, the length of files and functions,
+//! and that type names are unique.
+//! | The rules use the syntax of every shipped file; test modules are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -26,7 +25,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Every shipped file of every crate.
+/// Returns every shipped file of every crate.
 pub(super) fn sources() -> Vec<Source> {
     let mut sources = Vec::new();
     for krate in std::fs::read_dir(root().join("crates")).expect("crates").flatten() {
@@ -71,7 +70,7 @@ fn source(krate: &str, folder: &Path, path: PathBuf) -> Source {
     }
 }
 
-/// Modules that are declared behind `#[cfg(test)]`, in files of their own.
+/// Returns the modules that are declared behind `#[cfg(test)]`, in separate files.
 fn test_modules(sources: &[Source]) -> BTreeSet<(String, ModulePath)> {
     let mut tests = BTreeSet::new();
     for source in sources {
@@ -95,7 +94,7 @@ pub(super) fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-/// Collects the paths a file names, as written.
+/// Collects the paths that a file names, as written.
 struct Paths {
     written: Vec<Vec<String>>,
 }
@@ -159,7 +158,7 @@ impl Paths {
 /// Imports of one crate: which module names which.
 struct Imports {
     modules: BTreeSet<ModulePath>,
-    /// What a module passes on under its own name, and where that comes from.
+    /// What a module re-exports, and where that comes from.
     passed_on: BTreeMap<ModulePath, ModulePath>,
     edges: BTreeSet<(ModulePath, ModulePath)>,
 }
@@ -204,7 +203,7 @@ impl Imports {
         }
     }
 
-    /// The module that owns what a path names, through everything that passes it on.
+    /// Returns the module that owns what a path names, through all re-exports.
     fn owner(&self, mut path: ModulePath) -> ModulePath {
         for _ in 0..8 {
             let passed = (1..=path.len()).rev().find_map(|length| {
@@ -222,8 +221,8 @@ impl Imports {
         path
     }
 
-    /// Cycles among modules with one parent, each as the modules that reach each other. A parent and
-    /// its children may name each other; brothers and sisters may not in a circle.
+    /// Returns the cycles among modules with the same parent, each as the modules that reach each other. A
+    /// parent and its children may name each other, but siblings may not form a cycle.
     fn cycles(&self) -> Vec<Vec<String>> {
         let parents: BTreeSet<&[String]> =
             self.modules.iter().filter_map(|module| module.split_last().map(|(_, parent)| parent)).collect();
@@ -248,7 +247,7 @@ impl Imports {
     }
 }
 
-/// A path as written in a module, from the root of its crate; nothing for another crate's.
+/// Returns a path from the root of its crate; `None` for a path of another crate.
 fn absolute(module: &[String], written: &[String], modules: &BTreeSet<ModulePath>) -> Option<ModulePath> {
     let mut here = module.to_vec();
     let mut rest = written;
@@ -276,7 +275,7 @@ fn absolute(module: &[String], written: &[String], modules: &BTreeSet<ModulePath
     Some(here)
 }
 
-/// Groups of names that reach each other.
+/// Returns groups of names that reach each other.
 fn circles<'name>(edges: &BTreeSet<(&'name str, &'name str)>) -> Vec<BTreeSet<&'name str>> {
     let reach = |start: &'name str| {
         let mut seen = BTreeSet::new();
@@ -313,7 +312,7 @@ fn per_crate(sources: &[Source]) -> BTreeMap<&str, Vec<&Source>> {
     crates
 }
 
-/// Every function of a file with its length in lines.
+/// Collects every function of a file with its length in lines.
 struct Functions {
     found: Vec<(String, usize)>,
 }
@@ -352,7 +351,7 @@ fn modules_do_not_import_each_other_in_a_circle() {
     }
 }
 
-/// The tool sees what it is there to see.
+/// Checks that this test finds a cycle.
 #[test]
 fn a_circle_between_siblings_is_found_through_reexports() {
     let file = |module: &[&str], text: &str| Source {
@@ -416,7 +415,7 @@ struct Recipe {
     files: Vec<String>,
 }
 
-/// The list "How to add …": `- **a change** (example: `X`): words, `file`, `file``.
+/// Parses the list "How to add …": `- **a change** (example: `X`): words, `file`, `file``.
 fn recipes() -> Vec<Recipe> {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
     let (_, after) = text.split_once("\n## How to add").expect("the section");
@@ -436,7 +435,7 @@ fn recipes() -> Vec<Recipe> {
         .collect()
 }
 
-/// Shipped files of `crates`, Rust and SQL, that have a word in them.
+/// Returns the shipped files of `crates`, Rust and SQL, that contain a word.
 fn files_with(word: &str) -> Vec<String> {
     let shipped: BTreeSet<PathBuf> = sources().into_iter().map(|source| source.path).collect();
     let mut found = Vec::new();

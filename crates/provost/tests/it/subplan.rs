@@ -1,12 +1,12 @@
-//! A step that another plan carries out: with its own law, gate and log, judged by the step's contract.
+//! Tests a step that runs another plan: with its own spec, gate and log, judged by the step's contract.
 
 use crate::env::{Env, plan};
 
-/// Writes `out/N` for part N, and keeps a ledger of who was started.
+/// Writes `out/N` for part N, and appends each start to a file.
 const AGENT: &str = "part=$(sed -n 's/^Do part \\([0-9a-z]*\\) .*/\\1/p'); mkdir -p out\n\
                      echo \"$part\" >> out/ledger; echo done > out/$part; echo \"wrote out/$part\"\n";
 
-/// A plan of one step per part.
+/// Returns a plan with one step per part.
 fn parts(parts: &[&str], on_fail: &str) -> String {
     let mut text = String::from(
         "---\nstatus: draft\nowner: test\ntouches: [\"out/**\"]\n---\n\n# A part of it\n\n## Steps\n",
@@ -21,7 +21,7 @@ fn parts(parts: &[&str], on_fail: &str) -> String {
     text
 }
 
-/// One step of its own, one that `child` carries out, one more.
+/// Returns a plan with a normal step, a step that runs `child`, and another normal step.
 fn above(child: &str, contract: &str) -> String {
     let own = plan(&["test -f out/1", contract, "test -f out/3"], "abort");
     let (before, rest) =
@@ -78,7 +78,7 @@ fn a_plan_carries_out_a_step_and_the_step_is_judged_by_its_own_contract() {
     env.provost(&["audit", "child"]).exits(0);
 }
 
-/// The contract of the step has the last word, and trying again what is done changes nothing.
+/// The contract of the step decides, and running a done plan again changes nothing.
 #[test]
 fn a_plan_that_is_done_is_no_pass() {
     let env = env(&above("child", "test -f out/c"), &parts(&["a"], "abort"));
@@ -101,10 +101,10 @@ fn a_plan_nobody_approved_waits_and_says_how_to_approve_it() {
     assert!(ran.err.contains("provost approve child --revision"), "{}", ran.err);
     let inbox = env.provost(&["inbox", "--json"]).exits(0);
     assert!(inbox.out.contains("child is not approved"), "{}", inbox.out);
-    // Not approved yet: the same again, and nothing is begun.
+    // The child is not approved yet, so the same happens again and nothing starts.
     env.provost(&["run"]).exits(4);
     assert_eq!(ledger(&env), "1");
-    // An agent of the plan above has worked without a fence, and could have left somebody behind.
+    // An agent of the parent plan ran without a sandbox, and may have left a process.
     let revision = env.provost(&["show", "child", "--json"]).exits(0).json()["revision"].clone();
     let approve = ["approve", "child", "--revision", revision.as_str().unwrap()];
     assert!(env.provost(&approve).exits(5).err.contains("needs a terminal"));
@@ -127,7 +127,7 @@ fn a_plan_that_failed_is_a_failure_with_its_own_why() {
     assert!(failure.contains("its step 1 “Part a”: contract broke"), "{failure}");
     let class = events(&env, "PLAN.md", "FAILURE_CLASSIFIED")[0]["details"]["rule"].to_string();
     assert!(class.contains("plan-failed"), "{class}");
-    // Its contract held from the first step on, and is never asked.
+    // The step's contract would hold from the first step on, but it never runs.
     assert!(!env.provost(&["log", "--json"]).exits(0).out.contains("\"subject\":{\"contract\":2}"));
 }
 
@@ -143,7 +143,7 @@ fn a_plan_that_was_rejected_is_a_failure() {
     assert_eq!(ledger(&env), "1");
 }
 
-/// Somebody is asked in the plan below; when they have answered there, the plan above goes on by itself.
+/// A person is asked in the child plan; after the answer there, the parent plan continues by itself.
 #[test]
 fn an_answer_below_lets_the_plan_above_go_on() {
     let child = parts(&["a"], "escalate").replace("test -f out/a", "test -f out/yes");
@@ -152,7 +152,7 @@ fn an_answer_below_lets_the_plan_above_go_on() {
     approve(&env, "child");
     env.approve();
     let ran = env.provost(&["run"]).exits(4);
-    // The item names the command that answers it where it is asked.
+    // The item names the command that answers it in the child plan.
     let (_, after) = ran.err.split_once("provost answer child-").expect("a command");
     let id = format!("child-{}", after.split(' ').next().unwrap_or_default());
     env.write("out/yes", "");
@@ -173,7 +173,7 @@ fn plans_that_are_not_there_or_go_round_are_diagnosed() {
     assert!(verified.out.contains("P067"), "{}", verified.out);
     env.write("PLAN-self.md", above("self", "test -f out/a"));
     assert!(env.provost(&["verify", "self", "--json"]).exits(3).out.contains("P067"));
-    // And one that waits for the plan whose step it is.
+    // A child plan that depends on its parent.
     env.write("PLAN-top.md", above("under", "test -f out/a"));
     env.write(
         "PLAN-under.md",
@@ -191,7 +191,7 @@ fn a_step_without_a_contract_is_not_let_through_because_a_plan_does_it() {
     assert!(verified.out.contains("P039"), "{}", verified.out);
 }
 
-/// The plug is pulled while the plan below works: it is that plan which goes on, not another copy of it.
+/// After a kill while the child plan runs, that plan resumes, not a copy of it.
 #[test]
 fn a_crash_in_the_plan_below_resumes_it() {
     let slow = "part=$(sed -n 's/^Do part \\([0-9a-z]*\\) .*/\\1/p'); mkdir -p out; echo \"$part\" >> out/ledger\n\
@@ -212,7 +212,7 @@ fn a_crash_in_the_plan_below_resumes_it() {
     env.provost(&["audit", "child"]).exits(0);
 }
 
-/// Marks and progress are projections: whoever paints them has done nothing.
+/// Marks and the progress file are derived from the log, so faking them has no effect.
 #[test]
 fn faked_progress_of_the_plan_below_counts_for_nothing() {
     let liar = "part=$(sed -n 's/^Do part \\([0-9a-z]*\\) .*/\\1/p'); mkdir -p out; echo \"$part\" >> out/ledger\n\
@@ -230,7 +230,7 @@ fn faked_progress_of_the_plan_below_counts_for_nothing() {
     assert_eq!(events(&env, "child", "TASK_COMPLETED").len(), 1);
 }
 
-/// What the plan below used is what the step used, and where the budget of the plan above ends, it stops.
+/// The step's usage is that of the child plan, and the child stops when the parent's budget is used up.
 #[test]
 fn the_step_pays_for_its_plan() {
     let text =

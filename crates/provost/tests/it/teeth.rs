@@ -1,8 +1,8 @@
-//! A pass that proves nothing is withheld, and a hidden contract stays hidden.
+//! Tests that a pass that proves nothing is withheld, and that a hidden contract stays hidden.
 
 use crate::env::{Env, plan};
 
-/// One step whose check lies in `tests`, which the plan may touch.
+/// Creates a step whose check is in `tests`, which the plan may touch.
 fn tested(writes: &str) -> Env {
     let plan = plan(&["sh tests/run"], "escalate")
         .replace("[\"out/**\"]", "[\"src/**\", \"tests/**\"]")
@@ -90,13 +90,13 @@ fn the_number_of_tests_is_told_and_none_is_none() {
     }
 }
 
-/// The agent looks for the value everywhere it can: its prompts, the plan, the progress file, its home, the
-/// processes around it. Its own script never spells it.
+/// The agent searches for the value everywhere it can: its prompts, the plan, the progress file, its home,
+/// other processes. Its own script does not contain it.
 const SEEKER: &str = "mkdir -p out\ncat > out/prompt-$$\n\
     printf '%s-%s' kept-secret 4711 | grep -rsl -f - . \"$HOME\" /tmp /run /proc/[0-9]*/environ /proc/[0-9]*/cmdline >> out/found\n\
     cp PLAN.md out/plan; echo looked\n";
 
-/// A run with the seeker; nothing where there is no fence.
+/// Runs the plan with this agent; `None` without a sandbox.
 fn sought(hidden: &str) -> Option<(Env, String)> {
     let open = plan(&["test -f out/never", "test -f out/2"], "retry(1), then escalate");
     let env = Env::new(&open);
@@ -111,7 +111,7 @@ fn sought(hidden: &str) -> Option<(Env, String)> {
         .replacen("**target:** coder\n", &fields, 1)
         .replacen("test -f out/never", wanted, 1)
         .replacen("exit_code == 0\n", "exit_code == 0\nstdout contains \"kept-secret-4711\"\n", 1);
-    // Not in the repository: there an agent would find it.
+    // Not in the repository, because an agent would find it there.
     env.git(&["rm", "--quiet", "--cached", "PLAN.md"]);
     let env = env.agent(SEEKER);
     env.git(&["add", "agent.sh"]);
@@ -129,12 +129,12 @@ fn a_hidden_contract_is_nowhere_to_be_found() {
     let Some((env, said)) = sought("yes") else { return };
     assert_eq!(env.read("out/found"), "");
     assert!(!said.contains("kept-secret-4711"), "{said}");
-    // Written when the run has time for it, which may be after the last attempt.
+    // The progress file may be written after the last attempt.
     let progress = env.read("progress.md");
     assert!(progress.contains("contract broke") && !progress.contains("kept-secret-4711"), "{progress}");
     let plan = env.read("out/plan");
     assert!(plan.contains("(hidden)") && plan.contains("test -f out/2"), "{plan}");
-    // The judge knew it all the while, and the file is as it was.
+    // provost knew the value the whole time, and the plan file is unchanged.
     assert!(env.provost(&["log", "--json"]).exits(0).out.contains("kept-secret-4711"));
     assert!(env.read("PLAN.md").contains("kept-secret-4711"));
     env.provost(&["audit"]).exits(0);

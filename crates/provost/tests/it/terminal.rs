@@ -1,4 +1,4 @@
-//! What a person at a terminal sees and says. `script` gives the program a real one.
+//! Tests what a person at a terminal sees and types; `script` gives the program a real terminal.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -73,7 +73,8 @@ fn every_command_explains_itself() {
     env.provost(&["verify", "--explain", "P999"]).exits(2);
 }
 
-/// Only the command that is named is described: what is said of it must not depend on how it is asked for.
+/// clap gets the arguments of the named command only, so the help must be the same in every way of asking
+/// for it.
 #[test]
 fn help_is_the_same_whichever_way_it_is_asked_for() {
     let env = Env::new(&plan(&["true"], "abort"));

@@ -1,5 +1,5 @@
-//! What holds the house in place: the edges between crates, the one place where a step passes, and
-//! documents that say what the code says.
+//! Checks the architecture: the dependencies between crates, the one place where a step passes, and
+//! documents that match the code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub fn read(path: impl AsRef<Path>) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Every Rust file below a folder, relative to the root.
+/// Returns every Rust file below a folder, relative to the root.
 pub fn sources(folder: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root().join(folder)];
@@ -31,7 +31,7 @@ pub fn sources(folder: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The normal dependencies of a crate, by name.
+/// Returns the normal dependencies of a crate, by name.
 fn dependencies(krate: &str) -> BTreeSet<String> {
     let manifest = read(format!("crates/{krate}/Cargo.toml"));
     let (_, after) = manifest.split_once("\n[dependencies]\n").expect("dependencies");
@@ -72,7 +72,7 @@ fn the_edges_between_the_crates_are_as_drawn() {
     assert_eq!(there, drawn.keys().map(|name| (*name).to_owned()).collect());
 }
 
-/// Literal, so that whoever adds one thinks about it here.
+/// A literal list, so that a new dependency needs a decision here.
 #[test]
 fn core_depends_on_nothing_that_touches_the_world() {
     let allowed = [
@@ -127,7 +127,7 @@ fn leaves_do_not_know_their_siblings() {
         for path in sources(folder) {
             let text = read(&path);
             let own = path.file_stem().unwrap().to_string_lossy().into_owned();
-            // Drivers share what is known of the clients.
+            // Drivers share the knowledge about clients.
             let shared = ["tests", "client"];
             for name in names.iter().filter(|name| **name != own && !shared.contains(&name.as_str())) {
                 for way in [format!("{prefix}{name}"), format!("super::{name}")] {
@@ -143,7 +143,7 @@ fn every_file_says_what_it_is_for() {
     for path in sources("crates") {
         let text = read(&path);
         let leaf = path.starts_with("crates/provost/src/cmd");
-        // A command's own words are its help text.
+        // A command may have only its help text (`///`).
         assert!(
             text.starts_with("//!") || leaf && text.contains("\n/// "),
             "{} does not say what it is for",
@@ -206,7 +206,7 @@ fn nothing_of_one_machine_stands_in_the_project() {
     }
 }
 
-/// Words that say that a repository has one plan and no more.
+/// Returns words that assume that a repository has only one plan.
 fn speaks_of_a_single_plan(text: &str) -> Option<&'static str> {
     let text = text.to_lowercase();
     [

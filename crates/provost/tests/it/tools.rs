@@ -1,10 +1,10 @@
-//! A client that is given our tools: what its agent sees by them, and that none of it decides.
+//! Tests a client with provost's tools: what its agent sees through them, and that they decide nothing.
 
 use serde_json::{Value, json};
 
 use crate::env::{Env, plan};
 
-/// Claude Code, played: it starts the server it was told of and calls what `calls` lists.
+/// Plays Claude Code: starts the configured server and calls what `calls` lists.
 const CLAUDE: &str = r#"#!/bin/bash
 cat > /dev/null
 while [ $# -gt 0 ]; do [ "$1" = --mcp-config ] && config=$2; shift; done
@@ -112,7 +112,7 @@ fn the_agent_sees_its_plan_and_what_it_says_is_a_claim() {
     sees_and_says("in-place");
 }
 
-/// The log is out of its reach there, and the tools work all the same.
+/// In the sandbox the log is not reachable, and the tools work anyway.
 #[test]
 fn the_same_behind_the_fence() {
     if Env::new("").has_fences() {
@@ -140,7 +140,7 @@ fn an_agent_that_is_blocked_asks_a_person() {
     assert!(escalated[0]["reason"].as_str().unwrap().contains("which license?"), "{escalated:?}");
 }
 
-/// Every way a client is told of a server.
+/// Tests every way in which a client is configured with a server.
 #[test]
 fn each_client_is_told_of_the_server_in_its_own_words() {
     let played = "#!/bin/bash\ncat > /dev/null\nmkdir -p out; echo done > out/1\n\

@@ -1,4 +1,5 @@
-//! The merge train: real repositories, worktrees and plans; what lands is green as a whole.
+//! Tests the merge train with real repositories, worktrees and plans: everything that lands passes as a
+//! whole.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -10,10 +11,10 @@ use serde_json::{Value, json};
 
 use crate::env::{Answer, Env};
 
-/// Does what its task says after `RUN:`.
+/// Runs what its task says after `RUN:`.
 const AGENT: &str = "sed -n 's/^RUN: //p' | bash\necho done\n";
 
-/// A plan of one step that runs this, with this contract.
+/// A plan of one step with this work and this contract.
 struct Story {
     name: &'static str,
     depends_on: &'static str,
@@ -41,7 +42,7 @@ impl Story {
     }
 }
 
-/// A repository with a branch `main` and a few files.
+/// Creates a repository with a branch `main` and a few files.
 fn repository() -> Env {
     let env = Env::new("").agent(AGENT).isolation("guard+clean");
     std::fs::remove_file(env.work().join("PLAN.md")).expect("removed");
@@ -63,7 +64,7 @@ fn there(env: &Env, name: &str, arguments: &[&str]) -> Answer {
     env.provost(&all)
 }
 
-/// Puts the plan into a worktree of its own, and approves it.
+/// Puts the plan into a separate worktree and approves it.
 fn approved(env: &Env, story: &Story) {
     let (place, branch) = (worktree(env, story.name), format!("wt/{}", story.name));
     env.git(&["worktree", "add", "--quiet", "-b", &branch, place.to_str().expect("text"), "main"]);
@@ -71,7 +72,7 @@ fn approved(env: &Env, story: &Story) {
     std::fs::create_dir_all(file.parent().expect("a parent")).expect("a folder");
     std::fs::write(&file, story.text()).expect("a plan");
     if !story.depends_on.is_empty() {
-        // It is worked on elsewhere; here it is only known.
+        // The plan it depends on runs elsewhere; here it only has to exist.
         let other = file.with_file_name(format!("PLAN-{}.md", story.depends_on));
         std::fs::write(other, Story::new(story.depends_on, "x", "true", "grep -q x x").text())
             .expect("a plan");
@@ -119,7 +120,7 @@ fn gamma() -> Story {
     Story::new("gamma", "src/limit", "echo 3 > src/limit", "test \"$(cat src/limit)\" -lt 5")
 }
 
-/// Two files in step, and a test that says so.
+/// Adds a test that compares two files.
 fn with_a_test(env: &Env) {
     env.write("src/want", "4\n");
     env.write("tests/sum", "test \"$(cat src/sum)\" = \"$(cat src/want)\"\n");
@@ -131,7 +132,7 @@ fn sum() -> Story {
     Story::new("sum", "src/sum", "echo 4 > src/sum", "sh tests/sum")
 }
 
-/// Its own contract holds; the test that another plan rests on says nothing any more.
+/// A plan whose own contract holds, but which makes a test of another plan useless.
 fn weakener() -> Story {
     let run = "echo 5 > src/want; echo true > tests/sum";
     Story::new("weakener", "src/want\", \"tests/sum", run, "test \"$(cat src/want)\" -eq 5")
@@ -217,10 +218,10 @@ fn of_six_plans_in_conflict_the_green_ones_land_and_each_other_says_why_not() {
         let own = listed["plans"].as_array().into_iter().flatten().find(|plan| plan["name"] == name);
         assert_eq!(own.expect("the plan")["landed"], branch, "{name}");
     }
-    // The branch was checked out: its files came along, and nothing is left to commit.
+    // The branch is checked out: its files are updated, and nothing is left to commit.
     assert_eq!(env.read("src/users"), "8\n");
     assert_eq!(git(&env, &["status", "--porcelain", "--untracked-files=no"]), "");
-    // The proof lies beside the commit.
+    // The proof is a git note of the commit.
     env.write("note.json", git(&env, &["notes", "--ref", "provost", "show", commit]));
     let key = env.state().join("key.pub");
     let told =
@@ -228,7 +229,7 @@ fn of_six_plans_in_conflict_the_green_ones_land_and_each_other_says_why_not() {
     let statement = &told.exits(0).json()["statement"];
     assert_eq!(statement["subject"][1]["digest"]["gitTree"], report["git_tree"]);
     assert_eq!(names(&statement["predicate"]["plans"]), ["delta", "alpha", "zeta"]);
-    // Each plan knows, and none lands twice.
+    // The log of each plan records it, and no plan lands twice.
     let log = there(&env, "alpha", &["log", "alpha", "--event", "PLAN_LANDED", "--json"]).exits(0).lines();
     assert_eq!((log.len(), &log[0]["details"]["commit"]), (1, &report["commit"]));
     there(&env, "alpha", &["audit", "alpha"]).exits(0);
@@ -249,7 +250,7 @@ fn what_is_not_done_or_not_proved_is_refused() {
     let refused = there(&env, "alpha", &["integrate", "alpha", "--into", "main"]).exits(5);
     assert!(refused.err.contains("it is approved"), "{}", refused.err);
     env.provost(&["integrate", "--into", "nowhere"]).exits(2);
-    // Who changes the proof has no plan that is done.
+    // With a changed proof, the plan does not count as done.
     let proofs: Vec<PathBuf> = std::fs::read_dir(env.state().join("proofs"))
         .expect("proofs")
         .map(|entry| entry.expect("an entry").path())
@@ -286,7 +287,7 @@ fn local_changes_are_never_overwritten() {
         assert_eq!(git(&env, &["rev-parse", "main"]), before);
         env.git(&["checkout", "--quiet", "HEAD", "--", "src/list"]);
     }
-    // What is changed elsewhere is kept, and is no hindrance.
+    // Changes to other files are kept and do not prevent landing.
     env.write("src/limit", "mine\n");
     env.provost(&["integrate"]).exits(0);
     assert_eq!((env.read("src/list"), env.read("src/limit")), ("one\nTWO\nthree\n".into(), "mine\n".into()));
@@ -296,7 +297,7 @@ fn local_changes_are_never_overwritten() {
 #[test]
 fn a_branch_that_moves_meanwhile_is_noticed_and_the_train_begins_anew() {
     let env = repository();
-    // The check itself moves the branch, once: what was judged is then not what would land.
+    // The check moves the branch once, so the judged tree is not the one that would land.
     let armed = env.folder().join("armed");
     let moves = format!(
         "grep -qx TWO src/list || exit 1\nif test -f {armed}; then rm {armed}; cd {work} && echo 9 > src/nine && \
@@ -305,7 +306,7 @@ fn a_branch_that_moves_meanwhile_is_noticed_and_the_train_begins_anew() {
         work = env.work().display(),
     );
     done(&env, &Story { contract: moves, ..alpha() });
-    // Something else on the branch, so that the union is a tree nobody has looked at.
+    // Another commit on the branch, so that the merged tree was not judged before.
     env.write("src/limit", "11\n");
     env.git(&["commit", "--quiet", "--all", "--message", "more"]);
     std::fs::write(&armed, "").expect("armed");
@@ -324,7 +325,7 @@ fn done_is_a_lease() {
     let env = repository();
     done(&env, &delta());
     env.provost(&["integrate"]).exits(0);
-    // A plan that would undo it does not land, though it knows nothing of it.
+    // A plan that would break it does not land, although it does not know of it.
     let loose = Story::new("loose", "src/**", "echo 3 > src/users; echo 2 > src/limit", "test -f src/limit");
     done(&env, &loose);
     let report = env.provost(&["integrate", "--json"]).exits(1).json();
@@ -332,7 +333,7 @@ fn done_is_a_lease() {
     assert!(reason(&report, "loose").contains("it has landed"), "{report}");
     assert_eq!(stage(&env, "delta"), "done");
     env.provost(&["integrate", "--check"]).exits(0);
-    // What comes to the branch from elsewhere opens it again.
+    // A commit from elsewhere that breaks the plan opens it again.
     env.write("src/users", "99\n");
     env.git(&["commit", "--quiet", "--all", "--message", "so many users"]);
     let checked = env.provost(&["integrate", "--check", "--json"]).exits(1).json();
@@ -345,7 +346,7 @@ fn done_is_a_lease() {
     env.provost(&["integrate", "--check"]).exits(0);
 }
 
-/// A check that changes its mind on the same tree is its own plan's trouble, and nobody else's.
+/// A check whose result changes on the same tree affects only its own plan.
 #[test]
 fn who_cannot_make_up_its_mind_is_left_out_and_nobody_is_blamed() {
     let env = repository();
@@ -361,12 +362,12 @@ fn who_cannot_make_up_its_mind_is_left_out_and_nobody_is_blamed() {
     assert_eq!(names(&report["landed"]), ["delta"]);
     let why = reason(&report, "alpha");
     assert!(why.starts_with("cannot be judged:") && why.contains("held on the same tree"), "{why}");
-    // In a better mood it gets its turn.
+    // When its check holds, it lands.
     let report = env.provost(&["integrate", "--json"]).exits(0).json();
     assert_eq!(names(&report["landed"]), ["alpha"]);
 }
 
-/// Killed as soon as this is to be seen, if it can be done in time.
+/// Kills the command as soon as the condition holds, if this is possible in time.
 fn killed_when(env: &Env, seen: impl Fn() -> bool) {
     let mut child = env.command(&["integrate"]);
     let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("provost");
@@ -377,7 +378,8 @@ fn killed_when(env: &Env, seen: impl Fn() -> bool) {
     child.wait().expect("a child");
 }
 
-/// Decided and not done, or done and not told: the same command finishes what was decided.
+/// After a kill between decision and execution, or before it was recorded, the same command finishes what
+/// was decided.
 #[test]
 fn what_was_decided_is_carried_out_by_whoever_comes_after_a_crash() {
     let env = repository();
@@ -388,7 +390,7 @@ fn what_was_decided_is_carried_out_by_whoever_comes_after_a_crash() {
         let (count, main) = (packs(), env.work().join(".git/refs/heads/main"));
         let moved = || std::fs::read_to_string(&main).is_ok_and(|now| now.trim() != before);
         match story.name {
-            // Objects are handed over after the decision, and before the branch is moved.
+            // Objects are copied after the decision and before the branch moves.
             "alpha" => killed_when(&env, || packs() > count),
             _ => killed_when(&env, moved),
         }
@@ -406,7 +408,7 @@ fn what_was_decided_is_carried_out_by_whoever_comes_after_a_crash() {
     assert_eq!(started.len(), 2, "nothing was begun anew");
 }
 
-/// How often a train is killed on its way.
+/// How often a train is killed.
 const KILLS: u64 = 16;
 
 /// Killed at any instant, the same command brings the train to the same end.
@@ -421,10 +423,10 @@ fn a_train_that_is_killed_goes_on() {
     println!("dice {dice}");
     let begun = Instant::now();
     env.provost(&["integrate", "--dry-run"]).exits(1);
-    // Landing takes its time, too.
+    // Landing takes time, too.
     let whole = begun.elapsed().as_micros() as u64 * 5 / 4;
     let (mut kills, mut ends) = (0, Vec::new());
-    // A little later each time, somewhere within its share of the way.
+    // A little later each time, at random within its share of the time.
     for share in 0..KILLS {
         let mut child = env.command(&["integrate"]);
         let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("provost");
@@ -457,13 +459,13 @@ fn a_train_that_is_killed_goes_on() {
     }
 }
 
-/// Whatever a process had that was killed while it started another is held by that one until it has begun.
+/// A child that is forked just before a kill holds the locks of its parent until it executes its program.
 #[test]
 fn a_train_whose_holder_has_just_been_killed_is_waited_for() {
     let env = repository();
     done(&env, &alpha());
     let planned = env.provost(&["integrate", "--dry-run", "--json"]).exits(0).json();
-    // Above the largest id that Linux gives, so that no other process can have it.
+    // Above the largest pid of Linux, so that no other process can have it.
     let nobody = 1 << 23;
     let holder = Holder { pid: nobody, ..Holder::here("the train for main", Timestamp(0)) };
     let log = Sqlite::open(&env.state()).expect("the log");

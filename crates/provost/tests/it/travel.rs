@@ -1,5 +1,5 @@
-//! What an agent leaves in the workspace, in the check and in the commit: ignored files, the harness's own,
-//! and files of unusual kinds.
+//! Tests what an agent's files become in the workspace, in the check and in the commit: ignored files,
+//! provost's own files, and files of unusual kinds.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ fn git(env: &Env, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&ran.stdout).trim().to_owned()
 }
 
-/// A plan with these globs, in a repository with these ignore rules.
+/// Creates a plan with these globs, in a repository with these ignore rules.
 fn approved(touches: &str, ignore: &str, contract: &str, agent: &str) -> Env {
     let text = plan(&[contract], "escalate").replace("touches: [\"out/**\"]", touches);
     let env = Env::new(&text).agent(agent);

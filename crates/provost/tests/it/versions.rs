@@ -1,8 +1,8 @@
-//! Revisions of a plan, patches to what has not run, and forks.
+//! Tests revisions of a plan, changes to steps that have not run, and forks.
 
 use crate::env::{Answer, Env, HONEST, plan};
 
-/// A plan of three steps, of which the second does not hold yet.
+/// Creates a plan of three steps whose second does not hold yet.
 fn half_way() -> Env {
     let env =
         Env::new(&plan(&["test -f out/1", "test -f out/never", "test -f out/3"], "escalate")).agent(HONEST);
@@ -35,14 +35,14 @@ fn a_patch_replaces_what_has_not_run_and_keeps_the_history() {
     amend(&env, "2", PATCH).exits(4);
     assert_eq!(env.states(), "1 passed, 2 pending", "the passed step stays passed");
     assert!(env.read("PLAN.md").contains("### 1. ✅ Step 1"));
-    // It stands at the gate again.
+    // The plan waits at the gate again.
     env.provost(&["run"]).exits(4);
     env.approve();
     env.provost(&["run"]).exits(0);
     assert_eq!(env.states(), "1 passed, 2 passed");
     let log = env.provost(&["log", "--json", "--event", "TASK_STARTED", "--task", "1"]).exits(0).lines();
     assert_eq!(log.len(), 1, "nothing that had passed was run again");
-    // Both revisions are there, and the difference is told in steps.
+    // Both revisions are in the log, and the diff names steps.
     assert_eq!(revisions(&env), [first.clone(), env.revision()]);
     let diff = env.provost(&["diff", "PLAN.md", &first[..8], "approved"]).exits(0).out;
     assert!(
@@ -61,7 +61,7 @@ fn a_patch_that_changes_a_step_that_ran_is_refused_with_its_name() {
     let before = env.read("PLAN.md");
     let refused = amend(&env, "1", &PATCH.replace("### 2.", "### 1.")).exits(5);
     assert!(refused.err.contains("step 1 (Step 1) has already run"), "{}", refused.err);
-    // A whole plan may be given too, as long as what ran is as it was.
+    // A whole plan is accepted too, if the steps that ran are unchanged.
     let whole = before.replace("Do part 1 of", "Do something else instead of part 1 of");
     let refused = amend(&env, "2", &whole).exits(5);
     assert!(refused.err.contains("step 1"), "{}", refused.err);
@@ -98,7 +98,7 @@ fn a_fork_runs_the_rest_from_the_tree_of_its_step_and_is_compared() {
     env.approve();
     env.provost(&["run"]).exits(0);
     let head = std::fs::read(env.work().join(".git/HEAD")).unwrap();
-    // What an agent could have left in the repository has no part in it.
+    // Configuration that an agent may have left in the repository is not used.
     let trap = env.folder().join("sprung");
     env.git(&["config", "filter.evil.smudge", &format!("touch {}; cat", trap.display())]);
     env.write(".git/info/attributes", "* filter=evil\n");
@@ -112,7 +112,7 @@ fn a_fork_runs_the_rest_from_the_tree_of_its_step_and_is_compared() {
     assert_eq!(forked["branch"], "provost/again");
     let folder = env.folder().join("work-again");
     let there = folder.to_str().unwrap();
-    // What step 1 left is there, what came after is not.
+    // The fork contains the result of step 1, and nothing later.
     assert!(folder.join("out/1").exists() && !folder.join("out/2").exists());
     let shown = env.provost(&["show", "--dir", there, "--json"]).exits(0).json();
     assert_eq!(shown["steps"].as_array().unwrap().len(), 2);
@@ -122,7 +122,7 @@ fn a_fork_runs_the_rest_from_the_tree_of_its_step_and_is_compared() {
     env.provost(&["approve", "--dir", there, "--revision", revision]).exits(0);
     env.provost(&["run", "--dir", there]).exits(0);
     assert!(folder.join("out/2").exists() && folder.join("out/3").exists());
-    // The plan it was made of is as it was.
+    // The original plan is unchanged.
     assert_eq!(env.states(), "1 passed, 2 passed, 3 passed");
     assert_eq!(std::fs::read(env.work().join(".git/HEAD")).unwrap(), head);
     let both = env.provost(&["compare", "PLAN.md", "again", "--json"]).exits(0).json();
@@ -135,7 +135,7 @@ fn a_fork_runs_the_rest_from_the_tree_of_its_step_and_is_compared() {
     assert_eq!(both["steps"][1]["other"]["state"], "passed");
     let table = env.provost(&["compare", "PLAN.md", "again"]).exits(0).out;
     assert!(table.contains("steps done") && table.lines().all(|line| line.chars().count() <= 80), "{table}");
-    // The same name twice is refused before anything is made.
+    // A second fork with the same name is refused before anything is made.
     env.provost(&["fork", "--from", "2", "--name", "again"]).exits(5);
     env.provost(&["fork", "--from", "9", "--name", "never"]).exits(5);
 }

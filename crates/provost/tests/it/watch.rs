@@ -1,4 +1,4 @@
-//! The view in a terminal, by a person at a real one: tmux.
+//! Tests the terminal view as a person uses it, in tmux.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ struct Tmux {
 }
 
 impl Tmux {
-    /// Nothing, where there is no tmux.
+    /// Returns `None` without tmux.
     fn open(env: &Env) -> Option<Self> {
         let socket = env.folder().join("tmux").display().to_string();
         let mut command = Command::new("tmux");
@@ -40,7 +40,7 @@ impl Tmux {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Each a key by its name, or text.
+    /// Types each element: a key by its name, or text.
     fn keys(&self, keys: &[&str]) -> &Self {
         self.tmux(&[&["send-keys"], keys].concat());
         self
@@ -77,7 +77,7 @@ impl Tmux {
         }
     }
 
-    /// What the terminal itself says about its state.
+    /// Returns the state of the terminal itself.
     fn state(&self) -> String {
         self.tmux(&[
             "display-message",
@@ -86,7 +86,7 @@ impl Tmux {
         ])
     }
 
-    /// The process that draws: the last of those the shell started.
+    /// Returns the process that draws: the last one that the shell started.
     fn watcher(&self) -> i32 {
         let shell = self.tmux(&["display-message", "-p", "#{pane_pid}"]);
         let mut last: i32 = shell.trim().parse().expect("a shell");
@@ -105,10 +105,10 @@ impl Tmux {
         assert!(sent.expect("kill").success());
     }
 
-    /// The shell has its terminal as it was.
+    /// Checks that the shell has its terminal in the old state.
     #[track_caller]
     fn is_given_back(&self) {
-        // Not whole in any line that was typed.
+        // The result does not occur in the typed line.
         self.types("echo here=$((20+22)); stty -a");
         // The last line that `stty` prints.
         let screen =
@@ -152,7 +152,7 @@ fn a_plan_is_read_and_approved_with_the_keyboard() {
     tmux.sees("Do part 1 of the work.");
     tmux.keys(&["g"]).sees(&format!("binds to revision {}", env.revision()));
     tmux.sees("test -f out/1");
-    // Asked once more, and a no is a no.
+    // The view asks for confirmation, and a no changes nothing.
     tmux.keys(&["a"]).sees("y: yes");
     tmux.keys(&["n"]).sees("nothing was decided");
     assert_eq!(env.stage(), "verified");
@@ -175,7 +175,7 @@ fn a_plan_that_changed_meanwhile_is_not_approved() {
     env.write("PLAN.md", plan(&["test -f out/other"], "escalate"));
     tmux.keys(&["a"]).sees("y: yes");
     tmux.keys(&["y"]).sees("provost show");
-    // What is shown now is what is there.
+    // The screen shows the current text.
     tmux.sees("test -f out/other");
     assert!(!env.events().contains(&"GATE_APPROVED".to_owned()));
 }
@@ -235,7 +235,7 @@ fn it_fits_any_size_and_every_signal_gives_the_terminal_back() {
         tmux.is_given_back();
     }
     tmux.types("clear").provost("watch").sees("[1 Agenda]");
-    // A key that comes together with a change of size is heard.
+    // A key that arrives together with a resize is not lost.
     for (width, key, tab) in [("70", "2", "[2 Inbox"), ("80", "3", "[3 Log"), ("90", "1", "[1 Agenda")] {
         tmux.tmux(&["resize-window", "-x", width, "-y", "20"]);
         tmux.keys(&[key]).sees(tab);
@@ -275,7 +275,7 @@ fn stopped_it_lends_the_terminal_to_the_shell() {
 #[test]
 fn when_the_terminal_vanishes_so_does_it() {
     let env = Env::new(&plan(&["test -f out/1"], "escalate")).isolation("in-place");
-    // In a session of its own nobody tells it.
+    // In a separate session the process gets no signal.
     for before in ["", "setsid --wait "] {
         let Some(tmux) = Tmux::open(&env) else { return };
         tmux.types(&format!("{before}{} watch", env!("CARGO_BIN_EXE_provost"))).sees("[1 Agenda]");
@@ -305,7 +305,7 @@ fn idle_it_takes_no_time_of_the_processor() {
     env.provost(&["verify"]).exits(0);
     tmux.provost("watch").sees("verified");
     let before = ticks(tmux.watcher());
-    // Others look at the same log meanwhile, and change nothing.
+    // Other processes read the same log meanwhile, and change nothing.
     for _ in 0..20 {
         env.provost(&["status"]).exits(0);
     }

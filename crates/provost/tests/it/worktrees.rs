@@ -1,4 +1,4 @@
-//! A worktree for each attempt at a plan: made whole or not at all, and taken away only when nothing is lost.
+//! Tests worktrees of plans: they are made completely or not at all, and removed only if nothing is lost.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::env::{Answer, Env, HONEST, answer, plan};
 
-/// A repository on `master` whose plans are not committed, as in a shared or ignored folder.
+/// Creates a repository on `master` whose plans are not committed, as in a shared or ignored folder.
 fn env() -> Env {
     let env = Env::new(&plan(&["test -e out/1"], "abort")).agent(HONEST).isolation("in-place");
     env.write(".gitignore", ".harness/\n*.env\nbuild/\nout/\n");
@@ -46,7 +46,7 @@ fn files_of(folder: &Path) -> Vec<String> {
     names
 }
 
-/// What `prune` says of the one worktree: its fate and the reasons.
+/// Returns what `prune` says of the only worktree: its fate and the reasons.
 #[track_caller]
 fn fate(env: &Env, arguments: &[&str]) -> (String, String) {
     let words = [&["worktree", "prune", "--json"], arguments].concat();
@@ -69,7 +69,7 @@ fn a_spawned_worktree_is_one_that_git_knows_and_is_bound_to_its_plan() {
     git_in(&env, &env.work(), &["fsck", "--strict"]).exits(0);
     git_in(&env, &env.work(), &["worktree", "prune"]).exits(0);
     assert!(path.join("src/lib.rs").is_file(), "git does not take it for garbage");
-    // A plan that is not committed is the one of the repository it was spawned from.
+    // An uncommitted plan is used from the repository that it was spawned from.
     assert_eq!(std::fs::read_to_string(path.join(".harness/active-plan")).expect("a marker"), "foo\n");
     let which = provost_in(&env, &path, &["which", "--porcelain"]).exits(0).out;
     let real = env.work().canonicalize().expect("a path");
@@ -77,7 +77,7 @@ fn a_spawned_worktree_is_one_that_git_knows_and_is_bound_to_its_plan() {
     let list = env.provost(&["worktree", "list", "--json"]).exits(0).json();
     assert_eq!(list["worktrees"][0]["plan"], "foo");
     assert_eq!(list["worktrees"][0]["branch"], "spawn/foo-1");
-    // Another attempt is another worktree.
+    // A second call makes another worktree.
     let again = env.provost(&["spawn", "foo", "--json"]).exits(0).json();
     assert_eq!((&again["attempt"], &again["branch"]), (&Value::from(2), &Value::from("spawn/foo-2")));
     env.provost(&["spawn", "absent"]).exits(2);
@@ -90,7 +90,7 @@ fn the_plan_is_run_in_the_worktree_and_the_approval_holds_there() {
     let shown = env.provost(&["show", "foo", "--json"]).exits(0).json();
     env.provost(&["verify", "foo"]).exits(0);
     env.provost(&["approve", "foo", "--revision", shown["revision"].as_str().expect("a revision")]).exits(0);
-    // The repository goes on meanwhile; what was approved does not.
+    // The repository gets a new commit, but the worktree starts from the approved base.
     env.write("later.txt", "x\n");
     env.git(&["add", "--all"]);
     env.git(&["commit", "--quiet", "--message", "later"]);
@@ -195,7 +195,7 @@ fn what_is_merged_and_clean_goes_and_says_so_first() {
     assert!(!path.exists());
     assert_eq!(git_in(&env, &env.work(), &["branch", "--list", "spawn/*"]).exits(0).out, "");
     assert!(!git_in(&env, &env.work(), &["worktree", "list"]).exits(0).out.contains("foo-1"));
-    // Also after its branch was packed, and with commits that were merged.
+    // Also after its branch was packed, and with merged commits.
     let path = spawn(&env);
     std::fs::write(path.join("new.txt"), "x\n").expect("a file");
     git_in(&env, &path, &["add", "--all"]).exits(0);
@@ -238,7 +238,7 @@ fn work_that_is_nowhere_else_stays_and_the_reason_is_said() {
     git_in(&env, &env.work(), &["worktree", "unlock", path.to_str().expect("text")]).exits(0);
     let inside = provost_in(&env, &path, &["worktree", "prune", "--yes", "--json"]).exits(0);
     assert!(inside.out.contains("you are in it"), "{}", inside.out);
-    // One that somebody else made is none of ours.
+    // provost does not remove a worktree that it did not make.
     git_in(&env, &env.work(), &["worktree", "add", "--quiet", "-b", "mine", "../mine"]).exits(0);
     let said = env.provost(&["worktree", "prune", "--yes"]).exits(0).out;
     assert!(said.contains("provost did not make it") && env.folder().join("mine").exists(), "{said}");
@@ -252,7 +252,7 @@ fn after_a_commit_that_was_merged_the_worktree_may_go_though_its_files_differ_fr
     std::fs::write(path.join("src/lib.rs"), "fn main() { done() }\n").expect("an edit");
     std::fs::write(path.join("src/new.rs"), "// new\n").expect("a file");
     assert_eq!(fate(&env, &[]).0, "stays");
-    // As `provost commit` does it: the same files, on a branch of their own.
+    // Like `provost commit`: the same files on a separate branch.
     env.git(&["checkout", "--quiet", "-b", "provost/foo"]);
     env.write("src/lib.rs", "fn main() { done() }\n");
     env.write("src/new.rs", "// new\n");

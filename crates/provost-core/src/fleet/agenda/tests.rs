@@ -1,4 +1,5 @@
-//! Many plans, told in a few lines each: `name stage ← depends_on | touches`.
+//! Tests many plans, each described in one line: `name stage ← depends_on
+//! touches`.
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
@@ -154,7 +155,7 @@ fn whether_two_globs_meet_is_decided_with_a_path_that_shows_it() {
         ("src", "src/a/b", Some("src/a/b")),
         ("src/", "./src/**", Some("src/a")),
         ("src/*.rs", "src/*.md", None),
-        // A folder may be called so, and what is in it is covered.
+        // A folder may have this name, and its content is covered.
         ("src/*.rs", "src/*/mod.rs", Some("src/.rs/mod.rs")),
         ("src/*", "src/*/mod.rs", Some("src/a/mod.rs")),
         ("**/*.md", "docs/**", Some("docs/.md")),
@@ -185,7 +186,7 @@ fn what_cannot_be_decided_is_not_taken_for_disjoint() {
     assert_ne!(overlap(&huge, &huge), Overlap::None);
 }
 
-/// As the harness asks about a file.
+/// Returns whether a glob covers a file, as provost checks it.
 fn covers(glob: &str, path: &str) -> bool {
     let Ok(glob) = globs::glob(glob) else { return false };
     let matcher = glob.compile_matcher();

@@ -1,5 +1,5 @@
-//! Trains over drawn conflicts: what lands is what a patient person would have found by trying each plan
-//! in its turn, in fewer looks.
+//! Tests trains with random conflicts: the same plans land as if each were tried in its turn, with fewer
+//! checks.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What is wrong with a drawn set of plans.
+/// The conflicts of a random set of plans.
 #[derive(Clone, Debug)]
 struct World {
     cars: Vec<Car>,
@@ -29,7 +29,7 @@ impl World {
         self.merges(set) && !set.iter().any(|car| self.alone.contains(car)) && !Self::has(&self.pairs, set)
     }
 
-    /// One after the other, each looked at.
+    /// Returns the plans that land if each is tried and checked in its turn.
     fn patiently(&self) -> Vec<usize> {
         let mut landed: Vec<usize> = Vec::new();
         for (place, car) in self.cars.iter().enumerate() {
@@ -133,8 +133,8 @@ proptest! {
         }
     }
 
-    /// A later plan may mend what an earlier one broke, and a check may find anything: what was not seen
-    /// to be green does not land.
+    /// A later plan may repair what an earlier one broke, and a check may have any result: nothing lands
+    /// that was not checked and green.
     #[test]
     fn nothing_red_lands_however_odd_the_checks_are(count in 1..9usize, dice in any::<u64>()) {
         let cars: Vec<Car> =

@@ -1,4 +1,4 @@
-//! Contracts as people write them, outputs as real runners printed them, and what is planted.
+//! Tests contracts as people write them, outputs of real runners, and planted tests.
 
 use std::fmt::Write as _;
 
@@ -83,7 +83,7 @@ fn a_runner_is_known_behind_whatever_stands_before_it() {
     .assert_eq(&table);
 }
 
-/// Printed by the runners themselves; the colours of one are its own.
+/// Real outputs of the runners, some with colours.
 const OUTPUTS: &[(&str, &str)] = &[
     ("pytest", "============== 1 failed, 2 passed, 1 skipped, 2 xfailed in 0.03s ===============\n"),
     (
@@ -195,14 +195,14 @@ fn fewer_tests_than_before_are_too_few() {
     assert_eq!(said(Some(1), Some(0)), "1 test was run before, none now");
     assert_eq!(said(None, Some(0)), "no test was run");
     assert_eq!(said(Some(0), Some(0)), "no test was run");
-    // A count that is gone is none.
+    // A missing count counts as zero.
     assert_eq!(said(Some(3), None), "3 tests were run before, none now");
     for (before, now) in [(Some(3), Some(3)), (None, Some(1)), (Some(0), None), (None, None)] {
         assert_eq!(said(before, now), "");
     }
 }
 
-/// Which of these files a contract reaches, and what would be planted in the first of them.
+/// Returns which of these files a contract reaches, and what would be planted in the first one.
 fn planted(command: &str) -> String {
     const FILES: &[(&str, &str)] = &[
         ("tests/test_a.py", "def test_one():\n    pass\n"),

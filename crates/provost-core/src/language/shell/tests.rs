@@ -1,4 +1,4 @@
-//! What the lexer sees in real and in hostile shell text.
+//! Tests the lexer with real and with hostile shell text.
 
 use super::*;
 

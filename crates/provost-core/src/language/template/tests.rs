@@ -1,4 +1,4 @@
-//! Filling templates, and values that want out of their place.
+//! Tests filling templates, also with values that try to break out of their place.
 
 use super::*;
 use crate::language::diagnostic::Severity;

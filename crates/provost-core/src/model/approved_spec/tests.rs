@@ -1,4 +1,4 @@
-//! The law survives marking, and notices everything else.
+//! Tests that marks do not change the spec, and that everything else does.
 
 use expect_test::expect;
 use proptest::prelude::*;
@@ -136,7 +136,7 @@ proptest! {
         let marked = mark(&text, &plan, "in-progress", |_| Some(Mark::ALL[which]));
         let replan = parse::plan(&marked).plan;
         prop_assert_eq!(digest(&text, &plan), digest(&marked, &replan));
-        // A mark somebody wrote in another form is replaced by ours; without one the way back is exact.
+        // A mark in another form is replaced by provost's; without such a mark, undoing is exact.
         if before.iter().all(Option::is_none) {
             let back = mark(&marked, &replan, &word, |_| None);
             prop_assert_eq!(back, text);

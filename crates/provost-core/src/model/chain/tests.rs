@@ -1,4 +1,4 @@
-//! Sealed events are what they were, and old ones are read for ever.
+//! Tests that sealed events stay unchanged, and that old ones can always be read.
 
 use expect_test::expect;
 
@@ -53,7 +53,7 @@ fn the_wire_form_is_one_object_a_line_with_sorted_keys() {
     .assert_eq(&format!("{}\n", lines.join("\n")));
 }
 
-/// What a stranger would do: parse the line, drop `hash`, write it with sorted keys, hash it.
+/// Checks a line with a plain JSON parser: parse it, drop `hash`, write it with sorted keys, hash it.
 #[test]
 fn anybody_can_check_a_line_with_a_json_parser() {
     for sealed in sealed() {
@@ -85,7 +85,7 @@ fn an_audit_finds_every_kind_of_change() {
         let mut bad = good.clone();
         change(&mut bad[1]);
         assert_eq!(audit(&bad), Err(Break::Altered { seq: 2 }));
-        // Sealed anew, it no longer fits what follows.
+        // Sealed again, it no longer fits the next event.
         bad[1].hash = bad[1].computed_hash();
         assert_eq!(audit(&bad), Err(Break::Unlinked { seq: 3 }));
     }

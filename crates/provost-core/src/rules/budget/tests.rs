@@ -1,4 +1,4 @@
-//! Stories about what fits and what does not, with a clock that is told.
+//! Tests which attempts fit a budget, with a clock set by the tests.
 
 use super::*;
 use crate::model::approved_spec::Binding;
@@ -15,7 +15,7 @@ const ONE: StepNumber = StepNumber(1);
 const TWO: StepNumber = StepNumber(2);
 const THREE: StepNumber = StepNumber(3);
 
-/// A plan under way: what is said becomes events at the time it is.
+/// A running plan: commands become events at the current time of the test.
 pub(super) struct Story {
     pub run: Run,
     pub log: Vec<(Event, Timestamp)>,
@@ -169,7 +169,7 @@ impl Story {
         }
     }
 
-    /// The same log, read by a harness that starts anew.
+    /// Replays the same log, as a new process would.
     fn again(&self) -> Run {
         let mut run = Run::default();
         for (event, at) in &self.log {
@@ -193,7 +193,7 @@ fn without_a_limit_nothing_is_held() {
 
 #[test]
 fn a_share_first_then_what_attempts_used_on_average() {
-    // Two steps, two tries each.
+    // Two steps with two attempts each.
     let mut story = Story::new("100k tokens", &["", ""]);
     assert_eq!(tokens(story.start(ONE)), 25_000);
     story.end(ONE, 100, used(10_000));
@@ -232,12 +232,12 @@ fn two_attempts_never_hold_the_same_money() {
     let free = "**needs:** none\n**touches:** none\n";
     let mut story = Story::new("100k tokens", &[free, free, free]);
     story.does(ONE, used(45_000));
-    // Both would fit alone; the second finds out when the first has begun.
+    // Each would fit alone; the second no longer fits when the first has started.
     assert_eq!(story.next(2), [Action::Dispatch { step: TWO }, Action::Dispatch { step: THREE }]);
     story.start(TWO);
     let refused = story.try_harness(HarnessCommand::Start { step: THREE });
     assert_eq!(refused, Err(Refusal::NoBudget { step: THREE }));
-    // It waits for what the other leaves, and nobody is asked for it.
+    // It waits for what the other step leaves, without asking a person.
     assert!(matches!(fit(&story.run, THREE, Timestamp(story.now)), Fit::NotNow));
     assert_eq!(
         story.try_harness(HarnessCommand::OverBudget { step: THREE }),
@@ -259,7 +259,7 @@ fn a_breach_says_what_ran_out_what_is_left_and_what_it_would_cost() {
          60k tokens needed; left to do: steps 2, 3, about 120k tokens"
     );
     assert_eq!(breach.enough().map(|enough| enough.to_string()), Some("180k tokens".to_owned()));
-    // Nothing is begun until a person has said something.
+    // Nothing starts until a person has answered.
     assert_eq!(story.next(4), []);
     assert_eq!(story.again().step(TWO).and_then(|step| step.over_budget.as_deref()), Some(&breach));
 }
@@ -293,7 +293,7 @@ fn raising_goes_on_where_it_stood_and_pays_nothing_twice() {
     assert_eq!(of_plan(&story.run).to_string(), "150k tokens");
     let (one, two) = (story.run.step(ONE).expect("one"), story.run.step(TWO).expect("two"));
     assert_eq!((&one.state, &two.state), (&StepState::Passed, &StepState::Pending));
-    // The failure is not forgotten: the next prompt tells of it, and it was one of two tries.
+    // The failure is kept: the next prompt contains it, and it was one of two attempts.
     assert!(two.failures == 1 && two.verdict.is_some());
     assert_eq!(story.next(1), [Action::Dispatch { step: TWO }]);
     story.does(TWO, used(40_000));
@@ -330,7 +330,7 @@ fn what_is_left_may_be_used_though_more_may_be_needed() {
     assert_eq!(tokens(story.start(TWO)), 30_000);
     story.end(TWO, 100, used(50_000));
     story.judge(TWO, false);
-    // Overrun by this one attempt, and now nothing is left.
+    // This attempt exceeded its reservation, and now nothing is left.
     story.over(TWO);
     assert_eq!(story.answer(TWO, Choice::Retry), Err(Refusal::NothingLeft { step: TWO }));
 }
@@ -369,7 +369,7 @@ fn unknown_counts_as_what_was_held_and_is_shown_as_unknown() {
     assert_eq!(ledger.committed(Resource::Tokens, Timestamp(0)), held);
     assert_eq!((ledger.cost().tokens, ledger.cost().unknown), (None, 1));
     story.judge(ONE, true);
-    // What is known later does not make the rest known.
+    // A later known usage does not make the earlier unknown usage known.
     story.does(TWO, used(1_000));
     let cost = story.run.ledger.cost();
     assert_eq!((cost.tokens, cost.micro_usd, cost.unknown), (None, None, 1));
@@ -392,7 +392,7 @@ fn an_agent_that_reports_nothing_gets_every_try_the_plan_allows() {
 fn a_crash_keeps_what_was_held_and_a_lost_attempt_has_spent_it() {
     let mut story = Story::new("100k tokens, 60 minutes", &["", ""]);
     let held = tokens(story.start(ONE));
-    // The harness dies; a day passes.
+    // The process dies, and a day passes.
     story.run = story.again();
     assert_eq!(story.run.ledger.committed(Resource::Tokens, Timestamp(0)), held);
     story.now += 24 * 3_600_000;
@@ -403,7 +403,7 @@ fn a_crash_keeps_what_was_held_and_a_lost_attempt_has_spent_it() {
     assert_eq!(ledger.held(ONE), None);
     assert_eq!(ledger.committed(Resource::Tokens, Timestamp(0)), held);
     assert_eq!((ledger.cost().tokens, ledger.cost().unknown), (None, 1));
-    // It can have worked for no longer than it may: not for a day.
+    // The attempt counts at most its timeout, not a whole day.
     assert_eq!(ledger.cost().wall_ms, 3_600_000);
 }
 
@@ -429,7 +429,7 @@ fn an_agent_that_could_not_be_started_used_nothing() {
 fn a_step_has_a_limit_of_its_own_and_others_say_nothing_against_it() {
     let mut story = Story::new("1m tokens", &["", "**budget:** 20k tokens\n"]);
     story.does(ONE, used(90_000));
-    // Not more than its limit, whatever the first one used.
+    // At most its own limit, whatever the first step used.
     assert_eq!(tokens(story.start(TWO)), 20_000);
     story.end(TWO, 100, used(15_000));
     story.judge(TWO, false);
@@ -448,7 +448,7 @@ fn time_is_what_the_harness_worked_and_waiting_for_a_person_is_free() {
     let minute = 60_000;
     assert_eq!(story.start(ONE).wall_ms, Some(60 * minute));
     story.end(ONE, 20 * minute, Usage::default());
-    // The check takes its time too.
+    // The check takes time, too.
     story.now += 5 * minute;
     story.judge(ONE, true);
     assert_eq!(story.run.ledger.cost().wall_ms, 25 * minute);
@@ -474,13 +474,13 @@ fn what_is_said_while_no_harness_is_at_work_takes_no_time() {
     story.now += hour;
     story.harness(HarnessCommand::AttemptInterrupted { step: ONE, attempt: 1 });
     assert_eq!(story.run.ledger.cost().wall_ms, hour);
-    // It was interrupted on Friday; on Monday somebody changes the plan and goes on.
+    // Interrupted on Friday; on Monday a person changes the plan and continues.
     story.now += 3 * day;
     story.law(RunPolicy::default(), &text("3 hours", &["", ""]));
     story.now += day;
     story.attest();
     assert_eq!(story.run.ledger.cost().wall_ms, hour);
-    // While one is at work, a word from outside stops no clock.
+    // While an attempt runs, an unrelated event does not stop the clock.
     story.start(ONE);
     story.now += 60_000;
     story.harness(HarnessCommand::Tampered { step: None, what: "a door".to_owned() });
@@ -508,7 +508,7 @@ fn another_budget_in_the_text_takes_the_place_of_what_was_raised_and_keeps_what_
     story.does(ONE, used(70_000));
     story.over(TWO);
     story.raise(TWO, "300k tokens").expect("raised");
-    // The same line in another text: what a person said holds.
+    // The same budget line in another text: the person's new limit stays.
     story.law(RunPolicy::default(), &text("100k tokens", &["", ""]).replace("# T", "# Another"));
     assert_eq!(tokens(of_plan(&story.run)), 300_000);
     story.law(RunPolicy::default(), &text("200k tokens", &["", ""]));
@@ -526,8 +526,8 @@ mod property {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever attempts use and however they end: what is begun fits, and a limit is exceeded only
-        /// by what the attempts under way used above what was held for them.
+        /// Whatever attempts use and however they end: each start fits, and a limit is exceeded only by
+        /// what running attempts used above their reservations.
         #[test]
         fn a_limit_is_exceeded_by_overruns_alone(
             limit in 1_000u64..100_000,
@@ -544,7 +544,7 @@ mod property {
                         Action::Dispatch { step } => {
                             let begun = story.try_harness(HarnessCommand::Start { step });
                             let committed = story.run.ledger.committed(Resource::Tokens, Timestamp(0));
-                            // As it was exceeded before, nothing is begun.
+                            // If the limit was already exceeded, nothing starts.
                             prop_assert!(begun.is_err() || committed <= limit, "{committed} of {limit}");
                         }
                         Action::OverBudget { step } => {
@@ -570,7 +570,7 @@ mod property {
                 }
                 let committed = story.run.ledger.committed(Resource::Tokens, Timestamp(0));
                 prop_assert!(committed <= limit + overrun, "{committed} of {limit}, overrun {overrun}");
-                // With one at a time, only the last one can have gone over.
+                // With one job, only the last attempt can exceed the limit.
                 if jobs == 1 && committed > limit {
                     let fits = fit(&story.run, step, Timestamp(story.now));
                     prop_assert!(!matches!(fits, Fit::Yes(_)));

@@ -1,4 +1,4 @@
-//! Stories: who said what, and what came of it. A story is a script, its outcome an inline snapshot.
+//! Tests decisions with scripts: each line is a command, and the outcome is an inline snapshot.
 
 mod doors;
 mod judged;
@@ -68,7 +68,7 @@ enum Said {
     Harness(HarnessCommand),
 }
 
-/// One word of a story.
+/// Parses one command of a script.
 fn read(run: &Run, word: &str) -> Said {
     let (verb, rest) = word.split_once(' ').unwrap_or((word, ""));
     let step = || StepNumber(rest.split(' ').next().unwrap_or("").parse().unwrap_or(1));
@@ -140,7 +140,7 @@ fn read(run: &Run, word: &str) -> Said {
         }
         "holds" => Said::Harness(contract(CheckOutcome::Held)),
         "breaks" => Said::Harness(contract(CheckOutcome::Broke { exit_code: 1 })),
-        // `holds-on 1 abc`: on the harness's own tree abc.
+        // `holds-on 1 abc`: the contract held on provost's own tree abc.
         "holds-on" => Said::Harness(on_tree(contract(CheckOutcome::Held), rest)),
         "breaks-on" => Said::Harness(on_tree(contract(CheckOutcome::Broke { exit_code: 1 }), rest)),
         "attest" | "attest-red" => Said::Harness(HarnessCommand::Attested {
@@ -184,7 +184,7 @@ fn on_tree(command: HarnessCommand, rest: &str) -> HarnessCommand {
     HarnessCommand::Judged { subject, verdict: Verdict { tree: Some(Box::new(tree)), ..verdict } }
 }
 
-/// One after the other, each works on what the one before left.
+/// Decides a command. Steps run one after the other, each on the tree of the one before.
 fn decide(run: &Run, said: Said) -> Decision {
     let said = match said {
         Said::Harness(HarnessCommand::Judged { subject, mut verdict }) => {
@@ -402,7 +402,7 @@ fn an_interrupted_attempt_is_tried_again() {
     );
 }
 
-/// Ten thousand steps must not be looked at ten thousand times.
+/// Scheduling must not read 10,000 steps 10,000 times.
 #[test]
 fn scheduling_a_long_plan_is_linear() {
     let mut text = String::from("---\ntype: plan\nstatus: draft\nowner: me\n---\n# Long\n\n## Steps\n\n");

@@ -1,4 +1,4 @@
-//! A table: where the plan stands, what somebody else appended, and how much of it a door can have made.
+//! Tests, as a table, which appended events of another process can come from an authorised command.
 
 use super::made;
 use crate::model::approved_spec::Binding;
@@ -90,7 +90,7 @@ fn failed() -> Event {
     Event::StepFailed { step: ONE, error: "aborted by ada".to_owned() }
 }
 
-/// One attempt, and nobody said what it used.
+/// One attempt with unknown usage.
 const UNKNOWN: Cost = Cost { tokens: None, micro_usd: None, unknown: 1, wall_ms: 0 };
 
 fn run_ended(outcome: RunOutcome, failed: u32, completed: u32) -> Event {

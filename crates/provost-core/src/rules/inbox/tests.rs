@@ -1,4 +1,5 @@
-//! What a log makes of an inbox: which items, since when, what was tried, and what each choice does.
+//! Tests the inbox that follows from a log: its items, their age, what was tried, and what each choice
+//! does.
 
 use std::time::Duration;
 
@@ -18,14 +19,14 @@ use crate::state::run::Run;
 const ONE: StepNumber = StepNumber(1);
 const SHELL: &str = "\n```shell\ntest -f one\n```";
 
-/// A log in the making: an event every second.
+/// Builds a log with one event per second.
 struct Story {
     run: Run,
     log: Vec<(u64, Timestamp, Event)>,
 }
 
 impl Story {
-    /// Approved, with one step.
+    /// Creates an approved plan with one step.
     fn new(contract: &str, on_fail: &str) -> Self {
         let text = format!(
             "---\ntype: plan\nstatus: draft\nowner: me\n---\n# A plan\n\n## Steps\n\n### 1. First\n\
@@ -236,7 +237,7 @@ fn what_nobody_answers_is_due_again_and_again_and_never_because_a_clock_was_set_
     assert_eq!(item.reminder(Timestamp(0), hour), None);
     assert_eq!(item.next_reminder(at(0), hour), Some(at(3600)));
     assert_eq!(item.next_reminder(at(3600), hour), Some(at(7200)));
-    // It changes nothing, and is only said where something waits.
+    // A reminder changes nothing, and is recorded only if something waits.
     let reason = item.overdue(1);
     story.harness(HarnessCommand::Remind { reason: reason.clone() });
     assert_eq!(story.items(), [item]);
@@ -265,7 +266,7 @@ fn an_item_is_meant_by_the_shortest_name_that_means_no_other() {
     assert_eq!((is, is_not), ([true; 2], [false; 6]));
 }
 
-/// Done, landed, and then undone by what came to the branch.
+/// A plan that is done and landed, and then broken by a later commit on the branch.
 #[test]
 fn a_plan_that_the_branch_undid_waits_for_a_person() {
     let broke = || Verdict::bare(Isolation::Clean, CheckOutcome::Broke { exit_code: 1 });

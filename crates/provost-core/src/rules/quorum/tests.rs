@@ -1,4 +1,4 @@
-//! Stories at a gate that more than one person keeps.
+//! Tests gates that need more than one person.
 
 use expect_test::{Expect, expect};
 
@@ -13,8 +13,8 @@ use crate::state::run::Run;
 const PLAN: &str = "---\ntype: plan\nstatus: draft\nowner: me\n---\n# One\n\n## Steps\n\n### 1. First\n\
                     **target:** coder\n**task:**\nDo it.\n**contract:**\n```shell\ntest -f one\n```\n";
 
-/// `law TEXT AUTHOR`, `NAME approves`, `NAME asks`, `NAME rejects`, `policy NAME`, `quorum …` for the terms
-/// of the next law.
+/// Runs a script: `law TEXT AUTHOR`, `NAME approves`, `NAME asks`, `NAME rejects`, `policy NAME`, and
+/// `quorum …` for the settings of the next revision.
 fn tell(quorum: Quorum, script: &str) -> String {
     let (mut run, mut quorum, mut out) = (Run::default(), quorum, String::new());
     for line in script.split("; ") {
@@ -157,7 +157,7 @@ fn a_policy_is_a_person_only_where_it_may_and_all_of_them_are_one() {
     );
 }
 
-/// The terms lie where an agent can write: whoever lowers them needs those who were asked for before.
+/// An agent can write the settings, so a lower quorum needs the approvals that the old one required.
 #[test]
 fn nobody_makes_it_easier_alone() {
     check(
@@ -176,7 +176,7 @@ fn nobody_makes_it_easier_alone() {
     );
 }
 
-/// Also before it was ever approved: the first yes counted on a second.
+/// Also before the first full approval: the first approver relied on a second one.
 #[test]
 fn after_the_first_yes_its_rule_holds() {
     check(
@@ -206,7 +206,7 @@ fn a_text_on_another_commit_keeps_its_author() {
     assert_eq!(run.author.as_deref(), Some("ada"));
 }
 
-/// A log from before anybody counted.
+/// A log that was written before approvals were counted.
 #[test]
 fn one_yes_in_an_old_log_is_enough() {
     let created = r#"{"event":"PLAN_CREATED","details":{"text":"x","revision":"5f2d","task_count":1}}"#;

@@ -1,4 +1,4 @@
-//! Every row of the failure table, and how a class, a recipe and the plan's `on_fail` meet.
+//! Tests every row of the failure table, and how class, recipe and the plan's `on_fail` work together.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::state::run::StepState;
 
 const ONE: StepNumber = StepNumber(1);
 
-/// A run in which one step fails again and again, on a clock that is set by hand.
+/// A run in which one step fails again and again, with a clock set by the test.
 struct Story {
     run: Run,
     recipes: Recipes,
@@ -37,7 +37,7 @@ impl Story {
         Self::of(format!("---\nstatus: draft\n---\n# T\n\n## Steps\n\n{}{}", step(1), step(2)), terms)
     }
 
-    /// Nothing else is left to do when the step has failed.
+    /// A plan in which nothing else is left to do when the step has failed.
     fn alone(on_fail: &str) -> Self {
         let story = Self::new(on_fail);
         let text = story
@@ -81,7 +81,7 @@ impl Story {
         self.human(HumanCommand::Answer { step, choice: Choice::Retry, note, by });
     }
 
-    /// An agent has a try, ends so and leaves these words.
+    /// Runs an attempt that ends with this exit code and this report.
     fn attempt(&mut self, exit_code: i32, report: &str) {
         self.harness(HarnessCommand::Start { step: ONE });
         let attempt = self.run.step(ONE).expect("step 1").attempts;
@@ -95,7 +95,7 @@ impl Story {
         }));
     }
 
-    /// The contract is looked at, and this is what it prints. What follows, without the verdict.
+    /// Judges the contract with this output; returns the events that follow the verdict.
     fn breaks(&mut self, stderr: &str) -> Vec<Event> {
         self.judged(CheckOutcome::Broke { exit_code: 1 }, stderr)
     }
@@ -126,7 +126,7 @@ fn names(events: &[Event]) -> Vec<&'static str> {
     events.iter().map(Event::name).collect()
 }
 
-/// The pause of the recovery among `events`.
+/// Returns the pause of the recovery among `events`.
 fn pause(events: &[Event]) -> Duration {
     let mut waits = events.iter().filter_map(|event| match event {
         Event::RecoveryApplied { wait_ms, .. } => Some(Duration::from_millis(*wait_ms)),
@@ -161,7 +161,7 @@ fn transient_is_tried_again_after_five_and_thirty_seconds_then_a_person_decides(
     assert_eq!((names(&first), class(&first)), (RECOVERED.to_vec(), FailureClass::Transient));
     let five = Duration::from_secs(5);
     assert!((five..=five * 6 / 5).contains(&pause(&first)), "{:?}", pause(&first));
-    // The check is made again and not the agent, and not before its time.
+    // Only the check is repeated, not the agent, and not before the pause is over.
     assert_eq!(story.next(story.now), []);
     let until = schedule::wakes(&story.run, story.now).expect("waits");
     assert_eq!(until.0, story.now.0 + pause(&first).as_millis() as u64);
@@ -213,7 +213,7 @@ fn an_agent_that_was_turned_away_has_another_try_not_the_check() {
     assert_eq!(class(&events), FailureClass::Transient);
     assert!(pause(&events) >= Duration::from_secs(20));
     assert_eq!(*story.state(), StepState::Pending);
-    // The same words of an agent that ended well are talk.
+    // The same words of an agent that ended well are no failure.
     let mut story = Story::new("retry(2), then escalate");
     story.attempt(0, "I saw a 429 rate_limit_error once");
     assert_eq!(class(&story.breaks("out/1 is missing")), FailureClass::Logic);
@@ -289,7 +289,7 @@ fn unrecoverable_and_unknown_go_to_a_person_at_once() {
 
 #[test]
 fn what_the_environment_lacks_goes_to_a_person_and_the_check_is_run_again() {
-    // The plan's own `abort` or `skip` is for work that fails.
+    // `abort` and `skip` of the plan are for failed work.
     for on_fail in ["abort", "skip", "retry(1), then abort"] {
         let mut story = Story::new(on_fail);
         story.attempt(0, "");
@@ -303,7 +303,7 @@ fn what_the_environment_lacks_goes_to_a_person_and_the_check_is_run_again() {
         );
         story.retry();
         assert_eq!(*story.state(), StepState::Ended { attempt: 1 });
-        // What is the work's own fault is the agent's after that.
+        // A failure of the work itself is then the agent's.
         story.breaks("out/1 is missing");
         assert_eq!(story.run.step(ONE).map(|step| (step.attempts, step.check_again)), Some((1, false)));
     }
@@ -325,10 +325,10 @@ fn the_same_failure_twice_is_not_tried_a_third_time() {
     let again = story.fails("out/1 is missing (pid 4711)");
     assert_eq!(names(&again), ESCALATED);
     assert!(reason(&again).ends_with("the same failure twice, so retries stopped"), "{}", reason(&again));
-    // A person may see more than we do: it starts afresh.
+    // After a person's answer, the count starts again.
     story.retry();
     assert_eq!(names(&story.fails("out/1 is missing (pid 18)")), RECOVERED);
-    // Another failure in between is progress of a kind.
+    // Another failure in between resets the count.
     assert_eq!(names(&story.fails("out/2 is missing")), RECOVERED);
     assert_eq!(names(&story.fails("out/1 is missing")), RECOVERED);
 }
@@ -382,7 +382,7 @@ fn a_quota_that_is_spent_stops_the_role_until_a_person_says_retry() {
     let events = story.breaks("");
     assert!(matches!(&events[1], Event::FailureClassified { halts: Some(role), .. } if role == "coder"));
     assert_eq!(names(&events)[2..], ["PERMISSION_REQUIRED", "RECOVERY_ESCALATION"]);
-    // Another step of the role is not begun either, even where the first was let go.
+    // No other step of the role starts either, even if the first one was waived.
     let (step, choice, by) = (Some(ONE), Choice::Skip, "ada".to_owned());
     story.human(HumanCommand::Answer { step, choice, note: String::new(), by });
     let two = StepNumber(2);
@@ -464,7 +464,7 @@ fn a_conversation_goes_on_once_and_the_same_failure_again_begins_a_new_one() {
     assert_eq!(session(&story).map(|known| known.turns), Some(1));
     let again = crate::text::prompt::resumed(&story.run, ONE).expect("gone on with");
     assert!(again.contains("a is missing") && !again.contains("Do."), "{again}");
-    // Another failure: it leads somewhere.
+    // Another failure, so the conversation continues.
     talks(&mut story, "s", "b is missing");
     let known = session(&story).expect("gone on with");
     assert_eq!((known.turns, known.used.input_tokens, known.used.output_tokens), (2, Some(20), None));
@@ -473,7 +473,7 @@ fn a_conversation_goes_on_once_and_the_same_failure_again_begins_a_new_one() {
     assert!(events.last().is_some_and(applied), "{events:?}");
     assert_eq!(session(&story), None);
     assert_eq!(crate::text::prompt::resumed(&story.run, ONE), None);
-    // A new one, and the same again: a person.
+    // A new conversation with the same failure: a person is asked.
     let events = talks(&mut story, "t", "b is missing");
     assert!(reason(&events).contains("the same failure twice"));
     story.retry();
@@ -497,11 +497,11 @@ fn a_step_that_failed_for_good_stops_those_that_wait_for_it_and_no_others() {
     );
     story.harness(HarnessCommand::AttemptInterrupted { step: two, attempt: 1 });
     let (step, note, by) = (two, String::new(), "ada".to_owned());
-    // Nobody is asked about a step that only has not begun.
+    // A person cannot answer for a step that has only not started.
     let skip = HumanCommand::Answer { step: Some(step), choice: Choice::Skip, note, by };
     assert!(decide::human(&story.run, skip).is_err());
     story.take(vec![Event::StepWaived { step, by: "ada".into(), reason: "enough".into() }]);
-    // With the last of the others the run ends.
+    // The run ends with the last of the other steps.
     assert_eq!(all_next(&story.run, story.now), [Action::End]);
     let ended = story.harness(HarnessCommand::End);
     assert!(matches!(ended.last(), Some(Event::RunEnded { outcome: RunOutcome::Failed, .. })), "{ended:?}");

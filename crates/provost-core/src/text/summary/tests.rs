@@ -1,4 +1,4 @@
-//! Plans as they are heard, and the tables they leave.
+//! Tests summaries of logs.
 
 use crate::model::escalation::EscalationCause;
 use expect_test::{Expect, expect};
@@ -47,7 +47,7 @@ test -f three
 ```
 ";
 
-/// One word of a story, at a second.
+/// Parses one event of a script.
 fn event(word: &str) -> Event {
     let parts: Vec<&str> = word.split(' ').collect();
     let number = |at: usize| parts.get(at).and_then(|part| part.parse().ok()).unwrap_or(1);
@@ -152,7 +152,7 @@ fn second(second: u64) -> Timestamp {
     Timestamp(1_000_000 + second * 1_000)
 }
 
-/// `0 created; 1 requested; …`.
+/// Applies a script such as `0 created; 1 requested; …`.
 fn hear(plan: &str, story: &str, since: Option<u64>, now: u64, summary: &mut PlansSummary) {
     let mut hearing = SummaryReader::since(since.map(second));
     for word in story.split(';') {

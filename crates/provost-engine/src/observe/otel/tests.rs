@@ -1,4 +1,4 @@
-//! Logs, and the traces they make.
+//! Tests the traces that logs produce.
 
 use expect_test::{Expect, expect};
 use provost_core::model::chain::{self, Head, PlanId};
@@ -11,7 +11,7 @@ use super::*;
 const PLAN: &str = "---\\ntype: plan\\nstatus: draft\\nowner: me\\n---\\n\\n# A plan\\n\\n## Steps\\n\\n\
     ### 1. First\\n**target:** coder\\n**task:**\\nDo it.\\n**contract:**\\n```shell\\ntest -f one\\n```\\n";
 
-/// `seconds NAME {details}` a line, as the log would have sealed it.
+/// Returns the spans of a log, given as `seconds NAME {details}` per line.
 fn spans(story: &str) -> Vec<Value> {
     let plan = PlanId("fix-auth-1a2b3c4d".to_owned());
     let mut export = Export::new(&plan);
@@ -54,7 +54,7 @@ fn attributes_of(value: &Value) -> String {
     pairs.collect::<Vec<_>>().join(" ")
 }
 
-/// The tree, parents before children, in the order of time.
+/// Formats the tree, parents before children, in order of time.
 fn tree(spans: &[Value], parent: &Value, depth: usize, out: &mut String) {
     let mut children: Vec<&Value> = spans.iter().filter(|span| span["parentSpanId"] == *parent).collect();
     children.sort_by(|a, b| seconds(&a["startTimeUnixNano"]).total_cmp(&seconds(&b["startTimeUnixNano"])));
@@ -177,7 +177,7 @@ fn the_same_log_is_the_same_trace_and_every_span_has_its_own_id() {
     assert!(ids.iter().all(|id| id.len() == 16));
     assert!(spans_of.iter().all(|span| span["traceId"] == spans_of[0]["traceId"]));
     assert_eq!(spans_of[0]["traceId"].as_str().unwrap().len(), 32);
-    // A run of another plan is another trace.
+    // A run of another plan has another trace.
     let other = whole().replace("5f2a", "5f2b");
     assert_ne!(spans(&other)[0]["traceId"], spans_of[0]["traceId"]);
 }
@@ -186,7 +186,7 @@ fn the_same_log_is_the_same_trace_and_every_span_has_its_own_id() {
 fn what_agents_and_checks_said_and_who_decided_stays_in_the_log() {
     let mut story = whole();
     story.push_str("150 HUMAN_ANSWERED {\"step\":1,\"choice\":\"abort\",\"by\":\"ada\"}\n");
-    // As the rules write them.
+    // As the rules write these events.
     story
         .push_str("150 RECOVERY_ESCALATION {\"step\":1,\"reason\":\"the agent is blocked: SECRET WORDS\"}\n");
     story.push_str("150 TASK_FAILED {\"step\":1,\"error\":\"aborted by ada\"}\n");

@@ -1,4 +1,5 @@
-//! What clients print, whole, cut and spoilt. Recorded output is used where it lies beside the project.
+//! Tests output of clients: whole, cut and invalid. Recorded output is used if it is in a folder next to
+//! the project.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +7,7 @@ use provost_core::model::usage::Usage;
 
 use super::{LINE_MAX, ParsedReport, Reader, Speaks};
 
-/// The same whichever way the bytes come in.
+/// Parses the output; the result must not depend on how the bytes are split.
 fn heard(speaks: Speaks, output: &[u8]) -> ParsedReport {
     let read = |size: usize| {
         let mut reader = Reader::new(speaks);
@@ -26,7 +27,7 @@ fn counted(usage: &Usage) -> Option<(u64, u64)> {
     usage.input_tokens.zip(usage.output_tokens)
 }
 
-/// Recorded output of the real client.
+/// Returns recorded output of the real client.
 fn recorded(name: &str) -> Option<Vec<u8>> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/agents/samples");
     let folder = std::env::var_os("PROVOST_SAMPLES").map_or(beside, PathBuf::from);
@@ -153,7 +154,7 @@ fn garbage_and_floods_count_for_nothing() {
         let deep = "[".repeat(100_000);
         assert_eq!(heard(speaks, deep.as_bytes()), ParsedReport::default());
         let mut reader = Reader::new(speaks);
-        // One line larger than any line may be, then one that can be read.
+        // A line that is too long, then a valid one.
         (0..LINE_MAX / 1024 + 9).for_each(|_| reader.take(&[b'x'; 1024]));
         assert!(reader.line.capacity() <= LINE_MAX * 2, "{}", reader.line.capacity());
         reader

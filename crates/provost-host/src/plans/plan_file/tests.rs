@@ -1,4 +1,4 @@
-//! Real files in real folders: which plan is meant, and what a write leaves behind.
+//! Tests with real files in real folders: which plan is resolved, and what a write leaves behind.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ struct Repo {
 }
 
 impl Repo {
-    /// A checkout with these files.
+    /// Creates a checkout with these files.
     fn new(files: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir_all(folder.path().join(".git")).expect("a folder");
@@ -110,7 +110,7 @@ fn a_name_that_two_files_have_is_an_error_that_lists_them() {
     assert_eq!(candidates.len(), 2);
     let repo = Repo::new(&[".harness/PLAN-a.md", "a"]);
     assert!(matches!(repo.resolve(Some("a")), Err(Error::Ambiguous { .. })));
-    // The same file under two names is one plan, and a folder is none.
+    // A file with two names is one plan, and a folder is none.
     let repo = Repo::new(&[".harness/PLAN-a.md"]);
     symlink(repo.root().join(".harness/PLAN-a.md"), repo.root().join("PLAN-a.md")).expect("a link");
     std::fs::create_dir(repo.root().join("a")).expect("a folder");
@@ -230,7 +230,7 @@ fn a_replaced_plan_keeps_its_permissions_and_its_link() {
     assert_eq!(entries, 1, "nothing is left behind");
 }
 
-/// Appends a line to what is there; whether it was taken.
+/// Appends a line to the current content; returns whether the write was accepted.
 fn add_line(path: &Path, line: &str) -> bool {
     let Ok(text) = read(path) else { return false };
     let new = [text.bytes.as_slice(), line.as_bytes()].concat();

@@ -1,5 +1,5 @@
-//! Machines that share no disk: each has a home, a state folder and a working folder of its own. They have the
-//! database in common, and a bare repository that trees travel by.
+//! Tests machines without a shared disk: each has its own home, state folder and working folder. They share
+//! the database, and a bare repository through which trees are sent.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -15,13 +15,13 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const THREE: [&str; 3] = ["test -e out/1", "test -e out/2 && test -e out/1", "test -e out/3"];
 /// Runs agents, and nothing else.
 const AGENTS: [&str; 4] = ["--roles", "coder", "--no-checks", "--no-ticks"];
-/// Judges and looks, and runs no agent.
+/// Runs checks and scheduling passes, but no agent.
 const JUDGES: [&str; 2] = ["--roles", "reviewer"];
 
-/// Takes its time, and leaves its work undone.
+/// An agent that is slow and does not do its work.
 const LAZY: &str = "sleep 2; mkdir -p out; echo nothing > out/notes; echo \"done\"\n";
 
-/// The person's machine is `env`; the others are folders beside it.
+/// The person's machine is `env`; the other machines are folders next to it.
 struct Machines {
     env: Env,
     cluster: &'static Cluster,
@@ -29,7 +29,7 @@ struct Machines {
 }
 
 impl Machines {
-    /// Nothing, where there is no database; then a line says so.
+    /// Returns `None` if there is no Postgres; the test is then reported as skipped.
     fn new(text: &str, agent: &str) -> Option<Self> {
         Self::with(text, agent, &[])
     }
@@ -62,7 +62,7 @@ impl Machines {
         String::from_utf8_lossy(&git.stdout).trim().to_owned()
     }
 
-    /// What is on the remote, by name.
+    /// Returns the refs of the remote.
     fn names(&self) -> Vec<String> {
         let listed = self.git(&["--git-dir", &self.remote(), "for-each-ref", "--format=%(refname)"]);
         listed.lines().map(str::to_owned).collect()
@@ -150,7 +150,7 @@ impl Machines {
         self.until("done", || self.env.stage() == "done");
     }
 
-    /// Every step passed once, and the log can be believed.
+    /// Checks that every step passed once and that the audit is sound.
     #[track_caller]
     fn is_sound(&self, steps: usize) {
         let passed: Vec<String> =
@@ -160,7 +160,7 @@ impl Machines {
         self.env.provost(&["audit"]).exits(0);
     }
 
-    /// Somebody who can write to the remote lets a name stand for a tree with the work in it.
+    /// An attacker with write access to the remote points a ref to a tree with the finished work.
     fn puts_work_in_place_of(&self, name: &str) {
         let (remote, forged) = (self.remote(), self.folder("mallory", "clone").display().to_string());
         self.git(&["clone", "--quiet", &remote, &forged]);
@@ -177,7 +177,7 @@ impl Machines {
         std::fs::read_to_string(self.folder(machine, "state").join("machine")).expect("which machine it is")
     }
 
-    /// Which machines have had an agent's tree on their disk.
+    /// Returns whether a machine had an agent's tree on its disk.
     fn had_agents(&self, machine: &str) -> bool {
         let rooms = self.folder(machine, "state").join("apart");
         let steps = rooms.read_dir().into_iter().flatten().flatten().flat_map(|room| {
@@ -212,7 +212,7 @@ fn agents_work_on_one_machine_and_another_judges() {
     commits(&machines);
 }
 
-/// The person's machine has none of it, and fetches what was judged.
+/// Commits on the person's machine, which has none of the trees and fetches the judged one.
 fn commits(machines: &Machines) {
     assert!(!machines.env.work().join("out").exists());
     machines.env.provost(&["recheck", "2"]).exits(0);
@@ -224,7 +224,7 @@ fn commits(machines: &Machines) {
     machines.env.provost(&["fork", "--from", "3", "--name", "again", "--folder", "../again"]).exits(0);
     let forked = machines.env.folder().join("again/out");
     assert!(forked.join("2").exists() && !forked.join("3").exists());
-    // Without the remote it is said what is missing.
+    // Without the remote, the error says what is missing.
     machines.env.provost(&["cluster", "remote", "--none"]).exits(0);
     std::fs::remove_dir_all(machines.env.state().join("trees")).expect("what was fetched");
     let unknown = machines.env.provost(&["commit", "--branch", "again"]).exits(2);
@@ -239,7 +239,7 @@ fn a_machine_that_dies_after_its_work_was_sent_is_not_needed_any_more() {
     let mut agents = machines.worker("a", &AGENTS);
     let looks = machines.worker("c", &["--ticks-only"]);
     machines.env.approve();
-    // Nobody judges yet; what has to be done before the work is done by another, who leaves again.
+    // No worker judges the attempt yet: this one does only the checks before the work, and leaves.
     let before = machines.worker("b", &JUDGES);
     machines.until("an attempt has ended", || !machines.events("ATTEMPT_ENDED").is_empty());
     agents.kill();
@@ -307,7 +307,7 @@ fn a_remote_that_is_away_is_told_and_waited_for() {
 #[test]
 fn what_no_other_machine_can_begin_with_is_told_with_what_to_do() {
     let Some(machines) = Machines::new(&plan(&["bash check.sh 1"], "abort"), HONEST) else { return };
-    // Approved as it is, and in no commit.
+    // A file that is approved but not committed.
     machines.env.write("check.sh", "test -e out/$1\n");
     machines.env.approve();
     let _worker = machines.worker("a", &[]);
@@ -342,7 +342,7 @@ fn where_there_are_two_machines_the_other_one_judges() {
     machines.env.approve();
     machines.until_done();
     machines.is_sound(3);
-    // Each step was given out once, and its contract was run by whoever did not have it.
+    // Each contract ran on another machine than its attempt.
     let judged_at_home = "DO $$ BEGIN
         IF (SELECT count(*) FROM dbos.workflow_status a JOIN dbos.workflow_status j
             ON substring(a.inputs FROM 'attempt ([0-9]+) 1') = substring(j.inputs FROM 'contract ([0-9]+)')

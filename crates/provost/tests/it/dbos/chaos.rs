@@ -1,5 +1,5 @@
-//! Workers and the database are killed, stopped and started again at any instant, lines are cut and held, a network
-//! falls apart; every plan ends, and nothing that was told once is lost.
+//! Kills, stops and restarts workers and the database at random, cuts and holds connections, splits the
+//! network. Every plan must end, and no event that was seen may be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -14,7 +14,7 @@ use super::station::Station;
 use super::{Fleet, Worker};
 use crate::env::plan;
 
-/// Each attempt leaves a line, so that every dispatch shows.
+/// Each attempt appends a line to a file, so that every dispatch is visible.
 const AGENT: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out\n\
                      echo \"$part $PROVOST_ATTEMPT\" >> out/ledger; sleep 0.3; touch out/$part; echo \"did $part\"\n";
 const STEPS: usize = 3;
@@ -50,7 +50,7 @@ fn whatever_dies_every_plan_ends_and_every_step_passes_once() {
     let (seen, approved) = std::thread::scope(|scope| {
         let witness = scope.spawn(|| witness(&fleet, &over));
         let person = scope.spawn(|| approvals(&fleet, time));
-        // The others end when this does, however it does.
+        // The other threads end when this one does, also after a panic.
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| disturb(&fleet, dice, time)));
         let approved = person.join().expect("a person");
         let workers = ended.unwrap_or_else(|what| {
@@ -76,7 +76,7 @@ fn is_over(fleet: &Fleet) -> bool {
     (0..fleet.places.len()).all(|place| fleet.stage(place) == "done")
 }
 
-/// Two who look and three who work, for so long; in the end everything is in order again.
+/// Disturbs workers that schedule and workers that run items for this time, then repairs everything.
 fn disturb(fleet: &Fleet, mut dice: Dice, time: Duration) -> Vec<(Worker, Station)> {
     let is_full = time > Duration::from_secs(60);
     let stations = vec![
@@ -90,7 +90,7 @@ fn disturb(fleet: &Fleet, mut dice: Dice, time: Duration) -> Vec<(Worker, Statio
         stations[place].mend();
         match place {
             0 => stations[place].worker(fleet, &["--ticks-only"]),
-            // Looks and works, and goes on with what it has begun.
+            // Schedules, runs items, and continues with plans.
             1 => stations[place].worker(fleet, &["--jobs", "2"]),
             _ => stations[place].worker(fleet, &["--no-ticks", "--roles", "coder", "--jobs", "2"]),
         }
@@ -106,7 +106,7 @@ fn disturb(fleet: &Fleet, mut dice: Dice, time: Duration) -> Vec<(Worker, Statio
         }
         let who = dice.below(workers.len());
         let station = &stations[who];
-        // Twice as long as a lease lasts, at most.
+        // At most twice the lease time.
         let soon = Instant::now() + dice.time(Duration::from_secs(10));
         match dice.below(14) {
             0 | 1 => {
@@ -151,7 +151,7 @@ fn disturb(fleet: &Fleet, mut dice: Dice, time: Duration) -> Vec<(Worker, Statio
     workers.into_iter().zip(stations).collect()
 }
 
-/// Approves one plan after the other, over so long a time. Only what was acknowledged counts.
+/// Approves the plans one after the other, spread over this time. Only acknowledged approvals count.
 fn approvals(fleet: &Fleet, time: Duration) -> Vec<usize> {
     let begun = Instant::now();
     let plans = fleet.places.len();
@@ -179,7 +179,7 @@ fn acknowledged(fleet: &Fleet, place: usize) -> bool {
 
 type Seen = BTreeMap<(String, u64), String>;
 
-/// Reads along by a connection of its own that nobody disturbs but the server.
+/// Follows the log over its own connection, which only the server can interrupt.
 fn witness(fleet: &Fleet, over: &AtomicBool) -> Seen {
     let log = Postgres::open(&address(&fleet.url)).expect("the log");
     let mut seen = Seen::new();
@@ -200,7 +200,7 @@ fn witness(fleet: &Fleet, over: &AtomicBool) -> Seen {
     seen
 }
 
-/// Every event that was seen once is where it was.
+/// Checks that every event that was seen is still in its place.
 fn is_all_there(fleet: &Fleet, seen: &Seen) {
     let mut there = Seen::new();
     for event in (0..fleet.places.len()).flat_map(|place| fleet.events(place)) {

@@ -1,7 +1,7 @@
-//! What a step costs in a cluster, counted by the database and by the kernel: the table of docs/scale.md.
-//!
-//! `cargo test -p provost --features cluster --test it dbos::cost -- --ignored --nocapture` prints it, with
-//! `--release` for a build that is optimised. `PROVOST_COST_PLANS` says of how many plans.
+//! Measures the cost of a step in a cluster, by the counters of the database and the kernel: the table in
+//! docs/scale.md.
+//! | `cargo test -p provost --features cluster --test it dbos::cost -- --ignored --nocapture` prints it;
+//! add `--release` for an optimised build. `PROVOST_COST_PLANS` sets the number of plans.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -12,21 +12,21 @@ use provost_store::postgres::cluster::Cluster;
 use super::{Fleet, Worker};
 use crate::env::plan;
 
-/// As little as an agent can do.
+/// The smallest possible work of an agent.
 const AGENT: &str = "mkdir -p out; touch out/$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p')\n";
 const STEPS: usize = 5;
-/// After that a worker that has joined asks no more for what is not there.
+/// Time after which a new worker no longer polls.
 const SETTLED: Duration = Duration::from_secs(15);
-/// For so long nothing is to be done.
+/// Time in which there is nothing to do.
 const IDLE: Duration = Duration::from_secs(10);
-/// What backends counted is told to the others after about a second.
+/// Backends publish their counters after about a second.
 const TOLD: Duration = Duration::from_secs(2);
 const COUNTS_CALLS: &str = "DO $$ BEGIN \
     EXECUTE format('ALTER DATABASE %I SET track_functions = ''all''', current_database()); END $$";
-/// As Linux counts the time of processes.
+/// Unit in which Linux counts CPU time.
 const TICKS_A_SECOND: f64 = 100.0;
 
-/// One look at all the counters.
+/// The values of all counters at one time.
 struct Look {
     at: Instant,
     of_database: BTreeMap<&'static str, f64>,
@@ -87,7 +87,7 @@ fn number(url: &str, question: &str) -> f64 {
         .unwrap_or_else(|_| panic!("{question}: {text}{}", String::from_utf8_lossy(&asked.stderr)))
 }
 
-/// The first process of the server; what its children used is added to it when they end.
+/// Returns the processes of the server, the postmaster first; CPU time of ended children is added to it.
 fn postgres_processes(cluster: &Cluster) -> Vec<String> {
     let file = std::fs::read_to_string(cluster.folder().join("data/postmaster.pid")).expect("it runs");
     let first = file.lines().next().expect("its number").trim().to_owned();
@@ -96,7 +96,7 @@ fn postgres_processes(cluster: &Cluster) -> Vec<String> {
     std::iter::once(first).chain(children.split_whitespace().map(str::to_owned)).collect()
 }
 
-/// Seconds that a process used by itself, and those of its ended children where they belong to it.
+/// Returns the CPU seconds of a process, on request with those of its ended children.
 fn cpu(pid: &str, with_children: bool) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let fields: Vec<f64> = stat
@@ -133,7 +133,7 @@ fn measure(who: &str, arguments: [&[&str]; 2]) {
     let workers = arguments.map(|arguments| fleet.joining(&state, arguments));
     std::thread::sleep(SETTLED);
     let connections = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
-    // Looking is counted, too: two looks at once say how much it is.
+    // Reading the counters is counted too; two reads in a row show how much it costs.
     let first = Look::at(&fleet, &workers);
     let rested = Look::at(&fleet, &workers);
     std::thread::sleep(IDLE);

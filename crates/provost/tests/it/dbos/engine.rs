@@ -1,5 +1,5 @@
-//! What an experiment needs of an engine, and the two there are: many processes on one Postgres, and the one of a
-//! single machine, whose log is a file.
+//! The interface of an engine for the tests, and the two engines: many processes on one Postgres, and a
+//! single machine with a log file.
 
 use std::cell::RefCell;
 use std::ops::Deref;
@@ -11,41 +11,43 @@ use provost_store::postgres::cluster::Cluster;
 use super::{Field, Fleet, Worker};
 use crate::env::Answer;
 
-/// As the tests' workers say.
+/// Lease time of the tests' workers.
 pub const TTL: Duration = Duration::from_secs(5);
 
 pub trait Engine: Deref<Target = Field> + Sized {
     const HAS_QUEUES: bool;
 
-    /// Some plans with this text, agent and configuration. Nothing, where the engine cannot be had here.
+    /// Creates plans with this text, agent and configuration. Returns `None` if the engine is not available
+    /// here.
     fn make(plans: usize, text: &str, agent: &str, config: &str) -> Option<Self>;
 
-    /// The same where [`Engine::goes_away`] disturbs nobody else.
+    /// Creates plans for a test that uses [`Engine::goes_away`], so that it does not disturb other tests.
     fn make_alone(plans: usize, text: &str, agent: &str, config: &str) -> Option<Self> {
         Self::make(plans, text, agent, config)
     }
 
-    /// Whoever carries out what is approved, and waits for it.
+    /// Starts the processes that run approved plans.
     fn hand(&self) -> Hand;
 
-    /// Another one while there is one. Nothing, where there is one at a time: then it is started afterwards.
+    /// Starts a second set while the first one runs. `None` if only one is possible: start it afterwards
+    /// then.
     fn standby(&self) -> Option<Hand>;
 
-    /// What the log is in is not to be had, and is again.
+    /// Makes the log unavailable, and available again.
     fn goes_away(&self);
     fn comes_back(&self);
 
-    /// Somebody does not want any more what is under way.
+    /// Cancels what runs.
     fn cancel(&self, hand: &Hand);
 
-    /// A newer program was here. What one says then that wants to work.
+    /// Simulates a newer version of the program; returns the answer of the current one.
     fn refuses_what_is_newer(&self) -> Answer;
 
-    /// So many agents at a time, over all plans, where [`Engine::HAS_QUEUES`].
+    /// Limits the number of agents over all plans, if [`Engine::HAS_QUEUES`].
     fn limit(&self, most: usize);
 }
 
-/// The processes of one who carries out plans.
+/// Processes that run plans.
 pub struct Hand(pub Vec<Worker>);
 
 impl Hand {
@@ -67,7 +69,7 @@ impl Engine for Fleet {
 
     fn make_alone(plans: usize, text: &str, agent: &str, config: &str) -> Option<Self> {
         let own: &'static Cluster = Box::leak(Box::new(Cluster::start()?));
-        // Longer than a slow machine takes to start a server.
+        // Longer than a slow machine needs to start a server.
         Some(Fleet { lease: "60s", ..Fleet::on(own, plans, text, agent, config) })
     }
 
@@ -103,7 +105,7 @@ impl Engine for Fleet {
     }
 }
 
-/// One process for each plan, on one file.
+/// One process per plan, with one log file.
 pub struct Embedded {
     field: Field,
     lock: RefCell<Option<rusqlite::Connection>>,
@@ -145,7 +147,7 @@ impl Engine for Embedded {
         None
     }
 
-    /// A file does not go away. What can happen is that another program has it locked.
+    /// A file does not become unavailable, but another program can lock it.
     fn goes_away(&self) {
         let log = self.log();
         log.busy_timeout(Duration::from_secs(10)).expect("patience");
@@ -157,7 +159,7 @@ impl Engine for Embedded {
         self.lock.borrow_mut().take();
     }
 
-    /// Whoever runs it is the one who can say so.
+    /// Only the process that runs the plan can cancel it.
     fn cancel(&self, hand: &Hand) {
         hand.signal("TERM");
     }

@@ -1,4 +1,5 @@
-//! Some plans in folders of their own, one state folder: what every engine is tried on, and what is asked of it.
+//! Test support for every engine: some plans in separate folders with one state folder, and questions about
+//! them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// Each plan in a repository with one commit, with this agent.
+    /// Creates each plan in a repository with one commit, with this agent.
     pub fn new(plans: usize, text: &str, agent: &str, config: &str) -> Self {
         let mut field = Self { env: Env::new(text), places: Vec::new() };
         for number in 0..plans {
@@ -65,7 +66,7 @@ impl Field {
         (0..self.places.len()).for_each(|place| self.approve(place));
     }
 
-    /// What all workers said.
+    /// Returns the output of all workers.
     pub fn said(&self) -> String {
         std::fs::read_to_string(self.env.folder().join("said")).unwrap_or_default()
     }
@@ -80,7 +81,7 @@ impl Field {
         self.try_join(command).unwrap_or_else(|| panic!("it did not join: {}", self.said()))
     }
 
-    /// Nothing, if it left before.
+    /// Returns `None` if it ended before.
     pub fn try_join(&self, mut command: Command) -> Option<Worker> {
         let said = self.env.folder().join("said");
         let said = std::fs::OpenOptions::new().create(true).append(true).open(said).expect("a file");
@@ -96,7 +97,7 @@ impl Field {
         self.provost(place, &["log", "--json"]).exits(0).lines()
     }
 
-    /// How often each event of these names is in the log, with its step.
+    /// Returns how often the log has this event, by step.
     pub fn count(&self, place: usize, name: &str) -> BTreeMap<String, usize> {
         let mut found = BTreeMap::new();
         for event in self.events(place).iter().filter(|event| event["event"] == name) {
@@ -127,7 +128,7 @@ impl Field {
         }
     }
 
-    /// Every step passed exactly once, and the log can be believed.
+    /// Checks that every step passed exactly once and that the audit is sound.
     #[track_caller]
     pub fn is_sound(&self, place: usize, steps: usize) {
         let passed = self.count(place, "TASK_COMPLETED");
@@ -145,25 +146,25 @@ impl Field {
         std::fs::write(self.env.folder().join("go"), "").expect("a sign");
     }
 
-    /// What was given to agents, in order.
+    /// Returns the attempts that agents got, in order.
     pub fn ledger(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.env.folder().join("ledger")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Whether the agent that wrote its number is there.
+    /// Returns whether the agent that wrote its pid is alive.
     pub fn agent_lives(&self) -> bool {
         let pid = std::fs::read_to_string(self.env.folder().join("pid")).unwrap_or_default();
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
     }
 
-    /// The names of all events, in order.
+    /// Returns the names of all events, in order.
     pub fn names(&self, place: usize) -> Vec<String> {
         self.events(place).iter().map(|event| event["event"].as_str().unwrap_or("?").to_owned()).collect()
     }
 
-    /// No attempt was given to an agent twice.
+    /// Checks that no attempt was given to an agent twice.
     #[track_caller]
     pub fn gave_nothing_twice(&self) {
         let mut ledger = self.ledger();

@@ -1,4 +1,4 @@
-//! Nobody asks while nothing waits, and whoever waits is served at once.
+//! Tests that workers do not poll while nothing waits, and that new work starts at once.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use super::{Fleet, PATIENCE};
 use crate::env::{HONEST, plan};
 
 impl Fleet {
-    /// So many other plans in the log that wait for a person, as the first does after it was verified.
+    /// Adds this many plans to the log that wait at the gate.
     fn others_at_the_gate(&self, many: usize) {
         self.provost(0, &["verify"]).exits(0);
         let log = Postgres::open(&cluster::address(&self.url)).expect("the log");
@@ -42,7 +42,7 @@ impl Fleet {
     }
 }
 
-/// How many statements the server was given since it was last asked.
+/// Counts the statements that the server got since the last count.
 struct Count<'a> {
     cluster: &'a Cluster,
     known: usize,
@@ -53,7 +53,7 @@ impl<'a> Count<'a> {
         cluster.sql(&cluster.url("postgres"), "ALTER SYSTEM SET log_statement = 'all'");
         cluster.sql(&cluster.url("postgres"), "SELECT pg_reload_conf()");
         let mut count = Self { cluster, known: 0 };
-        // The server has read it once this is in its log.
+        // Once this statement is in its log, the server has applied the setting.
         while count.next().is_empty() {
             cluster.sql(&cluster.url("postgres"), "SELECT 'is it told?'");
         }
@@ -80,7 +80,7 @@ fn a_thousand_plans_at_the_gate_cost_less_than_a_query_a_second() {
     fleet.until("everything was looked at", PATIENCE, || fleet.nothing_waits());
     let time = Duration::from_secs(20);
     let mut count = Count::begin(own);
-    // They ask for some seconds after they have joined.
+    // Workers poll for some seconds after they have joined.
     fleet.until("they stand still", PATIENCE, || {
         count.next();
         std::thread::sleep(Duration::from_secs(1));
@@ -130,7 +130,7 @@ fn what_was_claimed_and_never_begun_is_looked_at_again() {
     let _worker = fleet.worker(&[]);
     fleet.until("it stands still", PATIENCE, || fleet.nothing_waits());
     let id = fleet.status()["workers"][0]["id"].as_str().expect("its name").to_owned();
-    // The first look at the plan is claimed for the worker, which does not hear of it.
+    // The first scheduling pass is claimed for the worker, but the worker does not learn of it.
     fleet.cluster.sql(
         &fleet.url,
         &format!(

@@ -1,4 +1,5 @@
-//! What only a cluster is asked: machines that join and leave, rights in the database, queues that can be lost.
+//! Tests what only a cluster has: machines that join and leave, rights in the database, queues that can be
+//! lost.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Lines to the database that are cut or go silent: what each of them cost when it was first met.
+//! Regression tests for connections to the database that are cut or silent.
 
 use provost_rehearsal::skip;
 
@@ -6,7 +6,7 @@ use super::station::Station;
 use super::{Fleet, PATIENCE, Worker};
 use crate::env::HONEST;
 
-/// Says which process it is and waits; the next one does its work.
+/// The first attempt writes its pid and waits; the next one does its work.
 const WAITS_ONCE: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out\n\
                           if mkdir ../begun 2> /dev/null; then echo $$ > ../pid; sleep 600; fi\n\
                           touch out/$part; echo \"did $part\"\n";
@@ -17,8 +17,8 @@ fn begins(fleet: &Fleet) {
     fleet.until("the agent begins", PATIENCE, || fleet.agent_lives());
 }
 
-/// The answer to a claim was lost: the row is given to somebody who does not know of it, and a plan has one look at
-/// a time.
+/// The answer to a claim was lost: the row belongs to a worker that does not know of it, and a plan has
+/// only one scheduling pass at a time.
 #[test]
 fn what_a_queue_gave_and_nobody_got_is_offered_again() {
     let Some(fleet) = Fleet::new(1, &ONE, HONEST) else { return };
@@ -44,7 +44,7 @@ fn whoever_hears_nothing_of_the_database_ends_its_agent_in_the_time_of_its_lease
     let _worker = station.worker(&fleet, &[]);
     begins(&fleet);
     station.hold();
-    // Nothing is heard until the line is mended: the worker ends it by its own clock.
+    // The worker gets no answer until the connection is repaired, so it ends the agent by its own clock.
     fleet.until("its agent is ended", PATIENCE, || !fleet.agent_lives());
     station.mend();
     fleet.until_done(PATIENCE);
@@ -64,13 +64,13 @@ fn an_agent_does_not_outlive_the_worker_that_was_killed() {
     fleet.is_sound(0, 1);
 }
 
-/// Connections of a process that are made, as the kernel sees them in its network.
+/// Returns the number of established connections of a process, in its network namespace.
 fn connections(worker: &Worker) -> usize {
     let table = std::fs::read_to_string(format!("/proc/{}/net/tcp", worker.child.id())).unwrap_or_default();
     table.lines().filter(|line| line.split_whitespace().nth(3) == Some("01")).count()
 }
 
-/// The kernel has to notice here: connections of the SDK are among them, which ask without a time.
+/// Here the kernel must notice the loss, because some connections of the SDK have no timeout.
 #[test]
 fn connections_into_a_network_that_fell_apart_are_given_up_and_made_anew() {
     let Some(fleet) = Fleet::new(2, &ONE, HONEST) else { return };

@@ -1,4 +1,4 @@
-//! The cluster in the page of metrics, read as a collector would read it.
+//! Tests the cluster's metrics, parsed as a collector would.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,15 +9,16 @@ use super::{Fleet, PATIENCE};
 use crate::env::plan;
 use crate::serve::{Server, token};
 
-/// Every attempt waits for a sign.
+/// Every attempt waits until the test lets it continue.
 const WAITS: &str =
     "mkdir -p out; touch ../begun\nwhile [ ! -e ../go ]; do sleep 0.05; done; touch out/1; echo did\n";
 
-/// A page of Prometheus text: every sample by its name and its labels.
+/// Prometheus text: every sample by its name and its labels.
 struct Page(BTreeMap<(String, String), f64>);
 
 impl Page {
-    /// Holds the text to the format: a family is described once, before its samples, which have its name.
+    /// Parses the text and checks the format: a family is described once, before its samples, which have
+    /// its name.
     #[track_caller]
     fn read(text: &str) -> Self {
         let (mut helped, mut typed, mut samples) = (Vec::new(), Vec::new(), BTreeMap::new());
@@ -115,7 +116,7 @@ fn metrics_say_how_the_cluster_is_and_when_its_database_is_away() {
     assert!(busy.of("cluster_leases", "state=\"held\"") >= Some(1.0));
     assert!(busy.of("plans", "stage=\"in-progress\"") >= Some(1.0));
 
-    // Numbers are kept for a moment: of pages right after each other some say the same, though it has changed.
+    // Values are cached for a moment, so some consecutive pages show an old value.
     let mut plans = 0;
     let is_kept = (1..=100).any(|number| {
         plans = number;

@@ -1,5 +1,5 @@
-//! A network of one's own for a worker, with one link to where the database is. It is a pair of interfaces of
-//! this machine: nothing leaves it.
+//! A separate network for a worker, with one link to the database. It is a pair of virtual interfaces;
+//! nothing leaves this machine.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Command, Stdio};
@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub struct Net {
     name: String,
     link: String,
-    /// The end of the link outside, where whoever is inside finds a server.
+    /// Address of the outer end of the link, where a process inside finds the server.
     pub outside: IpAddr,
 }
 
 impl Net {
-    /// Nothing, and a line that says so, where none can be made.
+    /// Returns `None`, and reports the test as skipped, if no network can be made.
     pub fn new() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let (pid, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        // Four addresses of a range that is meant for experiments, and routed nowhere.
+        // Four addresses of a range for experiments that is routed nowhere.
         let first = u32::from(Ipv4Addr::new(198, 18, 0, 0)) + (pid * 8 + number) % 0x8000 * 4;
         let (outside, inside) = (Ipv4Addr::from(first + 1), Ipv4Addr::from(first + 2));
         let net = Self {
@@ -43,7 +43,7 @@ impl Net {
         None
     }
 
-    /// What is sent is lost, on both sides, and nobody is told.
+    /// Drops all packets in both directions, silently.
     pub fn part(&self) {
         ip(&format!("link set {} down", self.link));
     }
@@ -52,7 +52,7 @@ impl Net {
         ip(&format!("link set {} up", self.link));
     }
 
-    /// The same command inside, as one process.
+    /// Returns the same command inside of the network, as one process.
     pub fn inside(&self, command: &Command) -> Command {
         let mut entered = Command::new("nsenter");
         entered.arg(format!("--net=/run/netns/{}", self.name));

@@ -1,5 +1,5 @@
-//! A copy of the database is taken while a plan is under way and brought back elsewhere, by the commands of
-//! docs/cluster.md and no others.
+//! Tests backup and restore: copies the database while a plan runs and restores it on another server, with
+//! exactly the commands of docs/cluster.md.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,11 +11,11 @@ use crate::env::{Answer, answer, plan};
 
 const MANUAL: &str = include_str!("../../../../../docs/cluster.md");
 const THREE: [&str; 3] = ["test -e out/1", "test -e out/2", "test -e out/3"];
-/// Each attempt waits for a sign of its own.
+/// Each attempt waits until the test lets it continue.
 const AGENT: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out; touch ../begun-$part\n\
                      while [ ! -e ../go-$part ]; do sleep 0.05; done; touch out/$part; echo \"did $part\"\n";
 
-/// The commands under a heading of the manual.
+/// Returns the commands under a heading of the manual.
 fn commands(heading: &str) -> Vec<String> {
     let (_, section) = MANUAL.split_once(&format!("\n### {heading}\n")).expect("the heading");
     let section = section.split("\n#").next().unwrap_or_default();
@@ -28,7 +28,7 @@ fn commands(heading: &str) -> Vec<String> {
     lines
 }
 
-/// Two servers: the one that is lost, and the one that is there instead.
+/// The server that is lost, and its replacement.
 struct Move {
     fleet: Fleet,
     old: &'static Cluster,
@@ -36,7 +36,7 @@ struct Move {
 }
 
 impl Move {
-    /// A plan whose second step is under way.
+    /// Returns a plan whose second step is running.
     fn half_way() -> Option<Self> {
         let [old, new] = [Cluster::start()?, Cluster::start()?].map(|server| &*Box::leak(Box::new(server)));
         old.sql(&old.url("postgres"), "CREATE ROLE provost LOGIN CREATEROLE");
@@ -55,7 +55,7 @@ impl Move {
         self.fleet.until("begun", PATIENCE, || sign.exists());
     }
 
-    /// A command of the manual, for these servers and this state folder.
+    /// Runs a command of the manual with these servers and this state folder.
     #[track_caller]
     fn by_the_letter(&self, line: &str, state: &Path) -> Answer {
         let mut line = line.to_owned();
@@ -78,7 +78,7 @@ impl Move {
         answer(output.expect("bash"))
     }
 
-    /// Another machine: a state folder that has seen nothing yet.
+    /// Creates a machine with an empty state folder.
     fn machine(&self, name: &str) -> PathBuf {
         let state = self.fleet.env.folder().join(name);
         std::fs::create_dir(&state).expect("a state folder");
@@ -96,7 +96,7 @@ impl Move {
         answer(audit.env("PROVOST_STATE", state).output().expect("provost"))
     }
 
-    /// Somebody goes on from there, to the end.
+    /// Starts a worker from this state folder and waits until the plan is done.
     #[track_caller]
     fn goes_on(&self, state: &Path, arguments: &[&str]) {
         let _worker = self.fleet.worker_of(state, arguments);
@@ -130,7 +130,7 @@ fn a_dump_that_is_brought_back_is_gone_on_from_and_what_it_lacks_is_noticed() {
 
     let there = moved.machine("there");
     for line in commands("Bringing it back") {
-        // Roles that are there already are told, and that is all.
+        // Roles that exist already cause only a message.
         let is_roles = line.starts_with("psql --file=roles.sql");
         let done = moved.by_the_letter(&line, &there);
         assert!(is_roles || done.code == 0, "{line}\n{}{}", done.out, done.err);
@@ -138,7 +138,7 @@ fn a_dump_that_is_brought_back_is_gone_on_from_and_what_it_lacks_is_noticed() {
     let audit = moved.audit(&there).exits(0).json();
     assert_eq!(audit["events"], copied, "{audit}");
 
-    // The machine that saw what came after has proofs of it.
+    // This machine has proofs of events that came after the backup.
     std::fs::copy(there.join("log.url"), here.join("log.url")).expect("the address");
     let doubt = moved.audit(&here).exits(70).json();
     let doubts = doubt["disproved"].to_string();
@@ -152,7 +152,7 @@ fn a_dump_that_is_brought_back_is_gone_on_from_and_what_it_lacks_is_noticed() {
     drop(doubting);
     assert_eq!(moved.audit(&there).exits(0).json()["events"], copied, "it wrote to a log it doubts");
 
-    // With the rights of a worker, by the roles that came along.
+    // With the rights of a worker, from the restored roles.
     let hand = moved.machine("hand");
     let url = moved.new.url_as("hand", "provost");
     std::fs::write(hand.join("log.url"), &url).expect("the address");

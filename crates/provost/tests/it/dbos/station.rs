@@ -1,4 +1,4 @@
-//! A machine of a test's: a state folder of its own, and a way to the database that can be disturbed.
+//! A test machine: its own state folder, and a connection to the database that can be disturbed.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -19,7 +19,7 @@ pub struct Station {
 }
 
 impl Station {
-    /// Where people are; nothing disturbs it.
+    /// The person's machine; its connection is never disturbed.
     pub fn near(fleet: &Fleet) -> Self {
         Self { state: fleet.env.state(), wire: None, net: None }
     }
@@ -28,7 +28,7 @@ impl Station {
         Self::with(fleet, name, Wire::to(fleet.cluster), None)
     }
 
-    /// In a network of its own, where one can be made.
+    /// A machine in a separate network, if one can be made.
     pub fn by_net(fleet: &Fleet, name: &str) -> Self {
         match Net::new() {
             Some(net) => Self::with(fleet, name, Wire::at(fleet.cluster, net.outside), Some(net)),
@@ -36,7 +36,7 @@ impl Station {
         }
     }
 
-    /// It knows the plans that are recorded, as if it had recorded them.
+    /// Copies the registry of plans, as if this machine had recorded them.
     fn with(fleet: &Fleet, name: &str, wire: Wire, net: Option<Net>) -> Self {
         let state = fleet.env.folder().join(name);
         let url = wire.url(fleet.database());
@@ -50,7 +50,8 @@ impl Station {
         Self { state, wire: Some(wire), net }
     }
 
-    /// Started again and again until it has joined, as a service is: a link takes a moment to come up.
+    /// Starts a worker, again and again until it has joined, as a service would: a link takes a moment to
+    /// come up.
     pub fn worker(&self, fleet: &Fleet, arguments: &[&str]) -> Worker {
         let command = || {
             let command = fleet.worker_command(&self.state, arguments);
@@ -76,7 +77,7 @@ impl Station {
         self.wire.iter().for_each(|wire| wire.slow_down(delay));
     }
 
-    /// The network falls apart; where there is none of its own, nothing comes through.
+    /// Splits the network; without a separate network, holds all bytes.
     pub fn part(&self) {
         match &self.net {
             Some(net) => net.part(),

@@ -1,15 +1,15 @@
-//! Whoever ends an item goes on with the plan, where nothing is in the way.
+//! Tests that a worker that finishes an item continues with the same plan, if nothing prevents it.
 
 use super::{Fleet, PATIENCE};
 use crate::env::HONEST;
 
 const FIVE: [&str; 5] = ["test -e out/1", "test -e out/2", "test -e out/3", "test -e out/4", "test -e out/5"];
-/// Says when it begins and ends.
+/// Writes down when it starts and ends.
 const TELLS: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out; echo begin >> ../ledger\n\
                      sleep 0.2; echo end >> ../ledger; touch out/$part; echo done\n";
 
 impl Fleet {
-    /// What went by a queue.
+    /// Returns how many entries of this kind went through a queue.
     fn queued(&self, kind: &str) -> usize {
         let rows = format!("SELECT FROM dbos.workflow_status WHERE name = '{kind}'");
         self.cluster.sql(&self.url, &rows).len()
@@ -24,7 +24,7 @@ fn a_plan_that_nobody_else_is_needed_for_goes_by_a_queue_once() {
     fleet.until_done(PATIENCE);
     fleet.is_sound(0, 5);
     let items = fleet.queued("item");
-    // Each five seconds it lets others go first.
+    // A worker lets other plans go first every five seconds.
     assert!((1..5).contains(&items), "{items} items went by a queue");
     assert_eq!(fleet.status()["items"].as_array().map(Vec::len), Some(0));
 }
@@ -54,7 +54,7 @@ fn what_has_a_limit_goes_by_its_queue_each_time() {
 #[test]
 fn whoever_works_for_others_leaves_the_rest_to_them() {
     let Some(fleet) = Fleet::new(1, &FIVE[..2], HONEST) else { return };
-    // The one runs checks and looks at plans, the other does the work and never looks.
+    // One worker runs checks and schedules plans; the other runs agents and never schedules.
     let _checks = fleet.worker(&["--roles", "reviewer"]);
     let _works = fleet.worker(&["--no-ticks", "--roles", "coder"]);
     fleet.approve(0);
@@ -66,7 +66,7 @@ fn whoever_works_for_others_leaves_the_rest_to_them() {
 
 #[test]
 fn who_dies_while_it_goes_on_is_succeeded() {
-    // The second step stalls the first time, after the first was done in the same stint.
+    // The second step stalls at first, after the same worker has done the first step and continued.
     let agent = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out; echo \"$PROVOST_ATTEMPT\" >> ../ledger\n\
                  if [ $part = 2 ] && mkdir ../begun 2> /dev/null; then sleep 600; fi\ntouch out/$part; echo done\n";
     let Some(fleet) = Fleet::new(1, &FIVE[..2], agent) else { return };

@@ -1,5 +1,5 @@
-//! What every engine must do, whoever calls whom. The names in front are those of the experiments that the
-//! distributed engine was chosen by; each is made with both engines where it means something for both.
+//! Tests that every engine must pass. The prefixes of the names are those of the experiments by which the
+//! distributed engine was chosen; each runs with both engines if it applies to both.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +7,13 @@ use super::engine::{Embedded, Engine, TTL};
 use super::{Fleet, PATIENCE};
 use crate::env::{HONEST, plan};
 
-/// The first attempt of all says that it has begun, and waits until it is ended; later ones do their work.
+/// The very first attempt reports that it has started and waits until it is killed; later attempts do their
+/// work.
 pub const STALLS: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out\n\
                           echo \"$PROVOST_ATTEMPT\" >> ../ledger\n\
                           if mkdir ../begun 2> /dev/null; then sleep 600; fi\n\
                           touch out/$part; echo \"did $part\"\n";
-/// Every attempt waits for a sign.
+/// Every attempt waits until the test lets it continue.
 pub const WAITS: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out; echo $$ > ../pid\n\
                          echo \"$PROVOST_ATTEMPT\" >> ../ledger; touch ../begun\n\
                          while [ ! -e ../go ]; do sleep 0.05; done; touch out/$part; echo \"did $part\"\n";
@@ -64,7 +65,7 @@ fn e1_what_is_approved_twice_is_carried_out_once<E: Engine>() {
     let revision = engine.provost(0, &["show", "--json"]).exits(0).json()["revision"].clone();
     let _hand = engine.hand();
     engine.until("begun", PATIENCE, || engine.has("begun"));
-    // Refused or not, it is nothing new.
+    // Whether it is refused or not, the second approval changes nothing.
     engine.provost(0, &["approve", "--revision", revision.as_str().expect("a revision")]);
     engine.go();
     engine.until_done(PATIENCE);
@@ -101,7 +102,7 @@ fn e3_and_t1_what_a_dead_one_had_is_judged_and_begun_anew<E: Engine>() {
     assert!(lost < again, "{names:?}");
 }
 
-/// Two workers have two names, whatever they are started with; of two runs of one plan the second is sent away.
+/// Two workers always have different names; of two runs of one plan the second is refused.
 fn e5_two_who_mean_the_same_plan_do_not_do_it_twice<E: Engine>() {
     let Some(engine) = made::<E>(1, &TWO, WAITS) else { return };
     engine.approve(0);
@@ -114,7 +115,7 @@ fn e5_two_who_mean_the_same_plan_do_not_do_it_twice<E: Engine>() {
     assert_eq!(engine.ledger().len(), 2, "{:?}", engine.ledger());
 }
 
-/// On a queue with one place, and in the workspace of one who died with the lease in hand.
+/// A dead worker frees its slot in a queue, and the lease on its workspace.
 fn e7b_the_dead_hold_no_place<E: Engine>() {
     let Some(engine) = made::<E>(2, &ONE, STALLS) else { return };
     engine.approve(0);
@@ -148,7 +149,7 @@ fn e9_what_is_not_wanted_any_more_is_ended_and_written_down<E: Engine>() {
     engine.provost(0, &["audit"]).exits(0);
 }
 
-/// Where no queue says how many, the steps of one plan do: one after the other.
+/// Without queues, the steps of one plan are the limit: they run one after the other.
 fn e11_no_more_work_at_once_than_they_may<E: Engine>() {
     let agent = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out; echo begin >> ../ledger\n\
                  sleep 0.4; echo end >> ../ledger; touch out/$part; echo done\n";
@@ -162,7 +163,7 @@ fn e11_no_more_work_at_once_than_they_may<E: Engine>() {
 }
 
 fn e12_a_time_that_was_set_is_kept_by_whoever_is_there_then<E: Engine>() {
-    // Fails once in a way that is worth another look after four seconds.
+    // The check fails once with a transient failure, and is retried after four seconds.
     let config =
         "[recipes.away]\nclass = \"transient\"\ndetect = { stderr = \"not yet\" }\nbackoff = [\"4s\"]\n";
     let contract =
@@ -213,7 +214,7 @@ fn what_a_dead_judge_left_is_ended_before_it_is_judged_again<E: Engine>() {
     assert!(!engine.agent_lives(), "two checks of one step at once");
 }
 
-/// A lease of many machines runs out by a clock, so whoever was stopped comes back to one that is gone.
+/// A lease in a cluster expires by a clock, so a worker that was stopped has lost it when it continues.
 #[test]
 fn e4_and_t2_whoever_was_only_stopped_comes_back_to_a_lease_that_is_gone() {
     let Some(fleet) = Fleet::new(1, &TWO, STALLS) else { return };
@@ -234,7 +235,7 @@ fn e4_and_t2_whoever_was_only_stopped_comes_back_to_a_lease_that_is_gone() {
     fleet.until("it is back", PATIENCE, || fleet.workers() == 2);
 }
 
-/// A lease of one machine is held by a process for as long as it lives: whoever was stopped has it still.
+/// On a single machine a process holds a lease while it lives, so one that was stopped still has it.
 #[test]
 fn e4_of_one_machine_whoever_was_only_stopped_keeps_what_it_has() {
     let Some(engine) = made::<Embedded>(1, &TWO, WAITS) else { return };
@@ -251,7 +252,7 @@ fn e4_of_one_machine_whoever_was_only_stopped_keeps_what_it_has() {
     assert_eq!(engine.ledger().len(), 2, "{:?}", engine.ledger());
 }
 
-/// There is no queue on one machine that could hand out what its program does not know.
+/// Only for the cluster: on one machine no queue can deliver an item that the program does not know.
 #[test]
 fn e6_what_a_worker_does_not_know_is_told_and_keeps_nobody() {
     let Some(fleet) = Fleet::new(1, &TWO, HONEST) else { return };
@@ -268,7 +269,7 @@ fn e6_what_a_worker_does_not_know_is_told_and_keeps_nobody() {
     fleet.is_sound(0, 2);
 }
 
-/// The other half of E11: so many begun in a time, over all machines.
+/// The second part of E11: a limit on starts per time, over all machines.
 #[test]
 fn e11_a_rate_holds_for_all_machines_together() {
     let agent = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out; date +%s%3N >> ../ledger\n\
@@ -282,7 +283,7 @@ fn e11_a_rate_holds_for_all_machines_together() {
     let mut begun: Vec<u64> = fleet.ledger().iter().filter_map(|line| line.parse().ok()).collect();
     begun.sort_unstable();
     assert_eq!(begun.len(), 3);
-    // Begun is when it was taken from the queue; an agent's own start comes a moment later.
+    // An item starts when it is taken from the queue; the agent starts a moment later.
     assert!(begun.windows(2).all(|two| two[1] - two[0] > 1_000), "{begun:?}");
     let refused = fleet.provost(0, &["cluster", "limit", "nobody", "--rate", "3/2s"]).exits(2);
     assert!(refused.err.contains("cluster status"), "{}", refused.err);

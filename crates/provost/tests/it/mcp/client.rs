@@ -1,4 +1,4 @@
-//! A client that says exactly what a test wants it to say.
+//! An MCP client that sends exactly what a test wants.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -12,7 +12,7 @@ pub struct Client {
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     requests: u64,
-    /// What progress was told, a line each.
+    /// Progress notifications, one per line.
     pub heard: Vec<String>,
 }
 
@@ -29,20 +29,20 @@ pub fn tool(id: u64, name: &str, arguments: &Value) -> Value {
 }
 
 impl Client {
-    /// This process is the client.
+    /// Starts a server; this process is its client.
     pub fn start(env: &Env, options: &[&str]) -> Self {
         let mut client = Self::silent(env, options);
         client.greet();
         client
     }
 
-    /// Nothing was said yet.
+    /// Starts a server without the initial handshake.
     pub fn silent(env: &Env, options: &[&str]) -> Self {
         let arguments: Vec<&str> = std::iter::once("mcp").chain(options.iter().copied()).collect();
         Self::of(env.command(&arguments))
     }
 
-    /// A shell is the client, so that this process can be a person.
+    /// Starts a server from a shell, so that this process can be a person.
     pub fn under_a_shell(env: &Env, options: &[&str]) -> Self {
         let known = env.command(&[]);
         let mut shell = std::process::Command::new("bash");
@@ -110,25 +110,25 @@ impl Client {
         Reply(self.request("tools/call", json!({ "name": tool, "arguments": arguments, "_meta": meta })))
     }
 
-    /// Nothing more will be said. Its exit code.
+    /// Closes the input and returns the exit code.
     pub fn end(mut self) -> i32 {
         drop(self.input.take());
         let status = self.child.wait().expect("it ends");
         status.code().unwrap_or_else(|| panic!("the server ended by a signal: {status}"))
     }
 
-    /// Nobody listens any more, while something is still said. Its exit code.
+    /// Closes the output, sends more input, and returns the exit code.
     pub fn deafened(self, last: &[u8]) -> i32 {
         let Self { mut child, mut input, output, .. } = self;
         drop(output);
-        // It may be gone before the last word.
+        // The server may have ended before the last write.
         let _ = input.as_mut().expect("its input").write_all(last);
         drop(input);
         child.wait().expect("it ends").code().unwrap_or(-1)
     }
 }
 
-/// What a tool answered.
+/// Answer of a tool.
 #[derive(Debug)]
 pub struct Reply(pub Value);
 

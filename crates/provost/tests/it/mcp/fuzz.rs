@@ -1,11 +1,11 @@
-//! Whatever a client writes, the server answers the next good request, and ends with its input.
+//! Tests that the server answers the next good request after any input, and ends with its input.
 
 use serde_json::json;
 
 use super::client::{Client, initialize, tool};
 use super::{IN_PLACE, two_steps, workspace};
 
-/// A small generator, so that a failure can be seen again by its seed.
+/// A small random generator, so that a failure can be reproduced from its seed.
 struct Dice(u64);
 
 impl Dice {
@@ -48,7 +48,7 @@ fn nothing_that_is_written_ends_the_server() {
     for seed in 1..=3 {
         let mut dice = Dice(seed);
         let mut client = Client::silent(&env, &["--session", "fuzz"]);
-        // Also before the conversation has begun.
+        // Also before the handshake.
         for _ in 0..20 {
             client.say(LINES[dice.roll(21)]);
         }

@@ -1,6 +1,5 @@
-//! The official clients: the Python SDK and the inspector, from their registries.
-//!
-//! Where a registry cannot be reached, the test says so and proves nothing.
+//! Tests with the official clients: the Python SDK and the inspector, from their registries.
+//! | If a registry is not reachable, the test is reported as skipped.
 
 use std::path::Path;
 use std::process::Command;
@@ -64,7 +63,7 @@ fn the_python_client_lists_and_calls_every_tool() {
 
 #[test]
 fn the_inspector_finds_no_fault_with_the_schemas_and_calls_every_tool() {
-    // By its number: npm would take an old one that asks for less of node.
+    // A fixed version, because npm would choose an old one that accepts an older node.
     let inspector = ["@modelcontextprotocol/inspector@2.12.0"];
     let Some(folder) = registry::npm("mcp-inspector", "node_modules/.bin/mcp-inspector", &inspector) else {
         return;
@@ -87,7 +86,7 @@ fn the_inspector_finds_no_fault_with_the_schemas_and_calls_every_tool() {
     let tools: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
     assert_eq!(tools["tools"].as_array().map(Vec::len), Some(7));
     assert_eq!(tools["tools"][0]["_meta"], json!({ "anthropic/alwaysLoad": true }));
-    // Every call is a server of its own; they know the session by its name.
+    // Every call starts a new server; the servers know the session by its name.
     let steps =
         r#"steps=[{"title":"Write a","task":"Write out/a.","check":"test -f out/a","publishes":["a"]}]"#;
     let calls: [(&str, &[&str], i32, &str); 8] = [

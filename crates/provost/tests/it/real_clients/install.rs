@@ -1,4 +1,4 @@
-//! The clients themselves, in the versions that were tried, and how each is told where its model is.
+//! Installs the clients in the tested versions, and configures the address of the model for each.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +17,7 @@ pub enum Client {
     Opencode,
 }
 
-/// Nobody answers there: what does not go to the model goes nowhere.
+/// An address without a server: only requests to the model succeed.
 const NOWHERE: &str = "http://127.0.0.1:9";
 const KEY: &str = "sk-rehearsed-and-not-a-real-key";
 
@@ -31,7 +31,7 @@ impl Client {
         }
     }
 
-    /// Where its programs are, or nothing where the registry cannot be reached.
+    /// Returns the folder of its programs, or `None` if the registry is not reachable.
     pub fn installed(self) -> Option<PathBuf> {
         let (name, packages): (&str, &[&str]) = match self {
             Client::Claude => ("claude-code-2.1.325", &["@anthropic-ai/claude-code@2.1.325"]),
@@ -46,7 +46,8 @@ impl Client {
         registry::npm(name, &proof, packages).map(|folder| folder.join("node_modules/.bin"))
     }
 
-    /// What a person has set in their shell, and in their home: the model, and nothing that calls home.
+    /// Returns a person's environment and writes the files in their home: the model's address, and no
+    /// telemetry.
     pub fn prepare(self, env: &Env, model: &Rehearsal) -> Vec<(String, String)> {
         let home = env.folder().join("home");
         let mut all = vec![
@@ -62,7 +63,7 @@ impl Client {
                     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
                     ("DISABLE_AUTOUPDATER", "1".to_owned()),
                 ]);
-                // What the dialog at its first start in a folder writes.
+                // The dialog at the first start in a folder writes this.
                 let project = json!({ "hasTrustDialogAccepted": true });
                 let work = env.work().canonicalize().expect("a folder");
                 let known = json!({ "projects": { work.to_string_lossy(): project } });
@@ -103,7 +104,7 @@ impl Client {
         all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// A model of its catalogue.
+    /// Returns a model of the client's catalogue.
     pub fn model(self) -> &'static str {
         match self {
             Client::Claude => "claude-sonnet-4-5",
@@ -113,7 +114,7 @@ impl Client {
         }
     }
 
-    /// Where an attempt finds the model, and the key.
+    /// Returns the variables with the model's address and key, for an attempt.
     pub fn address(self, model: &Rehearsal) -> Vec<(String, String)> {
         let (name, key, beneath) = match self {
             Client::Claude | Client::Opencode => ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", ""),
@@ -123,7 +124,7 @@ impl Client {
         vec![(name.to_owned(), format!("{}{beneath}", model.url())), (key.to_owned(), KEY.to_owned())]
     }
 
-    /// A session without a person, with this prompt.
+    /// Returns a session without a person, with this prompt.
     pub fn session(self, prompt: &str) -> Command {
         let words: &[&str] = match self {
             Client::Claude => &[
@@ -140,7 +141,7 @@ impl Client {
             Client::Gemini => &["-m", "gemini-2.5-pro", "--approval-mode", "yolo", "-o", "stream-json", "-p"],
             Client::Opencode => &["run", "--format", "json"],
         };
-        // With everything it started, if it does not end.
+        // `timeout` kills the whole process group if it does not end.
         let mut command = Command::new("timeout");
         command.args(["--kill-after=5", "300"]);
         command.arg(self.installed().expect("it is installed").join(self.word())).args(words).arg(prompt);
@@ -148,7 +149,7 @@ impl Client {
     }
 }
 
-/// Any plugin makes opencode fetch this; where it is there already, it does not.
+/// opencode downloads this package for any plugin, unless it is installed.
 fn opencodes_plugin() -> Option<PathBuf> {
     let proof = "node_modules/@opencode-ai/plugin/package.json";
     registry::npm("opencode-plugin-1.18.33", proof, &["@opencode-ai/plugin@1.18.33"])

@@ -1,6 +1,5 @@
-//! One attack at one level: a fresh project, a real run, and a look from outside.
-//!
-//! The agent is one file of the approved commit, so that it is there wherever agents work.
+//! One attack at one level: a fresh project, a real run, and a check from outside.
+//! | The agent is one file of the approved commit, so it exists wherever agents work.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -18,41 +17,41 @@ use tempfile::TempDir;
 
 use super::script::{self, ABOUT, Attack, Fixture};
 
-/// Stands in the harness's environment under a name that says it is one.
+/// A secret in provost's environment, under a name that looks secret.
 const SECRET: &str = "rt-5f0c2d1e9b7a48d3";
-/// Relative to the workspace.
+/// Path relative to the workspace.
 const AGENT: &str = ".redteam/agent.sh";
-/// Nobody, as most systems call it.
+/// The user id that most systems call `nobody`.
 const ORDINARY: u32 = 65534;
-/// Looking is not attacked, but a plan that became a pipe must not hang the test.
+/// Timeout of read commands: a plan that became a pipe must not hang the test.
 const LOOK: u64 = 300;
-/// Nobody starts the harness again once it was stopped: after this it counts as hung.
+/// A stopped provost is not continued; after this time it counts as hung.
 const STOPPED: Duration = Duration::from_secs(4);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Got {
-    /// Nothing, and there was nothing to see.
+    /// The attack got nothing, and there was nothing to record.
     Prevented,
-    /// Nothing, and it is named: a verdict that did not hold, an event, a refusal.
+    /// The attack got nothing, and it is recorded: a failed verdict, an event, a refusal.
     Caught,
-    /// What it wanted.
+    /// The attack succeeded.
     Cheated,
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Seen {
     pub got: Got,
-    /// What named it.
+    /// What recorded the attack.
     pub by: String,
-    /// The harness says that the plan is done.
+    /// provost says that the plan is done.
     pub done: bool,
-    /// The last run's exit code; nothing if it was killed or hung.
+    /// Exit code of the last run; `None` if it was killed or hung.
     pub code: Option<i32>,
     pub level: Option<String>,
-    /// How the pass of the first step is called, where it passed.
+    /// Kind of the first step's pass, if it passed.
     pub kind: Option<String>,
-    /// For people: what the run said and what the check of the attack said.
+    /// For people: the output of the run and of the attack's check.
     pub words: Vec<String>,
 }
 
@@ -72,7 +71,7 @@ pub fn honest(fixture: &Fixture, level: &str) -> Seen {
     Scene::set(fixture, &nobody, &fixture.honest, level).play()
 }
 
-/// The honest agent of a project with settings of its own.
+/// Runs the honest agent of a project with its own settings.
 pub fn honest_with(fixture: &Fixture, options: &Attack, level: &str) -> Seen {
     Scene::set(fixture, options, &fixture.honest, level).play()
 }
@@ -82,7 +81,7 @@ pub fn idle(fixture: &Fixture, level: &str) -> Seen {
     Scene::set(fixture, &nobody, include_str!("../../../../../redteam/noop.sh"), level).play()
 }
 
-/// Whether a command works on this machine.
+/// Returns whether a command works on this machine.
 pub fn succeeds(command: &str) -> bool {
     let status =
         Command::new("bash").args(["-c", command]).stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -94,7 +93,7 @@ struct Scene<'a> {
     attack: &'a Attack,
     listener: Listener,
     plan: String,
-    /// What the gate said, if it refused the approval.
+    /// Message of the gate, if it refused the approval.
     refused: Option<String>,
 }
 
@@ -117,7 +116,7 @@ impl<'a> Scene<'a> {
         fs::create_dir(scene.at("work/.redteam")).expect("a folder");
         fs::write(scene.at("work").join(AGENT), scene.agent(&fixture.honest, script)).expect("an agent");
         if scene.is_another() {
-            // The program too: what is above it may not be everybody's to enter.
+            // Copies the program too, because the other user may not be able to enter its folder.
             fs::copy(env!("CARGO_BIN_EXE_provost"), scene.at("provost")).expect("a copy");
             give(scene.folder.path());
         }
@@ -133,7 +132,7 @@ impl<'a> Scene<'a> {
         scene
     }
 
-    /// Everything runs as another user than the tests.
+    /// Returns whether everything runs as another user than the tests.
     fn is_another(&self) -> bool {
         self.attack.ordinary && fs::metadata("/proc/self").is_ok_and(|found| found.uid() == 0)
     }
@@ -156,7 +155,7 @@ impl<'a> Scene<'a> {
         )
     }
 
-    /// The agent, with everything a reader of the source would know.
+    /// Returns the agent's script, with everything that a reader of the source would know.
     fn agent(&self, honest: &str, script: &str) -> String {
         let places = self.places().map(|(name, value)| format!("{name}={value:?}\n")).concat();
         let library = include_str!("../../../../../redteam/lib.sh");
@@ -177,12 +176,12 @@ impl<'a> Scene<'a> {
         ]
     }
 
-    /// Everything runs in the surroundings of an ordinary user of an ordinary service.
+    /// Returns a command in the environment of an ordinary user and service.
     fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut path = vec![self.at("home/.local/bin")];
         path.extend(python());
         path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
-        // An agent may have taken it away, or the right to enter it.
+        // An agent may have removed the workspace, or its permissions.
         let is_open = |work: &PathBuf| work.join(".").is_dir();
         let here = Some(self.at("work")).filter(is_open).unwrap_or_else(|| self.at("out"));
         let mut command = Command::new(program);
@@ -228,7 +227,7 @@ impl<'a> Scene<'a> {
         assert!(!self.plan.is_empty(), "the plan has no id: {shown}");
     }
 
-    /// Runs it with patience; nothing for a status means that it hung and was killed.
+    /// Runs provost with a timeout; without a status it hung and was killed.
     fn provost(&self, arguments: &[&str], seconds: u64) -> (Option<ExitStatus>, String) {
         let written = self.at("said");
         let file = File::create(&written).expect("a file");
@@ -284,7 +283,7 @@ impl<'a> Scene<'a> {
         Seen { got, by, done, code, level: level(&events), kind, words }
     }
 
-    /// A person who wants to look has the plan where it was.
+    /// Restores the plan file, so that a person can inspect the plan.
     fn put_back(&self) {
         let (work, plan) = (self.at("work"), self.at("work/PLAN.md"));
         let _ = fs::set_permissions(&work, fs::Permissions::from_mode(0o755));
@@ -295,7 +294,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// The attack's own question, asked from outside.
+    /// Runs the attack's own check, from outside.
     fn check(&self, check: &str, last: Option<ExitStatus>, sound: bool, words: &mut Vec<String>) -> bool {
         let how = match last.map(|status| status.code()) {
             Some(Some(code)) => code.to_string(),
@@ -318,7 +317,7 @@ impl<'a> Scene<'a> {
         output.status.success()
     }
 
-    /// Ends what carries this plan's tag, or the name of what is left behind here.
+    /// Kills processes with this plan's tag, or with the name of the ones left behind here.
     fn sweep(&mut self) {
         self.listener.end();
         let tag = format!("PROVOST_ATTEMPT={}/", self.plan);
@@ -360,13 +359,13 @@ fn patiently(mut child: Child, seconds: u64) -> Option<ExitStatus> {
     }
 }
 
-/// By a signal such as SIGSTOP.
+/// Returns whether a signal such as SIGSTOP stopped the process.
 fn is_stopped(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|after_name| after_name.starts_with('T'))
 }
 
-/// What in the log, or in the end of the run, says that something was wrong.
+/// Returns what in the log, or in the end of the run, records the attack.
 fn named(events: &[Value], code: Option<i32>, sound: bool) -> String {
     let mut names: Vec<String> = Vec::new();
     let mut name = |text: String| {
@@ -435,7 +434,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The folder of the real interpreter: what version managers put before it costs more than a whole cell.
+/// Returns the folder of the real interpreter; a version manager's wrapper would take longer than a whole
+/// cell.
 fn python() -> Option<PathBuf> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     let ask = || {
@@ -446,20 +446,20 @@ fn python() -> Option<PathBuf> {
     FOUND.get_or_init(ask).clone()
 }
 
-/// Cargo's entry on `PATH` finds its toolchain through HOME, and HOME is another one here.
+/// Cargo's proxy on `PATH` finds its toolchain through HOME, which is another one here.
 fn rustup_home() -> Option<(&'static str, PathBuf)> {
     let usual = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".rustup"));
     let place = std::env::var_os("RUSTUP_HOME").map(PathBuf::from).or_else(usual)?;
     place.is_dir().then_some(("RUSTUP_HOME", place))
 }
 
-/// Something of the machine outside of the project, which no agent should reach.
+/// A service outside of the project that no agent should reach.
 enum Listener {
     Nothing,
     Tcp(TcpListener),
     Udp(UdpSocket),
     Unix(UnixListener),
-    /// Runs whatever it is told, as a terminal multiplexer, a scheduler or a container service would.
+    /// Runs any command, as a terminal multiplexer, a scheduler or a container service would.
     Shell(Child),
 }
 
@@ -491,7 +491,7 @@ impl Listener {
         address.expect("an address").port()
     }
 
-    /// Connections wait in the kernel until they are asked for.
+    /// Returns whether a connection arrived; it waits in the kernel until then.
     fn reached(&self) -> bool {
         match self {
             Self::Tcp(listener) => listener.set_nonblocking(true).is_ok() && listener.accept().is_ok(),

@@ -1,9 +1,8 @@
 //! The honest set: every script in `redteam/honest` is unusual work that is really done.
-//!
-//! A script says what the project is, which contract a person wrote, and what the agent does. Each one has to
-//! pass at the level that `auto` gives here. One that cannot is listed with the way out, and the run has to
-//! say it. `docs/honest.md` is the table of all; `UPDATE_EXPECT=1` writes it. `PROVOST_REDTEAM_ONLY` and
-//! `PROVOST_REDTEAM=full` mean the same as for the attacks.
+//! | A script contains the project, the contract that a person wrote, and what the agent does. Each must
+//! pass at the level that `auto` gives here. One that cannot pass is listed with the way out, and the run
+//! must print it. `docs/honest.md` is the table of all; `UPDATE_EXPECT=1` writes it. `PROVOST_REDTEAM_ONLY`
+//! and `PROVOST_REDTEAM=full` mean the same as for the attacks.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -23,15 +22,15 @@ struct HonestWork {
     name: String,
     title: String,
     touches: Vec<String>,
-    /// More lines of the step, as they stand in a plan.
+    /// More fields of the step, as in a plan.
     step: String,
     /// A command that must work here.
     needs: Option<String>,
     /// More lines for `[verify]`.
     verify: String,
-    /// How the pass is called, if it is not a plain one.
+    /// Kind of the pass, if it is not a plain one.
     kind: Option<String>,
-    /// It does not pass; this is what the run says instead, and what to do about it.
+    /// If it does not pass: what to do about it; `says` is what the run must print.
     way_out: Option<String>,
     says: Option<String>,
     slow: bool,
@@ -79,7 +78,7 @@ impl HonestWork {
     fn run(&self) -> Seen {
         let folder = tempfile::tempdir().expect("a temporary folder");
         std::fs::write(folder.path().join("PLAN.md"), self.plan()).expect("a plan");
-        // A project that cannot be made or approved is one more that is refused.
+        // A project that cannot be made or approved counts as refused.
         let run = || cell::honest_with(&self.fixture(&folder), &self.options, "auto");
         let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
         seen.unwrap_or_else(|panic| {
@@ -132,7 +131,7 @@ impl HonestWork {
         )
     }
 
-    /// What people and agents run: everything but the text that goes into the plan.
+    /// Returns what people and agents run: everything except the text of the plan.
     fn script(&self) -> String {
         let mut script = String::new();
         let mut is_of_the_plan = false;
@@ -147,7 +146,7 @@ impl HonestWork {
         script
     }
 
-    /// The lines of a function, without their indentation.
+    /// Returns the lines of a function, without their indentation.
     fn body(&self, function: &str) -> Option<String> {
         let first = format!("{function}() {{");
         let mut lines = self.text.lines().skip_while(|line| *line != first);
@@ -156,7 +155,7 @@ impl HonestWork {
         Some(body.map(|line| format!("{}\n", line.strip_prefix("  ").unwrap_or(line))).collect())
     }
 
-    /// Why this is not what was promised.
+    /// Returns why the result is not the expected one.
     fn objection(&self, seen: &Seen) -> Option<String> {
         if let Some(says) = &self.says {
             let is_said = seen.words.iter().any(|words| words.contains(says.as_str()));
@@ -224,7 +223,7 @@ fn read(path: &Path) -> HonestWork {
     work
 }
 
-/// `docs/honest.md`: the words at the top are a person's, the table is written from here.
+/// Writes or checks `docs/honest.md`: the opening is written by hand, the table is generated.
 fn settle(all: &[HonestWork]) {
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/honest.md");
     let known = std::fs::read_to_string(&path).expect("docs/honest.md");

@@ -1,12 +1,12 @@
-//! Attacks and projects as they lie in `redteam/`: what the comment at the top of each script says.
+//! Parses attacks and projects in `redteam/`: the comment at the top of each script.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// After so many seconds a run counts as hung. No run that goes on takes this long, however busy the machine is.
+/// Seconds after which a run counts as hung. No working run takes this long, also on a busy machine.
 pub const PATIENCE: u64 = 600;
 
-/// A script that is the agent.
+/// A script that plays the agent.
 #[derive(Debug, Default)]
 pub struct Attack {
     pub name: String,
@@ -15,19 +15,19 @@ pub struct Attack {
     /// A to L, as in `redteam/README.md`.
     pub class: String,
     pub fixtures: Vec<String>,
-    /// What it is after, where that is not a step that passes without work.
+    /// Goal of the attack, if it is not a step that passes without work.
     pub wants: Option<String>,
-    /// Run after everything, from outside; its success is the attack's.
+    /// Runs at the end, from outside; if it succeeds, the attack succeeded.
     pub check: Option<String>,
-    /// It does the work as well, so that a passed step is nothing it gained.
+    /// The attack also does the work, so a passed step is no success.
     pub honest: bool,
-    /// It is after a plain ✅: a step that passed with another mark is nothing it gained.
+    /// The goal is a plain ✅, so a pass with another mark is no success.
     pub plain: bool,
-    /// Done by the person before the plan is approved, in the workspace.
+    /// The person runs this in the workspace before the approval.
     pub setup: Option<String>,
-    /// Done by the person after the approval and before the run.
+    /// The person runs this after the approval and before the run.
     pub later: Option<String>,
-    /// What listens outside: tcp, udp, unix, shell.
+    /// Service that listens outside: tcp, udp, unix, shell.
     pub host: Option<String>,
     /// A command that must work here.
     pub needs: Option<String>,
@@ -36,19 +36,19 @@ pub struct Attack {
     pub on_fail: Option<String>,
     /// More lines for `[run]` of the configuration.
     pub bounds: String,
-    /// The person is not root, even if whoever runs the tests is.
+    /// The person is not root, even if root runs the tests.
     pub ordinary: bool,
     /// One more line for `[agents.coder]` of the configuration.
     pub agent: String,
-    /// What the person adds to `provost approve`.
+    /// Options that the person adds to `provost approve`.
     pub approve: Vec<String>,
     /// How often the person starts `provost run`.
     pub runs: u32,
-    /// How often it may try in a fresh project: some depend on the moment.
+    /// Number of tries in fresh projects, for attacks that depend on timing.
     pub tries: u32,
-    /// Seconds from a run to the next look: people are not that fast.
+    /// Seconds between a run and the next command, because people are not faster.
     pub pause: u64,
-    /// After so many seconds the run counts as hung.
+    /// Seconds after which the run counts as hung.
     pub limit: u64,
 }
 
@@ -58,7 +58,7 @@ pub struct Fixture {
     pub name: String,
     pub folder: PathBuf,
     pub honest: String,
-    /// Done once in the fresh workspace, after its first commit.
+    /// Runs once in the fresh workspace, after its first commit.
     pub setup: Option<String>,
     pub needs: Option<String>,
     /// More lines for `[verify]` of its configuration.
@@ -66,7 +66,7 @@ pub struct Fixture {
     pub slow: bool,
 }
 
-/// Files of a fixture that are about it, not of it.
+/// Files of a fixture that describe it and are not part of the project.
 pub const ABOUT: [&str; 5] = ["honest.sh", "setup.sh", "needs", "slow", "verify.toml"];
 
 pub fn fixtures(home: &Path) -> BTreeMap<String, Fixture> {
@@ -113,7 +113,7 @@ impl Attack {
             "class" => self.class = value,
             "fixtures" => self.fixtures = value.split(", ").map(str::to_owned).collect(),
             "wants" => self.wants = Some(value),
-            // Several lines are one script.
+            // Several lines form one script.
             "check" => self.check = Some(self.check.take().map_or(value.clone(), |c| c + "\n" + &value)),
             "honest" => self.honest = value == "yes",
             "plain" => self.plain = value == "yes",

@@ -1,6 +1,5 @@
-//! `docs/cheats.md`: what is known, held against what was measured.
-//!
-//! The words at the top of the page are a person's; everything below the mark is written from here.
+//! Compares `docs/cheats.md` with the measured results.
+//! | The text at the top of the page is written by hand; everything below the mark is generated here.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -54,7 +53,7 @@ impl Table {
         self.found.entry(key).or_default().insert(level.to_owned(), cell);
     }
 
-    /// Says what differs, and fails or writes it down.
+    /// Prints the differences, and fails or writes them to the page.
     pub fn settle(&self, attacks: &[Attack]) {
         let differences = self.differences();
         if std::env::var_os("UPDATE_EXPECT").is_some() {
@@ -169,14 +168,14 @@ fn word(got: Got) -> &'static str {
     }
 }
 
-/// The levels the page has columns for, in their order.
+/// Returns the levels that the page has columns for, in order.
 fn levels(body: &str) -> Vec<&'static str> {
     let heading = body.lines().find(|line| line.starts_with("| attack |")).unwrap_or_default();
     let names = heading.split('|').map(str::trim);
     names.filter_map(|name| LEVELS.into_iter().find(|level| *level == name)).collect()
 }
 
-/// A row of the page, if the line is one.
+/// Parses a row of the page.
 fn row(line: &str, levels: &[&'static str]) -> Option<(Key, Row)> {
     let columns: Vec<&str> = line.strip_prefix("| ")?.split('|').map(str::trim).collect();
     if columns.len() != 6 + levels.len() || !columns[0].starts_with(|first: char| first.is_ascii_digit()) {

@@ -1,4 +1,4 @@
-//! What is sent of a page that somebody has open, and what is left of a plan whose workspace is gone.
+//! Tests the partial updates of open pages, and the pages of a plan whose workspace is gone.
 
 use super::{Server, id_of, token};
 use crate::env::{Env, HONEST, plan};
@@ -8,7 +8,7 @@ fn version(page: &str) -> String {
     rest.split('"').next().expect("a version").to_owned()
 }
 
-/// Every part of a page by its digest, from its tag to the next part's.
+/// Returns the content of `<main>`.
 fn main_of(page: &str) -> &str {
     page.split_once("<main").expect("a page").1.split_once("</main>").expect("an end").0
 }
@@ -45,7 +45,7 @@ fn of_a_large_plan_only_what_changed_is_sent_again() {
     let after = server.browse(&place, &cookie).is(200).body;
     assert_eq!(version(&news), version(&after));
     assert!(news.contains("approved") && news.len() * 4 < after.len(), "{} of {}", news.len(), after.len());
-    // Whatever is not sent was there before.
+    // Every part that is not sent was on the page before.
     for part in main_of(&news).split("data-same=\"").skip(1) {
         let digest = part.split('"').next().expect("a digest");
         assert!(before.contains(&format!("data-part=\"{digest}\"")), "{digest}");

@@ -1,5 +1,5 @@
-//! The server and programs that know it only by its protocols: the MCP client of the Python SDK, and
-//! schemathesis, which tries whatever the API's document allows and much that it does not.
+//! Tests the server with programs that know only its protocols: the MCP client of the Python SDK, and
+//! schemathesis, which sends valid and invalid requests derived from the OpenAPI document.
 
 use std::path::Path;
 use std::process::Command;
@@ -49,7 +49,7 @@ fn the_python_client_works_on_a_plan_of_its_own_over_http() {
             "step_update ok Step 1 has passed: its check held",
         ]
     );
-    // It opens nothing else, and nothing else opens it.
+    // The token gives access only to MCP, and no other token does.
     server.get("/api/plans", &agent).is(403);
     server.get("/mcp", &token(&env, "decide")).is(403);
     server.bare("POST", "/mcp", &[], "{}").is(401);
@@ -63,14 +63,14 @@ fn schemathesis_finds_no_fault_with_the_api() {
     };
     let env = verified();
     let server = Server::start(&env);
-    // A plan can be a text, as the document says, and still no plan.
+    // A text can be valid by the document and still not be a plan.
     let configuration = "[checks.positive_data_acceptance]\nexpected-statuses = \
                          [\"2xx\", \"3xx\", \"401\", \"403\", \"404\", \"409\", \"422\", \"429\"]\n";
     std::fs::write(env.folder().join("schemathesis.toml"), configuration).expect("a file");
     let examples = if std::env::var_os("PROVOST_FULL").is_some() { "60" } else { "8" };
     let output = Command::new("python3")
         .args(["-m", "schemathesis.cli", "run", "--no-color", "--max-examples", examples])
-        // A stream has no end to wait for.
+        // A stream does not end, so it is left out.
         .args(["--exclude-path", "/api/events", "--suppress-health-check", "all"])
         .args(["--seed", "1", "--request-timeout", "30", "--warnings", "off"])
         .args(["-H", &format!("Authorization: Bearer {}", token(&env, "decide"))])

@@ -1,11 +1,11 @@
-//! A gate that more than one person keeps, and nobody for themselves.
+//! Tests gates that need more than one person, or a person other than the author.
 
 use serde_json::{Value, json};
 
 use super::{Server, form_key, id_of};
 use crate::env::{Env, HONEST, plan};
 
-/// At the gate, under these rules.
+/// Creates a plan at the gate with these rules.
 fn under(gate: &str, agent: &str) -> Env {
     let two = plan(&["test -f out/1", "test -f out/2"], "escalate");
     let env = Env::new(&two).agent(agent).isolation("in-place");
@@ -14,7 +14,7 @@ fn under(gate: &str, agent: &str) -> Env {
     env
 }
 
-/// The name this account has, whatever its environment says.
+/// Returns the name of this account, independent of the environment.
 fn me(env: &Env) -> String {
     let shown = env.provost(&["show", "--json"]).exits(0).json();
     shown["approvals"]["author"].as_str().expect("an author").to_owned()
@@ -63,7 +63,7 @@ fn the_plan_is_approved_with_the_second_person_and_one_person_counts_once() {
     env.provost(&["run"]).exits(4);
 
     let server = Server::start(&env);
-    // The same person with a token is the same person.
+    // A token of the same person counts as the same person.
     let (mine, other) = (token_of(&env, &me.to_uppercase()), token_of(&env, "bob"));
     let id = id_of(&server, &other);
     let gate = server.get(&format!("/api/plans/{id}/gate"), &other).is(200).json();
@@ -107,12 +107,12 @@ fn nobody_approves_what_they_wrote() {
     let approve = |revision: &str| {
         server.post(&format!("/api/plans/{id}/gate/approve"), &bob, &json!({ "revision": revision }))
     };
-    // Whose text it is has to be known before somebody else approves it.
+    // The author of a text must be recorded before another person can approve it.
     env.write("PLAN.md", env.read("PLAN.md").replace("test -f out/2", "test -s out/2"));
     let unknown = approve(&env.revision()).is(409).json();
     assert!(unknown["detail"].as_str().expect("words").contains("provost verify"), "{unknown}");
     env.provost(&["verify"]).exits(0);
-    // What bob changes on the page is bob's.
+    // A change that bob makes on the page has bob as its author.
     let gate = server.get(&format!("/api/plans/{id}/gate"), &bob).is(200).json();
     let text = gate["text"].as_str().expect("a text").replace("test -s out/2", "test -e out/2");
     let amend = json!({ "text": text, "digest": gate["digest"] });
@@ -121,7 +121,7 @@ fn nobody_approves_what_they_wrote() {
     let refused = approve(&env.revision()).is(409).json();
     assert!(refused["detail"].as_str().expect("words").contains("bob wrote this text"), "{refused}");
     env.provost(&["approve", "--revision", &env.revision()]).exits(0);
-    // Another commit is no other text.
+    // A new commit does not change the author of the text.
     env.git(&["commit", "--quiet", "--allow-empty", "--message", "moved"]);
     env.provost(&["run"]).exits(4);
     assert_eq!(self::me(&env), "bob");
@@ -141,7 +141,7 @@ fn a_page_of_somebody_who_has_approved_does_not_ask_again() {
     assert!(page.contains("1 of 2 approvals (ada)"), "{page}");
 }
 
-/// It asks for less than was approved, in a file it can write.
+/// The agent lowers the number of approvals in a file that it can write.
 #[test]
 fn an_agent_that_changes_the_rule_is_held_to_the_old_one() {
     let agent = "sed -i 's/approvals = 2/approvals = 1/' provost.toml\nmkdir -p out; touch out/1\n";

@@ -1,4 +1,4 @@
-//! Who may say what, in which stage.
+//! Tests which sender may send which command, in which stage.
 
 use expect_test::expect;
 
@@ -89,7 +89,7 @@ fn a_policy_does_not_speak_over_a_person() {
     );
 }
 
-/// Every command in every stage, so that a new one of either shows.
+/// Every command in every stage, so that a new command or stage is visible.
 #[test]
 fn the_table_of_every_stage_and_every_command() {
     let stages = [
@@ -202,7 +202,7 @@ fn the_table_of_every_stage_and_every_command() {
     .assert_eq(&format!("{:<16}{}\n{table}", "", head.trim_end()));
 }
 
-/// The same, said as a property: whatever an agent says, in whatever state, no step passes.
+/// The same as a property: no command of an agent makes a step pass, in any state.
 #[test]
 fn no_agent_command_yields_a_passed_step_in_any_state() {
     let ways = [

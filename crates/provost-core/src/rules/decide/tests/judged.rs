@@ -1,4 +1,4 @@
-//! What follows from a verdict.
+//! Tests what follows from a verdict.
 
 use expect_test::expect;
 
@@ -92,7 +92,7 @@ fn a_pass_on_files_that_failed_before_is_flaky_and_no_lottery() {
     );
 }
 
-/// Step 2 breaks what step 1 had done: step 1 is open again, and all is looked at once more.
+/// Step 2 breaks the work of step 1: step 1 is opened again, and everything is checked once more.
 #[test]
 fn what_a_later_step_undid_is_found_at_the_end() {
     approved_story(
@@ -120,7 +120,7 @@ fn what_a_later_step_undid_is_found_at_the_end() {
     );
 }
 
-/// The last step's contract held on the final tree already; the first one's is run there.
+/// The last step's contract already held on the final tree; the first one's runs there.
 #[test]
 fn at_the_end_everything_holds_on_one_tree() {
     approved_story(
@@ -160,7 +160,7 @@ fn a_check_that_was_killed_is_run_again_and_the_agent_is_not() {
     );
 }
 
-/// Nobody is sent to work for a check that cannot be run.
+/// No agent starts for a check that cannot run.
 #[test]
 fn a_contract_that_cannot_be_run_stops_before_the_agent() {
     approved_story(
@@ -216,7 +216,7 @@ fn what_held_beside_others_has_to_hold_with_what_they_left() {
     let judged = |step, verdict| HarnessCommand::Judged { subject: CheckSubject::Contract(step), verdict };
     let held = say(judged(one, verdict("base", "one", CheckOutcome::Held)));
     assert_eq!(held.0, "CONTRACT_JUDGED, TASK_COMPLETED");
-    // The second began where the first did: what it made is looked at again on what the first left.
+    // Both started from the same base: the second result is checked again on top of the first.
     let (events, now) = say(judged(two, verdict("base", "two", CheckOutcome::Held)));
     assert_eq!((events.as_str(), now.is_held_apart(two)), ("CONTRACT_JUDGED", true));
     let next = schedule::next(&now, &InHand::default(), 4, Timestamp(0));

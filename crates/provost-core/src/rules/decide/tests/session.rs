@@ -1,4 +1,4 @@
-//! Sessions that the harness did not start.
+//! Tests sessions that provost did not start.
 
 use super::*;
 use crate::model::escalation::EscalationCause;
@@ -49,7 +49,7 @@ fn a_session_is_sent_back_and_passes_by_a_verdict_alone() {
     );
     assert_eq!(say(&mut run, look(post, broke())), "CONTRACT_JUDGED");
     assert_eq!(run.stage, Stage::InProgress);
-    // Whatever mends it, everything is looked at once more before the end.
+    // After any repair, everything is checked once more before the end.
     assert!(say(&mut run, HarnessCommand::End).starts_with("refused"));
     assert!(say(&mut run, look(post, CheckOutcome::Held)).starts_with("refused"));
     let again = HarnessCommand::Attested {
