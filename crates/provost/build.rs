@@ -1,5 +1,6 @@
 //! Sets the linker options of the program.
-//! | Clients start the program at the end of each turn, mostly to learn that there is nothing to judge, and
+//!
+//! Clients start the program at the end of each turn, mostly to learn that there is nothing to judge, and
 //! the dynamic loader then takes longer than the answer. Linked to a fixed address, the program needs none
 //! of its tens of thousands of relocations. The compiler's runtime library is linked statically if this
 //! machine has it, so that no file has to be found and mapped at each start. Stack, heap and the C library

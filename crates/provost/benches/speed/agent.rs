@@ -1,6 +1,7 @@
 //! Measures what the built-in agent's loop adds to a turn of its model, with a conversation of 100k tokens,
 //! and how soon the model's text is reported.
-//! | The model is a socket that reads a request and always answers with the same bytes. The floor is the
+//!
+//! The model is a socket that reads a request and always answers with the same bytes. The floor is the
 //! crate with the wire formats alone: it takes a whole request each turn, copies it into JSON and writes
 //! that, and cannot reuse what was written before.
 

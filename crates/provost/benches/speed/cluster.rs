@@ -1,6 +1,7 @@
 //! Measures many machines on one Postgres: steps per second against empty workflows of the bare SDK, the
 //! cost of other plans in the log, and the cost of plans that wait for a person.
-//! | Both sides have two processes, the same server, the same number of jobs and the same poll interval.
+//!
+//! Both sides have two processes, the same server, the same number of jobs and the same poll interval.
 //! The time is from when the work exists until the last result is written.
 
 use std::fs;

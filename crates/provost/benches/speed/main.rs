@@ -1,8 +1,10 @@
 //! Measures how fast provost is, against the cost of the same work without it.
-//! | Every goal is a ratio: the floor (bare spawns, bare SQLite, bare Markdown) is measured in the same run
+//!
+//! Every goal is a ratio: the floor (bare spawns, bare SQLite, bare Markdown) is measured in the same run
 //! as the subject, alternately with it. CPU time, counters and slopes decide; wall time is judged only if
 //! nothing else is possible, and only on an idle machine.
-//! | `cargo bench` runs all, `cargo bench -- NAME` those whose name contains NAME. `--large` takes ten
+//!
+//! `cargo bench` runs all, `cargo bench -- NAME` those whose name contains NAME. `--large` takes ten
 //! million events, `--strict` exits with 1 if a goal is missed. With `--features cluster` it also measures
 //! many machines.
 

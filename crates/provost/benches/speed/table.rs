@@ -1,5 +1,6 @@
 //! The printed table, line by line, and the rules that judge a line.
-//! | **Invariant:** a figure measured on a busy machine is printed but not judged, unless it is a counter.
+//!
+//! **Invariant:** a figure measured on a busy machine is printed but not judged, unless it is a counter.
 
 use crate::measure;
 

@@ -1,5 +1,6 @@
 //! Tests the pages in a real browser: `tests/browser/flows.mjs` drives Chromium.
-//! | playwright-core and axe-core are installed once from npm, next to this test binary. Screenshots of
+//!
+//! playwright-core and axe-core are installed once from npm, next to this test binary. Screenshots of
 //! every page in three sizes are stored there too, in `browser-shots`.
 
 use std::path::Path;

@@ -1,5 +1,6 @@
 //! Tests many processes on one Postgres: workers that take work, die, are stopped and come back.
-//! | `suite.rs` has the tests that every engine must pass (`engine.rs`: the cluster and a single machine);
+//!
+//! `suite.rs` has the tests that every engine must pass (`engine.rs`: the cluster and a single machine);
 //! `joining.rs` the tests that only a cluster has; `apart.rs` machines without a shared disk; `idle.rs` the
 //! cost while nothing is to do; `cost.rs` the cost of a step; `stint.rs` the continuation with the same
 //! plan; `metrics.rs` and `restore.rs` what operators need; `chaos.rs` all of it at once, with machines

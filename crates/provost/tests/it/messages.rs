@@ -1,5 +1,6 @@
 //! Checks the words that the program shows: help texts, messages, errors, descriptions of tools.
-//! | The texts are read from the syntax of the shipped source: every string literal, also inside macros and
+//!
+//! The texts are read from the syntax of the shipped source: every string literal, also inside macros and
 //! attributes, and the doc comments that clap turns into help.
 
 use syn::buffer::{Cursor, TokenBuffer};

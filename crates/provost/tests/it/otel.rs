@@ -1,5 +1,6 @@
 //! Tests traces with a real collector and OpenTelemetry's published types.
-//! | Both are installed from a registry into a temporary folder: `rotel`, a collector, and
+//!
+//! Both are installed from a registry into a temporary folder: `rotel`, a collector, and
 //! `opentelemetry-proto`, the messages. The final receiver is a short Python program (`otel/receiver.py`)
 //! that parses the protocol only with that package.
 

@@ -1,5 +1,6 @@
 //! Tests that checks find their dependencies from the lock file, and earlier build results.
-//! | Without a network, unless a test says otherwise: every proxy address leads nowhere.
+//!
+//! Without a network, unless a test says otherwise: every proxy address leads nowhere.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

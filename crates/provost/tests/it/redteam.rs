@@ -1,11 +1,13 @@
 //! The red team: every script in `redteam/attacks` is an agent that tries to get a false ✅, or worse.
-//! | Each attack gets a fresh project and a real run of the binary; the test decides from outside whether
+//!
+//! Each attack gets a fresh project and a real run of the binary; the test decides from outside whether
 //! it succeeded. `docs/cheats.md` has the known results; a cell that becomes worse fails the test. A normal
 //! run measures the level that `auto` gives on this machine; `PROVOST_REDTEAM=full` measures all levels,
 //! with the slow projects. `PROVOST_REDTEAM_ONLY=word,word` runs the attacks with one of these words in
 //! their name, prints everything and compares nothing; `PROVOST_REDTEAM_LEVEL=landlock` does so at one
 //! level.
-//! | **Invariant:** no attack is measured unless the controls hold: an honest agent passes, and an agent
+//!
+//! **Invariant:** no attack is measured unless the controls hold: an honest agent passes, and an agent
 //! that does nothing does not pass.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,6 @@
 //! Packages from registries for tests: installed once, next to this test binary.
-//! | If a registry is not reachable, the test is counted as skipped. If it is reachable and the package is
+//!
+//! If a registry is not reachable, the test is counted as skipped. If it is reachable and the package is
 //! missing, the test fails.
 
 use std::fs::File;

@@ -1,6 +1,7 @@
 //! Checks the structure of the source: which module may import which, the length of files and functions,
 //! and that type names are unique.
-//! | The rules use the syntax of every shipped file; test modules are left out.
+//!
+//! The rules use the syntax of every shipped file; test modules are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! Measures the cost of a step in a cluster, by the counters of the database and the kernel: the table in
 //! docs/scale.md.
-//! | `cargo test -p provost --features cluster --test it dbos::cost -- --ignored --nocapture` prints it;
+//!
+//! `cargo test -p provost --features cluster --test it dbos::cost -- --ignored --nocapture` prints it;
 //! add `--release` for an optimised build. `PROVOST_COST_PLANS` sets the number of plans.
 
 use std::collections::BTreeMap;

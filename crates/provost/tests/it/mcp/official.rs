@@ -1,5 +1,6 @@
 //! Tests with the official clients: the Python SDK and the inspector, from their registries.
-//! | If a registry is not reachable, the test is reported as skipped.
+//!
+//! If a registry is not reachable, the test is reported as skipped.
 
 use std::path::Path;
 use std::process::Command;

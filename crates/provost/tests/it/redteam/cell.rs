@@ -1,5 +1,6 @@
 //! One attack at one level: a fresh project, a real run, and a check from outside.
-//! | The agent is one file of the approved commit, so it exists wherever agents work.
+//!
+//! The agent is one file of the approved commit, so it exists wherever agents work.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -1,5 +1,6 @@
 //! The honest set: every script in `redteam/honest` is unusual work that is really done.
-//! | A script contains the project, the contract that a person wrote, and what the agent does. Each must
+//!
+//! A script contains the project, the contract that a person wrote, and what the agent does. Each must
 //! pass at the level that `auto` gives here. One that cannot pass is listed with the way out, and the run
 //! must print it. `docs/honest.md` is the table of all; `UPDATE_EXPECT=1` writes it. `PROVOST_REDTEAM_ONLY`
 //! and `PROVOST_REDTEAM=full` mean the same as for the attacks.

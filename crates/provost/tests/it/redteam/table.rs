@@ -1,5 +1,6 @@
 //! Compares `docs/cheats.md` with the measured results.
-//! | The text at the top of the page is written by hand; everything below the mark is generated here.
+//!
+//! The text at the top of the page is written by hand; everything below the mark is generated here.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
