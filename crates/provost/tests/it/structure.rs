@@ -394,7 +394,7 @@ const KNOWN_LONG_FILES: [&str; 16] = [
     "crates/provost-host/src/tree/mirror.rs",
     "crates/provost-host/src/tree/import.rs",
 ];
-const KNOWN_LONG_FUNCTIONS: [&str; 19] = [
+const KNOWN_LONG_FUNCTIONS: [&str; 17] = [
     "crates/provost-core/src/rules/decide.rs harness_with",
     "crates/provost-core/src/rules/inbox/offers.rs offers",
     "crates/provost-core/src/state/run/fold.rs apply",
@@ -410,10 +410,8 @@ const KNOWN_LONG_FUNCTIONS: [&str; 19] = [
     "crates/provost-host/src/sandbox/check.rs wrap",
     "crates/provost-server/src/mcp/tools.rs all",
     "crates/provost/src/cmd/doctor.rs obey",
-    "crates/provost/src/cmd/status.rs obey",
     "crates/provost/src/outcome.rs code",
     "crates/provost/src/outcome.rs hint",
-    "crates/provost/src/watch/read/gate.rs of",
 ];
 
 #[test]
