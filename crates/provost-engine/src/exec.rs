@@ -1,5 +1,6 @@
 //! Executes actions: attempts by agents, checks, and questions to a model.
 
+pub mod approved_base;
 pub mod base_look;
 pub mod executor;
 pub mod model_judge;

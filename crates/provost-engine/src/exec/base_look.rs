@@ -20,9 +20,9 @@ use provost_host::exec::environment::{self, RunPaths};
 use provost_host::process;
 
 use crate::Error;
+use crate::exec::approved_base::on_the_base;
 use crate::exec::confined;
 use crate::exec::executor::Executor;
-
 use crate::plan::harness::Harness;
 
 /// Time limits for one check and for all of them, regardless of the plan.
@@ -133,10 +133,7 @@ fn tried_on_base(harness: &Harness, run: &Run, patience: Patience) -> Result<Opt
     if seen.level != Isolation::Clean {
         return Ok(None);
     }
-    let hands = Executor::new(
-        harness.site(),
-        crate::run::run_environment::on_the_base(harness, run, offer, seen.level, &estate)?,
-    );
+    let hands = Executor::new(harness.site(), on_the_base(harness, run, offer, seen.level, &estate)?);
     let begun = Instant::now();
     let left = || patience.all.saturating_sub(begun.elapsed()).min(patience.each);
     let goes_on = || !left().is_zero() && !harness.site().is_stopped();

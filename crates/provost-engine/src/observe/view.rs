@@ -25,7 +25,7 @@ use crate::observe::overview::PlanSnapshot;
 pub use check::{CheckView, VerdictView};
 pub use cost::{CostView, KnownCostView, StepCostView};
 pub use gate::{DiagnosticView, GateView, IntentView, UncommittedView};
-pub use item::{ChoiceView, InboxItemView};
+pub use item::{ChoiceView, InboxItemView, attempt};
 pub use plan::{PlanView, PostconditionView};
 pub use step::{AttemptView, StepView};
 

@@ -1,23 +1,21 @@
-//! Prepares the execution environment of a run: attests the isolation of this machine and assembles the
+//! Prepares the execution environment of a run: attests the isolation of this machine, then prepares the
 //! approved base.
 
 use std::path::PathBuf;
 
 use provost_core::model::event::Probe;
-use provost_core::model::verdict::Isolation;
 use provost_core::rules::command::HarnessCommand;
 use provost_core::rules::decide;
 use provost_core::state::run::Run;
-use provost_host::exec::environment::{ApprovedFiles, CheckSettings, ExecEnv, RunPaths};
+use provost_host::exec::environment::{ExecEnv, RunPaths};
 use provost_host::sandbox;
-use provost_host::sandbox::{Attestation, SandboxFeatures};
-use provost_host::tree::ImportLimits;
+use provost_host::sandbox::Attestation;
 use provost_store::Fence;
 
 use crate::Error;
+use crate::exec::approved_base::on_the_base;
 use crate::exec::confined;
 use crate::plan::harness::Harness;
-use crate::plan::kept_trees;
 use crate::run::run_strategy::{ProgressListener, RunStrategy};
 
 /// Refuses if the trees of the plan travel and none can be fetched here: the workspace does not show the
@@ -98,38 +96,4 @@ fn record(
     };
     let events = decide::harness(run, command)?;
     harness.tell(run, &events, Some(fence), told)
-}
-
-/// Prepares the execution environment on the approved base.
-pub(crate) fn on_the_base(
-    harness: &Harness,
-    run: &Run,
-    features: Option<SandboxFeatures>,
-    level: Isolation,
-    paths: &RunPaths<'_>,
-) -> Result<ExecEnv, Error> {
-    let verify = &harness.config().verify;
-    let all = [String::from("**")];
-    let touches: Vec<String> = match &run.plan.touches {
-        Some(touches) => touches.iter().map(|glob| glob.value.clone()).collect(),
-        None => all.to_vec(),
-    };
-    let approval = ApprovedFiles {
-        revision: &run.revision.0,
-        commit: run.binding.base.as_deref(),
-        files: &run.binding.files,
-        included: &run.binding.included,
-        touches: &touches,
-        caches: kept_trees::caches(harness, run),
-        limits: ImportLimits {
-            as_git: !harness.workplace().is_workspace(),
-            ..ImportLimits::of_file(verify.max_file)
-        },
-        wanted: CheckSettings {
-            provision: &verify.provision,
-            build_caches: verify.build_caches,
-            stop: Some(&harness.site().stop),
-        },
-    };
-    Ok(ExecEnv::prepare(features, level, paths, &approval)?)
 }

@@ -17,6 +17,7 @@ use provost_host::exec::environment::{self, ExecEnv, RunPaths};
 use provost_host::process;
 use provost_store::{Error as StoreError, Holder, Lease};
 
+use crate::exec::approved_base::on_the_base;
 use crate::exec::base_look;
 use crate::exec::confined;
 use crate::exec::executor::Executor;
@@ -26,7 +27,7 @@ use crate::plan::prove::ProofWriter;
 use crate::plan::subplan::SubplanRunner as _;
 use crate::plan::tamper_watch::TamperWatch;
 use crate::plan::{kept_trees, plan_context};
-use crate::run::run_environment::{self, can_see_the_work, on_the_base};
+use crate::run::run_environment::{self, can_see_the_work};
 use crate::run::run_strategy::{Agents, ProgressListener, RunResult, RunStrategy, StoppedSession};
 use crate::run::shared_folder_lock::{self, SharedFolderLock};
 use crate::run_loop::{Drive, Rest};

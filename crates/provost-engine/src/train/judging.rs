@@ -1,8 +1,8 @@
 //! Merges and judges unions of plans: by the contracts of every plan in them, and of every landed plan whose
 //! files they touch.
 
+use crate::exec::approved_base::on_the_base;
 use crate::plan::{commands, recording};
-use crate::run::run_environment;
 use std::collections::{BTreeMap, BTreeSet};
 
 use provost_core::fleet::train::{self, Look, MergeResult, TrainResult};
@@ -58,7 +58,7 @@ impl<'a> Stand<'a> {
                 (offer, seen.level)
             }
         };
-        let ground = run_environment::on_the_base(harness, &plan.run, offer, level, &estate)?;
+        let ground = on_the_base(harness, &plan.run, offer, level, &estate)?;
         let base_tree = yard.trees.tree_of(&base).map_err(environment::Error::from)?;
         Ok(Self { hands: Executor::new(harness.site(), ground), trees, approved, base_tree })
     }

@@ -54,7 +54,7 @@ fn body(plans: &[PlanSnapshot], form: &AgendaForm) -> Answer<Markup> {
     let mut cards: Vec<PlanCard> = plans.iter().map(PlanCard::of).collect();
     cards.retain(|card| form.wants(card));
     // Plans that wait first, then the most recently changed ones.
-    cards.sort_by(|a, b| (b.waits_for_person, b.moved).cmp(&(a.waits_for_person, a.moved)));
+    cards.sort_by_key(|card| std::cmp::Reverse((card.waits_for_person, card.moved)));
     Ok(html! {
         h1 { "Agenda" }
         @if plans.is_empty() {

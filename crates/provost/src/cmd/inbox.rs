@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use provost_core::model::chain::PlanId;
 use provost_core::rules::command::Refusal;
-use provost_core::rules::inbox::{self, FailedTry, InboxItem};
+use provost_core::rules::inbox::{self, InboxItem};
 use provost_engine::observe::inbox as listing;
 use provost_engine::observe::inbox::InboxListing;
-use provost_engine::observe::view::InboxItemView;
+use provost_engine::observe::view::{self, InboxItemView};
 use provost_engine::settings::Access;
 
 use crate::failure::Failure;
@@ -166,7 +166,7 @@ fn whole(item: &InboxItem, id: &str, late: bool) -> String {
         text.push_str("\ntried:\n");
     }
     for tried in &context.tried {
-        let _ = writeln!(text, "  {}", attempt(tried));
+        let _ = writeln!(text, "  {}", view::attempt(tried));
     }
     if !context.configure.is_empty() {
         let names: Vec<&str> = context.configure.iter().map(String::as_str).collect();
@@ -190,20 +190,6 @@ fn whole(item: &InboxItem, id: &str, late: bool) -> String {
         let _ = writeln!(text, "  {command}\n      {}", offer.does);
     }
     text
-}
-
-fn attempt(tried: &FailedTry) -> String {
-    let by = tried.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
-    let mut parts: Vec<String> = tried.ended.iter().cloned().collect();
-    parts.extend(tried.failure.clone());
-    if let (Some(class), rule) = (tried.class, tried.rule.as_deref().unwrap_or_default()) {
-        parts.push(format!("{} ({rule})", class.word()));
-    }
-    if let Some(followed) = &tried.followed {
-        let recipe = tried.recipe.as_deref().unwrap_or("recipe");
-        parts.push(format!("{recipe}: {followed}"));
-    }
-    format!("attempt {}{by}: {}", tried.attempt, parts.join(" · "))
 }
 
 fn indented(text: &str) -> String {

@@ -381,11 +381,9 @@ const KNOWN_LONG_FILES: [&str; 3] = [
     "crates/provost-core/src/rules/recover.rs",
     "crates/provost-core/src/text/render.rs",
 ];
-const KNOWN_LONG_FUNCTIONS: [&str; 4] = [
+const KNOWN_LONG_FUNCTIONS: [&str; 2] = [
     "crates/provost-core/src/text/render.rs meaning",
     "crates/provost-core/src/text/render.rs plan",
-    "crates/provost/src/cmd/status.rs obey",
-    "crates/provost/src/watch/read/gate.rs of",
 ];
 
 #[test]

@@ -15,7 +15,8 @@ use utoipa::ToSchema;
 use super::{ApprovalsView, CheckView};
 use crate::Error;
 use crate::exec::base_look::{self, OnBase};
-use crate::observe::overview::{Overview, PlanSnapshot};
+use crate::observe::overview::{Overview, PlanSnapshot, SpecChanges};
+use crate::plan::harness::Harness;
 use crate::plan::human_check::Who;
 use crate::plan::uncommitted::{self, UncommittedFile, UncommittedFiles};
 use crate::plan::{outside, recording};
@@ -206,13 +207,7 @@ impl GateView {
             approvals: ApprovalsView::of(&run),
             approved: since.as_ref().map(|since| since.from.0.clone()),
             approved_by: since.as_ref().map(|since| since.by.to_string()),
-            changes: {
-                let lines = since.as_ref().map(|since| since.lines.clone()).unwrap_or_default();
-                let by_whom =
-                    run.changed_since_approval().into_iter().chain(outside::changed_caches(&harness, &run));
-                let known = lines.clone();
-                lines.into_iter().chain(by_whom.filter(|line| !known.contains(line))).collect()
-            },
+            changes: changes(&harness, &run, since.as_ref()),
             approved_text: since.map(|since| since.text),
             touches: touches.map(|globs| globs.iter().map(|glob| glob.value.clone()).collect()),
             terms: run.binding.terms.lines(),
@@ -244,6 +239,17 @@ impl GateView {
             found: reading.diagnostics,
         })
     }
+}
+
+/// Lists changes since the last approval, with the attempt that made them if one did.
+fn changes(harness: &Harness, run: &Run, since: Option<&SpecChanges>) -> Vec<String> {
+    let mut lines = since.map(|since| since.lines.clone()).unwrap_or_default();
+    for line in run.changed_since_approval().into_iter().chain(outside::changed_caches(harness, run)) {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
 }
 
 /// One finding of the static checks.

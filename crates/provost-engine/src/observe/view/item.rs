@@ -2,7 +2,7 @@
 
 use provost_core::model::chain::PlanId;
 use provost_core::model::timestamp::Timestamp;
-use provost_core::rules::inbox::{DecisionKind, InboxItem, ItemContext, ItemId};
+use provost_core::rules::inbox::{ChoiceOffer, DecisionKind, FailedTry, InboxItem, ItemContext, ItemId};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -45,7 +45,7 @@ pub struct ChoiceView {
 
 impl InboxItemView {
     pub fn of(item: &InboxItem, overdue: Option<bool>) -> Self {
-        let choice = |offer: &provost_core::rules::inbox::ChoiceOffer| ChoiceView {
+        let choice = |offer: &ChoiceOffer| ChoiceView {
             choice: offer.choice,
             does: offer.does,
             command: offer.command.clone(),
@@ -72,6 +72,21 @@ impl From<&InboxItem> for InboxItemView {
     fn from(item: &InboxItem) -> Self {
         Self::of(item, None)
     }
+}
+
+/// Describes a failed attempt and its consequence in one line.
+pub fn attempt(tried: &FailedTry) -> String {
+    let by = tried.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+    let mut parts: Vec<String> = tried.ended.iter().cloned().collect();
+    parts.extend(tried.failure.clone());
+    if let (Some(class), rule) = (tried.class, tried.rule.as_deref().unwrap_or_default()) {
+        parts.push(format!("{} ({rule})", class.word()));
+    }
+    if let Some(followed) = &tried.followed {
+        let recipe = tried.recipe.as_deref().unwrap_or("recipe");
+        parts.push(format!("{recipe}: {followed}"));
+    }
+    format!("attempt {}{by}: {}", tried.attempt, parts.join(" · "))
 }
 
 fn next(item: &InboxItem) -> String {

@@ -1,9 +1,9 @@
 //! Reads an item that waits for a person, with details for the decision.
 
 use provost_core::model::event::Choice;
-use provost_core::rules::inbox::{FailedTry, InboxItem};
+use provost_core::rules::inbox::InboxItem;
 use provost_core::state::run::Run;
-use provost_engine::observe::view::InboxItemView;
+use provost_engine::observe::view::{self, InboxItemView};
 
 use crate::watch::known::{Answer, Said, Tone, Waits};
 use crate::watch::text;
@@ -61,15 +61,7 @@ fn page(item: &InboxItemView, answers: &[Answer]) -> Vec<Said> {
     }
     if !context.tried.is_empty() {
         page.extend([Said::gap(), Said::strong("Tried")]);
-        page.extend(context.tried.iter().map(|tried| Said::indented(Tone::Plain, attempt(tried))));
+        page.extend(context.tried.iter().map(|tried| Said::indented(Tone::Plain, view::attempt(tried))));
     }
     page
-}
-
-fn attempt(tried: &FailedTry) -> String {
-    let by = tried.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
-    let mut parts: Vec<String> = tried.ended.iter().chain(&tried.failure).cloned().collect();
-    parts.extend(tried.class.map(|class| class.word().to_owned()));
-    parts.extend(tried.followed.clone());
-    format!("attempt {}{by}: {}", tried.attempt, parts.join(" · "))
 }

@@ -1,0 +1,43 @@
+//! Prepares the execution environment on the approved base, for runs, for checks before an approval and for
+//! the merge train.
+
+use provost_core::model::verdict::Isolation;
+use provost_core::state::run::Run;
+use provost_host::exec::environment::{ApprovedFiles, CheckSettings, ExecEnv, RunPaths};
+use provost_host::sandbox::SandboxFeatures;
+use provost_host::tree::ImportLimits;
+
+use crate::Error;
+use crate::plan::harness::Harness;
+use crate::plan::kept_trees;
+
+/// Prepares the execution environment on the approved base.
+pub(crate) fn on_the_base(
+    harness: &Harness,
+    run: &Run,
+    features: Option<SandboxFeatures>,
+    level: Isolation,
+    paths: &RunPaths<'_>,
+) -> Result<ExecEnv, Error> {
+    let verify = &harness.config().verify;
+    let all = [String::from("**")];
+    let touches: Vec<String> = match &run.plan.touches {
+        Some(touches) => touches.iter().map(|glob| glob.value.clone()).collect(),
+        None => all.to_vec(),
+    };
+    let approval = ApprovedFiles {
+        revision: &run.revision.0,
+        commit: run.binding.base.as_deref(),
+        files: &run.binding.files,
+        included: &run.binding.included,
+        touches: &touches,
+        caches: kept_trees::caches(harness, run),
+        limits: ImportLimits { as_git: !harness.workplace().is_workspace(), ..ImportLimits::of_file(verify.max_file) },
+        wanted: CheckSettings {
+            provision: &verify.provision,
+            build_caches: verify.build_caches,
+            stop: Some(&harness.site().stop),
+        },
+    };
+    Ok(ExecEnv::prepare(features, level, paths, &approval)?)
+}
