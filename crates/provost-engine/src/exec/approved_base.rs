@@ -32,7 +32,10 @@ pub(crate) fn on_the_base(
         included: &run.binding.included,
         touches: &touches,
         caches: kept_trees::caches(harness, run),
-        limits: ImportLimits { as_git: !harness.workplace().is_workspace(), ..ImportLimits::of_file(verify.max_file) },
+        limits: ImportLimits {
+            as_git: !harness.workplace().is_workspace(),
+            ..ImportLimits::of_file(verify.max_file)
+        },
         wanted: CheckSettings {
             provision: &verify.provision,
             build_caches: verify.build_caches,

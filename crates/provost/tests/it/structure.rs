@@ -381,10 +381,8 @@ const KNOWN_LONG_FILES: [&str; 3] = [
     "crates/provost-core/src/rules/recover.rs",
     "crates/provost-core/src/text/render.rs",
 ];
-const KNOWN_LONG_FUNCTIONS: [&str; 2] = [
-    "crates/provost-core/src/text/render.rs meaning",
-    "crates/provost-core/src/text/render.rs plan",
-];
+const KNOWN_LONG_FUNCTIONS: [&str; 2] =
+    ["crates/provost-core/src/text/render.rs meaning", "crates/provost-core/src/text/render.rs plan"];
 
 #[test]
 fn files_and_functions_fit_on_a_few_screens() {
