@@ -38,7 +38,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub fn new(window: usize, task: &str) -> Self {
+    pub(crate) fn new(window: usize, task: &str) -> Self {
         Self {
             window,
             bytes_per_token: BYTES_PER_TOKEN,
@@ -48,7 +48,7 @@ impl Context {
         }
     }
 
-    pub fn tokens(&self, bytes: usize) -> usize {
+    pub(crate) fn tokens(&self, bytes: usize) -> usize {
         (bytes as f64 / self.bytes_per_token) as usize
     }
 
@@ -57,7 +57,7 @@ impl Context {
     }
 
     /// Corrects the estimate with the provider's count.
-    pub fn counted(&mut self, bytes: usize, tokens: u64) {
+    pub(crate) fn counted(&mut self, bytes: usize, tokens: u64) {
         // For a short text, most of the counted tokens are not in our bytes.
         if bytes >= 2000 && tokens > 0 {
             self.bytes_per_token = (bytes as f64 / tokens as f64).clamp(1.0, 6.0);
@@ -66,16 +66,16 @@ impl Context {
 
     /// Returns the most bytes for one of several answers in a turn, so that together they leave space for
     /// others.
-    pub fn room_for_answer(&self, answers: usize) -> usize {
+    pub(crate) fn room_for_answer(&self, answers: usize) -> usize {
         (self.bytes(self.window) / 6 / answers.max(1)).clamp(500, 16 * 1024)
     }
 
-    pub fn is_full(&self, bytes: usize) -> bool {
+    pub(crate) fn is_full(&self, bytes: usize) -> bool {
         self.tokens(bytes) > self.window / 100 * 85
     }
 
     /// Remembers a failure; the last few are kept when messages are left out.
-    pub fn saw(&mut self, result: &ToolResult) {
+    pub(crate) fn saw(&mut self, result: &ToolResult) {
         let text = result.text.split_once('\n').map_or("", |(_, text)| text);
         let is_bad_end = text.starts_with("ended by signal")
             || text.strip_prefix("exit code ").is_some_and(|code| !code.starts_with('0'));
@@ -86,13 +86,13 @@ impl Context {
     }
 
     /// Shortens the transcript to about half the window. `fixed` are the bytes that are sent besides.
-    pub fn compact(&mut self, transcript: &mut Transcript, plan: Option<&AgentPlan>, fixed: usize) {
+    pub(crate) fn compact(&mut self, transcript: &mut Transcript, plan: Option<&AgentPlan>, fixed: usize) {
         let target = self.bytes(self.window / 2).saturating_sub(fixed);
         self.shorten(transcript, plan, target);
     }
 
     /// Halves the transcript, after the provider has rejected it as too long.
-    pub fn compact_hard(&mut self, transcript: &mut Transcript, plan: Option<&AgentPlan>) {
+    pub(crate) fn compact_hard(&mut self, transcript: &mut Transcript, plan: Option<&AgentPlan>) {
         let target = transcript.size() / 2;
         self.shorten(transcript, plan, target);
     }

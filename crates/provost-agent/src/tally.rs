@@ -18,16 +18,16 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub fn new(model: &str) -> Self {
+    pub(crate) fn new(model: &str) -> Self {
         Self { model: model.to_owned(), sum: None, calls: 0, is_asking: false }
     }
 
-    pub fn ask(&mut self) {
+    pub(crate) fn ask(&mut self) {
         self.calls += 1;
         self.is_asking = true;
     }
 
-    pub fn add(&mut self, usage: &Usage) {
+    pub(crate) fn add(&mut self, usage: &Usage) {
         self.is_asking = false;
         let Some(sum) = &mut self.sum else {
             self.sum = Some(usage.clone());
@@ -46,7 +46,7 @@ impl Tally {
     }
 
     /// Records a call without an answer; one that was cut off used an unknown amount.
-    pub fn failed(&mut self, failure: &Failure) {
+    pub(crate) fn failed(&mut self, failure: &Failure) {
         self.is_asking = false;
         if let Failure::Cut { .. } | Failure::Malformed { .. } = failure {
             let sum = self.sum.get_or_insert_default();
@@ -54,7 +54,7 @@ impl Tally {
         }
     }
 
-    pub fn usage(&self) -> Usage {
+    pub(crate) fn usage(&self) -> Usage {
         let mut sum = self.sum.clone().unwrap_or_default();
         if self.is_asking {
             (sum.input_tokens, sum.output_tokens) = (None, None);

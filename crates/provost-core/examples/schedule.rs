@@ -5,7 +5,8 @@
 //! any other plan run it; only time is simulated. Prints `[{"id", "start", "end"}]`; a graph with a cycle
 //! is refused with the message of `provost verify`, which names the cycle.
 
-#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+// A test includes this file as a module.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, unreachable_pub)]
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};

@@ -46,7 +46,7 @@ pub(crate) struct InHand {
 }
 
 impl<'a> Stint<'a> {
-    pub fn new(
+    pub(crate) fn new(
         crew: &'a Crew,
         runtime: &'a Handle,
         harness: &'a Harness,
@@ -58,7 +58,7 @@ impl<'a> Stint<'a> {
     }
 
     /// Takes an item that came from a queue.
-    pub fn take(&self, fence: &Fence) -> bool {
+    pub(crate) fn take(&self, fence: &Fence) -> bool {
         let mut in_hand = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner);
         in_hand.fence = Some(fence.clone());
         let taken = self.runtime.block_on(take(self.crew, &in_hand.id, fence));

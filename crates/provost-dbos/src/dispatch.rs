@@ -63,7 +63,7 @@ pub(crate) struct By<'a> {
 
 impl By<'_> {
     /// Returns the body of an offer: the labels, the worker and its lease.
-    pub fn taking(&self, labels: &str) -> String {
+    pub(crate) fn taking(&self, labels: &str) -> String {
         let (lease, epoch) = (as_written(&self.fence), self.fence.epoch.cast_signed().to_string());
         [labels, self.worker, &lease, &epoch].join(&APART.to_string())
     }

@@ -25,17 +25,17 @@ pub(crate) struct Pulse {
 }
 
 impl Pulse {
-    pub fn new(database: &PgConnectOptions, ttl: Duration) -> Self {
+    pub(crate) fn new(database: &PgConnectOptions, ttl: Duration) -> Self {
         Self { database: database.clone(), pool: one(database), ttl, heard: Instant::now() }
     }
 
     /// Returns the time without a heartbeat after which a worker counts as dead.
-    pub fn ttl(&self) -> Duration {
+    pub(crate) fn ttl(&self) -> Duration {
         self.ttl
     }
 
     /// Sends a heartbeat and reaps dead workers.
-    pub async fn beat(&mut self, crew: &Arc<Crew>, badge: &Badge, drains: bool) -> Result<(), Error> {
+    pub(crate) async fn beat(&mut self, crew: &Arc<Crew>, badge: &Badge, drains: bool) -> Result<(), Error> {
         let patience = Some(self.left()).filter(|left| !left.is_zero());
         let patience = patience.map_or(self.ttl / 3, |left| left.min(self.ttl / 3));
         let beaten = tokio::time::timeout(patience, self.once(crew, badge, drains)).await;
@@ -52,7 +52,7 @@ impl Pulse {
     }
 
     /// Stops all work if the last successful heartbeat is too old.
-    pub fn look(&self, crew: &Crew) {
+    pub(crate) fn look(&self, crew: &Crew) {
         if self.left().is_zero() {
             crew.let_go();
         }

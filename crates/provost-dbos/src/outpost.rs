@@ -28,9 +28,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(100);
 
 /// Receives the reason for a wait.
-pub type WaitListener = Arc<dyn Fn(&str) + Send + Sync>;
+pub(crate) type WaitListener = Arc<dyn Fn(&str) + Send + Sync>;
 
-pub struct Outpost {
+pub(crate) struct Outpost {
     pub(crate) remote: Remote,
     /// Identifier of this machine: all processes that share a state folder.
     machine: String,
@@ -52,7 +52,7 @@ impl fmt::Debug for Outpost {
 }
 
 impl Outpost {
-    pub fn new(remote: Remote, machine: String, told: WaitListener) -> Self {
+    pub(crate) fn new(remote: Remote, machine: String, told: WaitListener) -> Self {
         Self { remote, machine, told, missing: Mutex::default() }
     }
 

@@ -36,7 +36,7 @@ impl Default for Bell {
 }
 
 impl Bell {
-    pub fn ring(&self) {
+    pub(crate) fn ring(&self) {
         let mut state = self.state();
         state.rings += 1;
         state.last = Instant::now();
@@ -44,14 +44,14 @@ impl Bell {
     }
 
     /// Ends all waits.
-    pub fn leave(&self) {
+    pub(crate) fn leave(&self) {
         self.state().leaves = true;
         self.rung.notify_all();
     }
 
     /// Waits until there was no wake-up for `time`, and returns the number of wake-ups so far. `None` if the
     /// worker leaves.
-    pub async fn calm(&self, time: Duration) -> Option<u64> {
+    pub(crate) async fn calm(&self, time: Duration) -> Option<u64> {
         let begun = Instant::now();
         loop {
             let (rings, last) = match &*self.state() {
@@ -67,7 +67,7 @@ impl Bell {
     }
 
     /// Blocks this thread until the next wake-up, at most for `time`.
-    pub fn sleep(&self, rings: u64, time: Option<Duration>) {
+    pub(crate) fn sleep(&self, rings: u64, time: Option<Duration>) {
         let is_calm = |state: &mut State| state.rings == rings && !state.leaves;
         let state = self.state();
         match time {

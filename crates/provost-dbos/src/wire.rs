@@ -33,7 +33,7 @@ pub(crate) struct Args<T> {
 }
 
 impl<T> Args<T> {
-    pub fn first(self) -> Option<T> {
+    pub(crate) fn first(self) -> Option<T> {
         self.positional.into_iter().next()
     }
 }

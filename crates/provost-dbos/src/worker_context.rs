@@ -78,7 +78,7 @@ pub(crate) struct Busy {
 
 impl Crew {
     /// Opens the plan on the shared log: from the log if trees travel, otherwise from its file.
-    pub fn open(
+    pub(crate) fn open(
         &self,
         plan: &PlanId,
         stop: Arc<AtomicBool>,
@@ -132,25 +132,25 @@ impl Crew {
         if harness.id() == plan { Ok(harness) } else { Err(not_there()) }
     }
 
-    pub fn listens_to(&self, queue: &str) -> bool {
+    pub(crate) fn listens_to(&self, queue: &str) -> bool {
         self.listens.as_ref().is_none_or(|queues| queues.iter().any(|known| known == queue))
     }
 
-    pub fn leaves(&self) -> bool {
+    pub(crate) fn leaves(&self) -> bool {
         self.drain.load(Ordering::Relaxed)
     }
 
     /// Returns whether no job slot is free.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.permits.available_permits() == 0
     }
 
-    pub fn begin_row(self: &Arc<Self>, id: String) -> Row {
+    pub(crate) fn begin_row(self: &Arc<Self>, id: String) -> Row {
         self.rows().insert(id.clone());
         Row { crew: self.clone(), id, _held: self.threads.clone() }
     }
 
-    pub fn begun_rows(&self) -> Vec<String> {
+    pub(crate) fn begun_rows(&self) -> Vec<String> {
         self.rows().iter().cloned().collect()
     }
 
@@ -158,12 +158,12 @@ impl Crew {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn busy(&self) -> MutexGuard<'_, BTreeMap<String, Busy>> {
+    pub(crate) fn busy(&self) -> MutexGuard<'_, BTreeMap<String, Busy>> {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stops the agents of items that another worker has taken over.
-    pub fn keep_only(&self, ours: &[String]) {
+    pub(crate) fn keep_only(&self, ours: &[String]) {
         for (id, busy) in self.busy().iter_mut().filter(|(_, busy)| busy.taken) {
             if ours.contains(id) {
                 busy.missed = false;
@@ -175,13 +175,13 @@ impl Crew {
 
     /// Stops everything that runs here, because the database was silent so long that others may soon take
     /// over.
-    pub fn let_go(&self) {
+    pub(crate) fn let_go(&self) {
         let all: Vec<String> = self.busy().keys().cloned().collect();
         self.end(&all, "the database did not answer for most of a lease");
     }
 
     /// Stops these items, if this worker has taken them.
-    pub fn end(&self, items: &[String], why: &str) {
+    pub(crate) fn end(&self, items: &[String], why: &str) {
         for (id, busy) in self.busy().iter().filter(|(id, busy)| busy.taken && items.contains(id)) {
             if !busy.stop.swap(true, Ordering::Relaxed) {
                 (self.told)(&format!("{why}; this worker ends the processes of {id}"));
@@ -190,11 +190,11 @@ impl Crew {
     }
 
     /// Tells the reaper to kill the item's agent if this process is killed.
-    pub fn keep(&self, plan: &PlanId, item: WorkItem) {
+    pub(crate) fn keep(&self, plan: &PlanId, item: WorkItem) {
         self.tell_keeper(plan, item, Keeper::taken);
     }
 
-    pub fn keep_no_more(&self, plan: &PlanId, item: WorkItem) {
+    pub(crate) fn keep_no_more(&self, plan: &PlanId, item: WorkItem) {
         self.tell_keeper(plan, item, Keeper::over);
     }
 
@@ -205,13 +205,13 @@ impl Crew {
     }
 
     /// Records why a plan makes no progress, for people.
-    pub async fn trouble(&self, plan: &str, what: &str) -> Result<(), Error> {
+    pub(crate) async fn trouble(&self, plan: &str, what: &str) -> Result<(), Error> {
         (self.told)(&format!("{plan}: {what}"));
         note_trouble(&self.pool, &self.id, plan, what).await
     }
 
     /// Schedules a tick of the plan after this time.
-    pub async fn wake_in(&self, plan: &str, time: Duration) -> Result<(), Error> {
+    pub(crate) async fn wake_in(&self, plan: &str, time: Duration) -> Result<(), Error> {
         sqlx::query(
             "SELECT provost_cluster.wake($1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $2)",
         )
@@ -224,7 +224,7 @@ impl Crew {
     }
 
     /// Runs blocking work on its own thread; `None` if it panicked.
-    pub async fn apart<T: Send + 'static>(
+    pub(crate) async fn apart<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Crew, &Handle) -> T + Send + 'static,
     ) -> Option<T> {

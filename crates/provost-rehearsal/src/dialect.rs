@@ -57,7 +57,7 @@ impl Frame {
         Self { event: None, data: data.to_string() }
     }
 
-    pub fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         let event = self.event.map(|event| format!("event: {event}\n")).unwrap_or_default();
         format!("{event}data: {}\n\n", self.data).into_bytes()
     }

@@ -7,7 +7,7 @@ const HEAD_MAX: usize = 64 * 1024;
 const BODY_MAX: usize = 64 * 1024 * 1024;
 
 #[derive(Clone, Debug)]
-pub struct HttpRequest {
+pub(crate) struct HttpRequest {
     pub method: String,
     /// The path with its query.
     pub path: String,
@@ -18,12 +18,12 @@ pub struct HttpRequest {
 }
 
 impl HttpRequest {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// Reads a request; `None` at the end of the connection.
-    pub fn read(from: &mut BufReader<TcpStream>) -> io::Result<Option<Self>> {
+    pub(crate) fn read(from: &mut BufReader<TcpStream>) -> io::Result<Option<Self>> {
         let Some(first) = line(from, HEAD_MAX)? else { return Ok(None) };
         let mut words = first.split(' ');
         let (Some(method), Some(path), Some(version)) = (words.next(), words.next(), words.next()) else {
@@ -101,7 +101,7 @@ fn line(from: &mut impl BufRead, most: usize) -> io::Result<Option<String>> {
 }
 
 /// Returns a status line, headers, and the empty line after them.
-pub fn head(status: u16, headers: &[(&str, &str)]) -> String {
+pub(crate) fn head(status: u16, headers: &[(&str, &str)]) -> String {
     let mut text = format!("HTTP/1.1 {status} {}\r\n", phrase(status));
     for (name, value) in headers {
         text.push_str(&format!("{name}: {value}\r\n"));
@@ -111,7 +111,7 @@ pub fn head(status: u16, headers: &[(&str, &str)]) -> String {
 }
 
 /// Sends a whole answer at once.
-pub fn answer(
+pub(crate) fn answer(
     mut to: &TcpStream,
     status: u16,
     kind: &str,
@@ -127,7 +127,7 @@ pub fn answer(
 }
 
 /// Sends one chunk of a body of unknown length.
-pub fn chunk(mut to: &TcpStream, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn chunk(mut to: &TcpStream, bytes: &[u8]) -> io::Result<()> {
     let mut framed = format!("{:x}\r\n", bytes.len()).into_bytes();
     framed.extend_from_slice(bytes);
     framed.extend_from_slice(b"\r\n");

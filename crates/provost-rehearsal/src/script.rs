@@ -93,19 +93,19 @@ impl Script {
 }
 
 impl Cursor {
-    pub fn new(script: Script) -> Self {
+    pub(crate) fn new(script: Script) -> Self {
         Self { script, next: 0 }
     }
 
-    pub fn key(&self) -> Option<&str> {
+    pub(crate) fn key(&self) -> Option<&str> {
         self.script.key.as_deref()
     }
 
-    pub fn left(&self) -> usize {
+    pub(crate) fn left(&self) -> usize {
         self.script.turns.len().saturating_sub(self.next)
     }
 
-    pub fn due(&mut self, seen: &SeenRequest) -> Due {
+    pub(crate) fn due(&mut self, seen: &SeenRequest) -> Due {
         let is_aside = seen.tools.is_empty() || SIDE_THREADS.iter().any(|mark| seen.newest.contains(mark));
         if let Some(side) = self.script.side.as_ref().filter(|_| is_aside) {
             return Due { turn: side.clone(), number: None, is_beyond: false };

@@ -47,7 +47,7 @@ impl utoipa::Modify for Ways {
 }
 
 /// Returns the routes with their OpenAPI document. A handler is listed here only.
-pub fn routes() -> OpenApiRouter<SharedState> {
+pub(crate) fn routes() -> OpenApiRouter<SharedState> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(look::me))
         .routes(routes!(look::plans))

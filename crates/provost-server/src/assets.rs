@@ -14,7 +14,7 @@ const FILES: [(&str, &str, &str); 3] = [
     ("style.css", "text/css; charset=utf-8", include_str!("assets/style.css")),
 ];
 
-pub async fn serve(Segment(file): Segment<String>, headers: HeaderMap) -> Answer<Response> {
+pub(crate) async fn serve(Segment(file): Segment<String>, headers: HeaderMap) -> Answer<Response> {
     let found = FILES.iter().find(|(name, ..)| *name == file);
     let Some((_, kind, text)) = found else { return Err(Problem::unknown("there is no such file")) };
     let tag = format!("\"{}\"", &Hash::of(text.as_bytes()).to_string()[..16]);

@@ -1,6 +1,6 @@
 //! Computes positions and lines of what the pages draw: graph, timeline and text differences.
 
-pub mod diff;
-pub mod graph;
-pub mod graph_cache;
-pub mod timeline;
+pub(crate) mod diff;
+pub(crate) mod graph;
+pub(crate) mod graph_cache;
+pub(crate) mod timeline;

@@ -16,7 +16,7 @@ const QUEUE: usize = 1024;
 
 /// An event and its bytes on the wire.
 #[derive(Debug)]
-pub struct StreamEvent {
+pub(crate) struct StreamEvent {
     pub at: Cursor,
     pub plan: PlanId,
     pub step: Option<StepNumber>,
@@ -25,39 +25,39 @@ pub struct StreamEvent {
 }
 
 impl StreamEvent {
-    pub fn new(at: Cursor, sealed: &SealedEvent) -> Self {
+    pub(crate) fn new(at: Cursor, sealed: &SealedEvent) -> Self {
         let bytes = format!("id: {}\nevent: {}\ndata: {}\n\n", at.0, sealed.name, sealed.line());
         let (plan, step, name) = (sealed.plan.clone(), sealed.step, sealed.name.clone());
         Self { at, plan, step, name, bytes: Bytes::from(bytes) }
     }
 }
 
-pub struct LiveEvents {
+pub(crate) struct LiveEvents {
     queue: Sender<Arc<StreamEvent>>,
     /// Position of the last event that was queued.
     through: AtomicU64,
 }
 
 impl LiveEvents {
-    pub fn new(from: Cursor) -> Self {
+    pub(crate) fn new(from: Cursor) -> Self {
         Self { queue: broadcast::channel(QUEUE).0, through: AtomicU64::new(from.0) }
     }
 
     /// Queues an event for all subscribers.
-    pub fn publish(&self, at: Cursor, sealed: &SealedEvent) {
+    pub(crate) fn publish(&self, at: Cursor, sealed: &SealedEvent) {
         let _ = self.queue.send(Arc::new(StreamEvent::new(at, sealed)));
         self.through.store(at.0, Ordering::Release);
     }
 
-    pub fn subscribe(&self) -> Receiver<Arc<StreamEvent>> {
+    pub(crate) fn subscribe(&self) -> Receiver<Arc<StreamEvent>> {
         self.queue.subscribe()
     }
 
-    pub fn subscribers(&self) -> usize {
+    pub(crate) fn subscribers(&self) -> usize {
         self.queue.receiver_count()
     }
 
-    pub fn through(&self) -> Cursor {
+    pub(crate) fn through(&self) -> Cursor {
         Cursor(self.through.load(Ordering::Acquire))
     }
 }

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// The strongest level that was attested.
     #[schema(example = "clean")]
     pub level: String,
@@ -22,7 +22,7 @@ pub struct Machine {
 }
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Offer {
+pub(crate) struct Offer {
     pub name: String,
     pub here: bool,
     pub words: String,
@@ -32,18 +32,18 @@ pub struct Offer {
 /// One attempt to get through a fence from inside.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Probe)]
-pub struct ProbeView {
+pub(crate) struct ProbeView {
     pub name: String,
     pub held: bool,
     pub detail: String,
 }
 
 #[derive(Default)]
-pub struct MachineCache(Mutex<Option<(Instant, Machine)>>);
+pub(crate) struct MachineCache(Mutex<Option<(Instant, Machine)>>);
 
 impl MachineCache {
     /// Returns the machine; runs the self-test if the cached result is old.
-    pub fn look(&self, settings: &EngineSettings) -> Result<Machine, provost_engine::Error> {
+    pub(crate) fn look(&self, settings: &EngineSettings) -> Result<Machine, provost_engine::Error> {
         // One self-test at a time; requests that come meanwhile wait for its result.
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, machine)) = kept.as_ref().filter(|(at, _)| at.elapsed() < KEPT_FOR) {

@@ -21,7 +21,7 @@ use crate::principal::Scraper;
 use crate::problem::{Answer, Problem};
 use crate::state::{AppState, Family, SharedState, ask};
 
-pub fn routes() -> Router<SharedState> {
+pub(crate) fn routes() -> Router<SharedState> {
     Router::new().route("/metrics", get(show)).route("/healthz", get(healthy)).route("/readyz", get(ready))
 }
 

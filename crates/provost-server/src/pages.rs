@@ -29,7 +29,7 @@ use axum::routing::{get, post};
 use crate::problem::Problem;
 use crate::state::SharedState;
 
-pub fn routes() -> Router<SharedState> {
+pub(crate) fn routes() -> Router<SharedState> {
     Router::new()
         .route("/", get(agenda::show))
         .route("/enter", get(enter::show))
@@ -46,6 +46,6 @@ pub fn routes() -> Router<SharedState> {
 }
 
 /// Renders a problem for people.
-pub fn problem(problem: &Problem) -> Response {
+pub(crate) fn problem(problem: &Problem) -> Response {
     frame::problem(problem)
 }

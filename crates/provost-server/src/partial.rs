@@ -34,18 +34,18 @@ const ROW_MAX: usize = 8 * 1024;
 static DIGEST: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// Marks one element that changes independently. Parts cannot be nested.
-pub fn part(markup: Markup) -> Markup {
+pub(crate) fn part(markup: Markup) -> Markup {
     PreEscaped(format!("{BEGIN}{}{END}", markup.0))
 }
 
 /// Marks the place where [`Main::around`] inserts its parts.
-pub fn parts_here() -> Markup {
+pub(crate) fn parts_here() -> Markup {
     PreEscaped(HERE.to_string())
 }
 
 /// The content of a page.
 #[derive(Clone, Debug)]
-pub struct Main(Arc<Cut>);
+pub(crate) struct Main(Arc<Cut>);
 
 #[derive(Debug)]
 struct Cut {
@@ -65,7 +65,7 @@ enum Piece {
 
 /// A part as it is sent: whole, or as a mark that it is the same.
 #[derive(Debug)]
-pub struct PagePart {
+pub(crate) struct PagePart {
     digest: u64,
     whole: String,
     same: String,
@@ -113,7 +113,7 @@ fn cut(text: &str) -> Vec<Piece> {
 
 impl Main {
     /// Joins ready parts and the markup around them ([`parts_here`]).
-    pub fn around(markup: &Markup, parts: &[Arc<PagePart>]) -> Self {
+    pub(crate) fn around(markup: &Markup, parts: &[Arc<PagePart>]) -> Self {
         let (before, after) = markup.0.split_once(HERE).unwrap_or((&markup.0, ""));
         let mut pieces = cut(before);
         pieces.extend(parts.iter().cloned().map(Piece::Part));
@@ -130,16 +130,16 @@ impl Main {
         Self(Arc::new(Cut { pieces, version, frame, whole: OnceLock::new() }))
     }
 
-    pub fn version(&self) -> String {
+    pub(crate) fn version(&self) -> String {
         format!("{:016x}", self.0.version)
     }
 
-    pub fn frame(&self) -> String {
+    pub(crate) fn frame(&self) -> String {
         format!("{:016x}", self.0.frame)
     }
 
     /// Returns the page; known parts are only marked as the same.
-    pub fn written(&self, known: &HashSet<u64>) -> Cow<'_, str> {
+    pub(crate) fn written(&self, known: &HashSet<u64>) -> Cow<'_, str> {
         if known.is_empty() {
             return Cow::Borrowed(self.0.whole.get_or_init(|| self.put_together(known)));
         }
@@ -162,7 +162,7 @@ fn parts(pieces: &[Piece]) -> impl Iterator<Item = &Arc<PagePart>> {
 
 /// Caches of recently shown pages.
 #[derive(Default)]
-pub struct News {
+pub(crate) struct News {
     versions: Mutex<VecDeque<(u64, Arc<HashSet<u64>>)>>,
     kept: Mutex<Kept>,
     rows: Mutex<BTreeMap<Cursor, Arc<PagePart>>>,
@@ -184,7 +184,7 @@ struct Kept {
 
 impl News {
     /// Returns the parts of a version that a browser has; empty if the version is no longer known.
-    pub fn known(&self, version: Option<&str>) -> Arc<HashSet<u64>> {
+    pub(crate) fn known(&self, version: Option<&str>) -> Arc<HashSet<u64>> {
         let version = version.and_then(|text| u64::from_str_radix(text, 16).ok());
         let versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         let found = versions.iter().find(|(known, _)| Some(*known) == version);
@@ -192,7 +192,7 @@ impl News {
     }
 
     /// Remembers the version that a browser has from now on.
-    pub fn shown(&self, main: &Main) {
+    pub(crate) fn shown(&self, main: &Main) {
         let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         if versions.iter().any(|(known, _)| *known == main.0.version) {
             return;
@@ -205,7 +205,7 @@ impl News {
     }
 
     /// Returns a cached page that depends only on the log up to `at` and is the same for every viewer.
-    pub fn kept(&self, page: String, at: u64, make: impl FnOnce() -> Answer<Main>) -> Answer<Main> {
+    pub(crate) fn kept(&self, page: String, at: u64, make: impl FnOnce() -> Answer<Main>) -> Answer<Main> {
         if let Some(main) = self.lock(at).pages.get(&page) {
             return Ok(main.clone());
         }
@@ -218,7 +218,7 @@ impl News {
     }
 
     /// Returns the row of an event, cached for the newest ones; a row never changes.
-    pub fn row(&self, at: Cursor, make: impl FnOnce() -> Answer<Markup>) -> Answer<Arc<PagePart>> {
+    pub(crate) fn row(&self, at: Cursor, make: impl FnOnce() -> Answer<Markup>) -> Answer<Arc<PagePart>> {
         let rows = || self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(row) = rows().get(&at) {
             return Ok(row.clone());
@@ -236,7 +236,7 @@ impl News {
 
     /// Returns the newest `limit` rows of the whole log, newest first. `since` reads at most `limit` rows
     /// after a position: older rows do not change.
-    pub fn newest(
+    pub(crate) fn newest(
         &self,
         limit: usize,
         since: impl FnOnce(Cursor, usize) -> Answer<Vec<(Cursor, Arc<PagePart>)>>,

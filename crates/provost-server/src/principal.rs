@@ -19,8 +19,8 @@ use provost_engine::plan::human_check::Who;
 use crate::problem::Problem;
 use crate::state::{AppState, CallerKind, SharedState, ask};
 
-pub use connection::Ends;
-pub use unknown_caller::UnknownCaller;
+pub(crate) use connection::Ends;
+pub(crate) use unknown_caller::UnknownCaller;
 
 /// Header with the version of the page that the script has.
 const PAGE_HEADER: &str = "x-provost-page";
@@ -29,7 +29,7 @@ const LOG_IS_THERE: Duration = Duration::from_secs(2);
 
 /// An authenticated principal.
 #[derive(Clone, Debug)]
-pub struct Principal {
+pub(crate) struct Principal {
     pub token: Token,
     /// Key that provost's own pages send with every write.
     pub form_key: String,
@@ -42,18 +42,18 @@ pub struct Principal {
 impl Principal {
     /// Returns the caller for the engine's checks. It inspects processes, so it must not run on async
     /// threads.
-    pub fn who(&self, app: &AppState) -> Who {
+    pub(crate) fn who(&self, app: &AppState) -> Who {
         called(app, &self.ends)
     }
 
     /// Returns the name that its decisions have in the log.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.token.name.clone()
     }
 }
 
 /// Returns a header's value if it is text.
-pub fn header_text(headers: &HeaderMap, name: impl header::AsHeaderName) -> Option<&str> {
+pub(crate) fn header_text(headers: &HeaderMap, name: impl header::AsHeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
@@ -72,7 +72,7 @@ fn word_of(headers: &HeaderMap, cookie: &str) -> Option<(String, bool)> {
 }
 
 /// Authenticates the client and checks that it is not inside an attempt.
-pub async fn known(parts: &mut Parts, app: &SharedState) -> Result<Principal, Problem> {
+pub(crate) async fn known(parts: &mut Parts, app: &SharedState) -> Result<Principal, Problem> {
     found(parts, app, look_outside).await
 }
 
@@ -106,7 +106,7 @@ async fn found(
 }
 
 /// Returns the refusal of an unknown client, within the rate limit; an agent is also recorded.
-pub async fn unknown(app: &SharedState, ends: &Ends) -> Problem {
+pub(crate) async fn unknown(app: &SharedState, ends: &Ends) -> Problem {
     if let Err(problem) = within(app, CallerKind::Unknown, &ends.theirs.ip().to_string()) {
         return problem;
     }
@@ -117,7 +117,7 @@ pub async fn unknown(app: &SharedState, ends: &Ends) -> Problem {
 }
 
 /// Refuses a client from inside an attempt.
-pub async fn outside(app: &SharedState, ends: &Ends) -> Result<(), Problem> {
+pub(crate) async fn outside(app: &SharedState, ends: &Ends) -> Result<(), Problem> {
     let ends = ends.clone();
     ask(app, move |app| look_outside(app, &ends)).await
 }
@@ -131,7 +131,7 @@ fn look_outside(app: &AppState, ends: &Ends) -> Result<(), Problem> {
     Ok(())
 }
 
-pub fn within(app: &AppState, kind: CallerKind, asker: &str) -> Result<(), Problem> {
+pub(crate) fn within(app: &AppState, kind: CallerKind, asker: &str) -> Result<(), Problem> {
     app.limits.allow(kind, asker).map_err(|seconds| {
         Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-often", "too many requests")
             .hint(format!("Try again in {seconds} s."))
@@ -139,7 +139,7 @@ pub fn within(app: &AppState, kind: CallerKind, asker: &str) -> Result<(), Probl
 }
 
 /// A principal that may read.
-pub struct Viewer(pub Principal);
+pub(crate) struct Viewer(pub Principal);
 
 impl FromRequestParts<SharedState> for Viewer {
     type Rejection = Problem;
@@ -156,7 +156,7 @@ impl FromRequestParts<SharedState> for Viewer {
 
 /// A program that may read metrics. While the log is unreachable, it cannot be checked where the program
 /// runs, and it gets nothing from the log.
-pub struct Scraper {
+pub(crate) struct Scraper {
     pub is_looked_up: bool,
 }
 
@@ -179,10 +179,10 @@ impl FromRequestParts<SharedState> for Scraper {
 }
 
 /// A principal that may decide.
-pub struct Decider(pub Principal);
+pub(crate) struct Decider(pub Principal);
 
 impl Decider {
-    pub async fn from_parts(parts: &mut Parts, app: &SharedState) -> Result<Self, Problem> {
+    pub(crate) async fn from_parts(parts: &mut Parts, app: &SharedState) -> Result<Self, Problem> {
         let principal = known(parts, app).await?;
         within(app, CallerKind::Write, &principal.token.id)?;
         if !principal.token.scope.may_decide() {

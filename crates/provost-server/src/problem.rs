@@ -9,11 +9,11 @@ use provost_engine::{Error, PlanFileError};
 use serde::Serialize;
 use utoipa::{IntoResponses, ToSchema};
 
-pub type Answer<T> = Result<T, Problem>;
+pub(crate) type Answer<T> = Result<T, Problem>;
 
 /// An error: what happened, why, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Problem {
+pub(crate) struct Problem {
     /// Kind of the problem; the same for the same cause.
     #[serde(rename = "type")]
     #[schema(example = "urn:provost:problem:stale")]
@@ -33,7 +33,7 @@ pub struct Problem {
 /// Refusals of read requests.
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "it is only for the document of the API")]
-pub enum ReadRefusals {
+pub(crate) enum ReadRefusals {
     /// The request cannot be parsed.
     #[response(status = 400, content_type = "application/problem+json")]
     Bad(Problem),
@@ -57,7 +57,7 @@ pub enum ReadRefusals {
 /// Refusals of decisions.
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "it is only for the document of the API")]
-pub enum WriteRefusals {
+pub(crate) enum WriteRefusals {
     /// The request cannot be parsed.
     #[response(status = 400, content_type = "application/problem+json")]
     Bad(Problem),
@@ -88,7 +88,7 @@ pub enum WriteRefusals {
 }
 
 impl Problem {
-    pub fn new(status: StatusCode, kind: &str, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, kind: &str, detail: impl Into<String>) -> Self {
         Self {
             kind: format!("urn:provost:problem:{kind}"),
             title: status.canonical_reason().unwrap_or("Problem"),
@@ -99,36 +99,36 @@ impl Problem {
         }
     }
 
-    pub fn hint(self, hint: impl Into<String>) -> Self {
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    pub fn bad(detail: impl Into<String>) -> Self {
+    pub(crate) fn bad(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad-request", detail)
     }
 
-    pub fn unknown(detail: impl Into<String>) -> Self {
+    pub(crate) fn unknown(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not-found", detail)
     }
 
-    pub fn forbidden(kind: &str, detail: impl Into<String>) -> Self {
+    pub(crate) fn forbidden(kind: &str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, kind, detail)
     }
 
-    pub fn unauthenticated() -> Self {
+    pub(crate) fn unauthenticated() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "who", "the request has no valid session or token").hint(
             "In a browser, open the link that `provost serve` printed, or get one with `provost serve link`; \
              a program sends `Authorization: Bearer TOKEN`, from `provost serve token --scope view`.",
         )
     }
 
-    pub fn broken(detail: impl Into<String>) -> Self {
+    pub(crate) fn broken(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "broken", detail)
     }
 }
 
 /// Returns the error if the state folder has no plan with this id.
-pub fn no_such_plan(id: &str) -> Problem {
+pub(crate) fn no_such_plan(id: &str) -> Problem {
     Problem::unknown(format!("there is no plan `{id}` in the log")).hint("`GET /api/plans` lists them.")
 }
 

@@ -14,7 +14,7 @@ use crate::problem::Problem;
 use crate::state::SharedState;
 
 /// Maximum body size; no plan or text of a person is longer.
-pub const BODY_MAX: usize = 4 << 20;
+pub(crate) const BODY_MAX: usize = 4 << 20;
 /// Header with the form key, for writes by a script.
 const FORM_HEADER: &str = "x-provost-form";
 
@@ -27,7 +27,7 @@ fn no_key() -> Problem {
 }
 
 /// JSON body sent by a program or by provost's own script.
-pub struct JsonBody<T> {
+pub(crate) struct JsonBody<T> {
     pub by: Principal,
     pub said: T,
 }
@@ -54,7 +54,7 @@ fn unreadable(rejection: JsonRejection) -> Problem {
 }
 
 /// Form sent by provost's own pages.
-pub struct PageForm<T> {
+pub(crate) struct PageForm<T> {
     pub by: Principal,
     pub said: T,
 }
@@ -91,7 +91,7 @@ fn from_form<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
 }
 
 /// Query parameters of the URL.
-pub struct UrlQuery<T>(pub T);
+pub(crate) struct UrlQuery<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequestParts<SharedState> for UrlQuery<T> {
     type Rejection = Problem;
@@ -105,7 +105,7 @@ impl<T: DeserializeOwned> FromRequestParts<SharedState> for UrlQuery<T> {
 }
 
 /// Parameters in the path.
-pub struct Segment<T>(pub T);
+pub(crate) struct Segment<T>(pub T);
 
 impl<T: DeserializeOwned + Send> FromRequestParts<SharedState> for Segment<T> {
     type Rejection = Problem;

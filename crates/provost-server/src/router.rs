@@ -19,7 +19,7 @@ use crate::state::SharedState;
 use crate::{api, assets, mcp, metrics, pages, stream};
 
 /// Returns the service of all routes. MCP tools keep an agent waiting for at most `patience`.
-pub fn router(app: &SharedState, sessions: &Arc<AgentSessions>, patience: Duration) -> Router {
+pub(crate) fn router(app: &SharedState, sessions: &Arc<AgentSessions>, patience: Duration) -> Router {
     let (api, document) = api::routes().merge(stream::routes()).split_for_parts();
     let document = Bytes::from(document.to_pretty_json().unwrap_or_default());
     let openapi =

@@ -18,12 +18,13 @@ use crate::partial::News;
 use crate::problem::Problem;
 use crate::traces::Traces;
 
-pub use counters::{Beside, CachedPart, Family, ResponseCounts};
-pub use rate_limit::{CallerKind, RateLimits};
-pub use server_names::ServerNames;
+pub use counters::{Beside, Family};
+pub(crate) use counters::{CachedPart, ResponseCounts};
+pub(crate) use rate_limit::{CallerKind, RateLimits};
+pub(crate) use server_names::ServerNames;
 
 /// App state shared by all requests.
-pub struct AppState {
+pub(crate) struct AppState {
     pub overview: Overview,
     pub tokens: Tokens,
     pub names: ServerNames,
@@ -40,10 +41,10 @@ pub struct AppState {
     pub graphs: GraphCache,
 }
 
-pub type SharedState = Arc<AppState>;
+pub(crate) type SharedState = Arc<AppState>;
 
 impl AppState {
-    pub fn new(
+    pub(crate) fn new(
         overview: Overview,
         names: ServerNames,
         beside: Option<Arc<Beside>>,
@@ -67,7 +68,7 @@ impl AppState {
 }
 
 /// Runs a blocking call of the engine outside of the async threads.
-pub async fn ask<T: Send + 'static>(
+pub(crate) async fn ask<T: Send + 'static>(
     app: &SharedState,
     ask: impl FnOnce(&AppState) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {

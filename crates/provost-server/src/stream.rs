@@ -43,12 +43,12 @@ const LOOK: Duration = Duration::from_secs(60);
 /// Pause after an error.
 const PAUSE: Duration = Duration::from_secs(1);
 
-pub fn routes() -> OpenApiRouter<SharedState> {
+pub(crate) fn routes() -> OpenApiRouter<SharedState> {
     OpenApiRouter::default().routes(routes!(events))
 }
 
 /// Reads the log for all streams, on its own thread, until the process ends.
-pub fn follow(app: &SharedState) -> std::io::Result<JoinHandle<()>> {
+pub(crate) fn follow(app: &SharedState) -> std::io::Result<JoinHandle<()>> {
     let app = app.clone();
     std::thread::Builder::new().name("follower".to_owned()).spawn(move || {
         // Fold the plans now, so that the first page is fast.
@@ -83,7 +83,7 @@ pub fn follow(app: &SharedState) -> std::io::Result<JoinHandle<()>> {
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct EventFilter {
+pub(crate) struct EventFilter {
     /// Only events of this plan.
     plan: Option<String>,
     /// Only events of this step.
@@ -132,7 +132,7 @@ struct Subscriber {
         ReadRefusals,
     )
 )]
-pub async fn events(
+pub(crate) async fn events(
     State(app): State<SharedState>,
     _viewer: Viewer,
     UrlQuery(filter): UrlQuery<EventFilter>,

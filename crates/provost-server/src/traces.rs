@@ -11,7 +11,7 @@ use provost_engine::observe::history::{History, PlanSelection};
 use provost_engine::settings::{Access, EngineSettings};
 use provost_engine::{Collector, CollectorError, Error};
 
-pub struct Traces {
+pub(crate) struct Traces {
     settings: EngineSettings,
     collector: Option<Collector>,
     pub sent: AtomicU64,
@@ -21,7 +21,7 @@ pub struct Traces {
 impl Traces {
     /// Reads the usual variables (`OTEL_EXPORTER_OTLP_ENDPOINT` and related ones); without them no traces are
     /// sent.
-    pub fn from_environment(settings: &EngineSettings) -> Result<Self, Error> {
+    pub(crate) fn from_environment(settings: &EngineSettings) -> Result<Self, Error> {
         let collector = match Collector::from_environment(&settings.environment) {
             Ok(collector) => Some(collector),
             Err(CollectorError::NoAddress) => None,
@@ -31,7 +31,7 @@ impl Traces {
     }
 
     /// Sends the trace of a plan that has ended, on its own thread, so that a slow collector delays nothing.
-    pub fn send_ended(self: &Arc<Self>, plan: PlanId) {
+    pub(crate) fn send_ended(self: &Arc<Self>, plan: PlanId) {
         if self.collector.is_none() {
             return;
         }

@@ -8,11 +8,11 @@
 mod claude;
 mod codex;
 mod cursor;
-pub mod difference;
+pub(crate) mod difference;
 mod gemini;
 mod git;
-pub mod jsonc;
-pub mod install_manifest;
+pub(crate) mod jsonc;
+pub(crate) mod install_manifest;
 mod opencode;
 mod project;
 
@@ -30,10 +30,10 @@ use jsonc::Splice;
 
 /// Reason why a file is left unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble(String);
+pub(crate) struct Trouble(String);
 
 impl Trouble {
-    pub fn new(words: impl Into<String>) -> Self {
+    pub(crate) fn new(words: impl Into<String>) -> Self {
         Self(words.into())
     }
 }
@@ -45,7 +45,7 @@ impl fmt::Display for Trouble {
 }
 
 /// Context for setting up clients.
-pub struct Ground {
+pub(crate) struct Ground {
     /// Program that the files name, usually the path of this program.
     pub program: String,
     pub workspace: PathBuf,
@@ -57,7 +57,7 @@ pub struct Ground {
 
 impl Ground {
     /// Returns the project, unless the setup is for the user.
-    pub fn project_root(&self) -> Option<&Path> {
+    pub(crate) fn project_root(&self) -> Option<&Path> {
         (!self.user).then_some(self.workspace.as_path())
     }
 
@@ -82,7 +82,7 @@ impl Ground {
     }
 
     /// Returns whether this client is used here: its program or one of its folders exists.
-    pub fn has(&self, client: HookClient) -> bool {
+    pub(crate) fn has(&self, client: HookClient) -> bool {
         let (programs, folders): (&[&str], &[&str]) = match client {
             HookClient::Claude => (&["claude"], &[".claude"]),
             HookClient::Codex => (&["codex"], &[".codex"]),
@@ -98,7 +98,7 @@ impl Ground {
     }
 
     /// Returns the files of a client and what they must contain.
-    pub fn wanted(&self, client: HookClient) -> Vec<Wanted> {
+    pub(crate) fn wanted(&self, client: HookClient) -> Vec<Wanted> {
         match client {
             HookClient::Claude => claude::wanted(self),
             HookClient::Codex => codex::wanted(self),
@@ -110,12 +110,12 @@ impl Ground {
     }
 
     /// Returns the files of the project itself.
-    pub fn project(&self, agents_md: bool) -> Vec<Wanted> {
+    pub(crate) fn project(&self, agents_md: bool) -> Vec<Wanted> {
         if self.user { Vec::new() } else { project::wanted(self, agents_md) }
     }
 
     /// Returns the trust settings to write, for a client that otherwise ignores provost's hook.
-    pub fn trusted(&self, client: HookClient) -> Option<Wanted> {
+    pub(crate) fn trusted(&self, client: HookClient) -> Option<Wanted> {
         match client {
             HookClient::Codex => codex::trusted(self),
             // These clients ask the person when they start.
@@ -125,12 +125,12 @@ impl Ground {
     }
 
     /// Returns the file of the trust settings.
-    pub fn trusts_in(&self, client: HookClient) -> Option<PathBuf> {
+    pub(crate) fn trusts_in(&self, client: HookClient) -> Option<PathBuf> {
         (client == HookClient::Codex).then(|| codex::users(self))
     }
 
     /// Returns what keeps a configured client from calling provost.
-    pub fn findings(&self, client: HookClient) -> Vec<Finding> {
+    pub(crate) fn findings(&self, client: HookClient) -> Vec<Finding> {
         let mut findings: Vec<Finding> =
             self.wanted(client).into_iter().filter_map(|wanted| wanted.finding(client)).collect();
         findings.extend(match client {
@@ -145,7 +145,7 @@ impl Ground {
 }
 
 /// A problem with a client, and what to do.
-pub struct Finding {
+pub(crate) struct Finding {
     pub words: String,
     pub hint: String,
 }
@@ -155,7 +155,7 @@ fn finding(words: impl Into<String>, hint: impl Into<String>) -> Finding {
 }
 
 /// A file and what it must contain.
-pub struct Wanted {
+pub(crate) struct Wanted {
     pub path: PathBuf,
     edits: Vec<Edit>,
     executable: bool,
@@ -211,7 +211,7 @@ impl Wanted {
     }
 
     /// Returns the change to write, if there is one.
-    pub fn change(&self, ledger: &Ledger, project: Option<&Path>) -> Result<Option<Change>, Trouble> {
+    pub(crate) fn change(&self, ledger: &Ledger, project: Option<&Path>) -> Result<Option<Change>, Trouble> {
         let now = read(&self.path)?;
         if now.is_some() && self.stands_in(now.as_deref()) {
             return Ok(None);
@@ -259,7 +259,7 @@ impl Wanted {
 }
 
 /// A file to be written.
-pub struct Change {
+pub(crate) struct Change {
     pub path: PathBuf,
     project: Option<PathBuf>,
     pub now: Option<String>,
@@ -270,7 +270,7 @@ pub struct Change {
 }
 
 impl Change {
-    pub fn write(&self, ledger: &Ledger) -> Result<(), Trouble> {
+    pub(crate) fn write(&self, ledger: &Ledger) -> Result<(), Trouble> {
         let (project, added) = (self.project.as_deref(), self.added.clone());
         ledger.keep(&self.path, project, self.before.as_deref(), &self.after, added)?;
         write(&self.path, &self.after)?;
@@ -301,7 +301,7 @@ fn write(path: &Path, text: &str) -> Result<(), Trouble> {
 }
 
 /// Restores the text of a file, or removes the file.
-pub fn restore(path: &Path, text: Option<&str>) -> Result<(), Trouble> {
+pub(crate) fn restore(path: &Path, text: Option<&str>) -> Result<(), Trouble> {
     match text {
         Some(text) => write(path, text),
         None => match fs::remove_file(path) {
@@ -312,13 +312,13 @@ pub fn restore(path: &Path, text: Option<&str>) -> Result<(), Trouble> {
 }
 
 /// Removes folders that were made for files, if they are empty.
-pub fn clear(folders: &[PathBuf]) {
+pub(crate) fn clear(folders: &[PathBuf]) {
     for folder in folders {
         let _ = fs::remove_dir(folder);
     }
 }
 
-pub fn read(path: &Path) -> Result<Option<String>, Trouble> {
+pub(crate) fn read(path: &Path) -> Result<Option<String>, Trouble> {
     match fs::read(path) {
         Ok(bytes) => match String::from_utf8(bytes) {
             Ok(text) => Ok(Some(text)),

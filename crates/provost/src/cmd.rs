@@ -22,9 +22,9 @@ mod compare;
 mod demo;
 mod diff;
 mod doctor;
-pub mod fence;
+pub(crate) mod fence;
 mod fork;
-pub mod hook;
+pub(crate) mod hook;
 mod hook_look;
 mod inbox;
 mod init;
@@ -62,7 +62,7 @@ mod worktree;
 /// held; the word of an agent does not count.
 #[derive(Parser, Debug)]
 #[command(name = "provost", version, max_term_width = 100, after_help = EXAMPLES)]
-pub struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     global: Global,
     #[command(subcommand)]
@@ -143,7 +143,7 @@ enum Command {
 impl Cli {
     /// Returns whether this process is an agent or its helper. provost inspects these, so they must stay
     /// readable.
-    pub fn is_an_agent(&self) -> bool {
+    pub(crate) fn is_an_agent(&self) -> bool {
         matches!(
             self.command,
             Command::BuiltinAgent(_)
@@ -155,7 +155,7 @@ impl Cli {
     }
 
     /// Returns whether this command starts agents or checks.
-    pub fn starts_agents_or_checks(&self) -> bool {
+    pub(crate) fn starts_agents_or_checks(&self) -> bool {
         match &self.command {
             Command::Run(_)
             | Command::Recheck(_)
@@ -171,7 +171,7 @@ impl Cli {
     }
 }
 
-pub fn obey(cli: Cli) -> Answer {
+pub(crate) fn obey(cli: Cli) -> Answer {
     let global = &cli.global;
     match cli.command {
         Command::Commit(Described(args)) => commit::obey(global, args),

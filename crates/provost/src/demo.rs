@@ -25,7 +25,7 @@ const FILES: &[(&str, &str)] = &[
     ("agent.toml", include_str!("demo/agent.toml")),
 ];
 
-pub fn play(global: &Global, at: Option<PathBuf>, fast: bool) -> Answer {
+pub(crate) fn play(global: &Global, at: Option<PathBuf>, fast: bool) -> Answer {
     let folder = make(at, fast)?;
     let workspace = folder.join("workspace");
     // The demo has its own state folder and does not touch the user's.

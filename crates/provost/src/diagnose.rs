@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 const WIDEST: usize = 160;
 
 /// Returns the clickable path of the plan file: relative to the current folder, if it is below it.
-pub fn file_name(harness: &Harness) -> String {
+pub(crate) fn file_name(harness: &Harness) -> String {
     let path = &harness.place().path;
     let here = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(here).unwrap_or(path).display().to_string()
 }
 
 /// Renders diagnostics like rustc: line, span, hint, fix, and a summary line.
-pub fn terminal(text: &str, file_name: &str, diagnostics: &[Diagnostic], colour: bool) -> String {
+pub(crate) fn terminal(text: &str, file_name: &str, diagnostics: &[Diagnostic], colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     let lines = Lines::new(text);
     let mut out = String::new();
@@ -104,7 +104,7 @@ impl<'a> Window<'a> {
 }
 
 /// Returns a summary such as `PLAN.md: 2 errors, 1 warning`.
-pub fn summary(file_name: &str, diagnostics: &[Diagnostic]) -> String {
+pub(crate) fn summary(file_name: &str, diagnostics: &[Diagnostic]) -> String {
     let count = |severity: Severity| diagnostics.iter().filter(|d| d.severity == severity).count();
     let plural = |count: usize, word: &str| match count {
         1 => format!("1 {word}"),
@@ -130,7 +130,13 @@ pub fn summary(file_name: &str, diagnostics: &[Diagnostic]) -> String {
 }
 
 /// Returns the output of `verify --json`.
-pub fn json(text: &str, plan: &str, revision: &str, steps: usize, diagnostics: &[Diagnostic]) -> Value {
+pub(crate) fn json(
+    text: &str,
+    plan: &str,
+    revision: &str,
+    steps: usize,
+    diagnostics: &[Diagnostic],
+) -> Value {
     let lines = Lines::new(text);
     let diagnostics: Vec<Value> = diagnostics
         .iter()
@@ -160,7 +166,7 @@ fn merge(into: &mut Value, from: Value) {
 }
 
 /// Returns SARIF 2.1.0 for code hosts.
-pub fn sarif(text: &str, file_name: &str, diagnostics: &[Diagnostic]) -> Value {
+pub(crate) fn sarif(text: &str, file_name: &str, diagnostics: &[Diagnostic]) -> Value {
     let lines = Lines::new(text);
     let rules: Vec<Value> = Code::ALL.iter().map(|code| rule(*code)).collect();
     let results: Vec<Value> =

@@ -4,7 +4,7 @@ use provost_engine::Error;
 
 /// An error that stops a command.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub(crate) enum Failure {
     #[error(transparent)]
     Engine(#[from] Error),
     #[error("{message}")]
@@ -18,7 +18,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Failure::Usage { message: message.into(), hint: Some(hint.into()) }
     }
 }

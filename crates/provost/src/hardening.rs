@@ -40,18 +40,18 @@ type Variables = Vec<(OsString, OsString)>;
 static HANDED: OnceLock<Variables> = OnceLock::new();
 
 /// Returns the environment that this command was given.
-pub fn environment() -> Variables {
+pub(crate) fn environment() -> Variables {
     std::env::vars_os().chain(HANDED.get().into_iter().flatten().cloned()).collect()
 }
 
 /// Prevents other processes of the same user from inspecting this process.
-pub fn hide() {
+pub(crate) fn hide() {
     // This does not fail in practice, and everything works without it too.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
 /// Protects this process before it starts the first child.
-pub fn shut() -> Result<(), Failure> {
+pub(crate) fn shut() -> Result<(), Failure> {
     // Agents and checks inherit this: their memory is never dumped to a file.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     match close_all() {

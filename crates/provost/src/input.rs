@@ -9,7 +9,7 @@ use crate::failure::Failure;
 
 /// One object of a line.
 #[derive(Deserialize)]
-pub struct Row {
+pub(crate) struct Row {
     pub id: Value,
     #[serde(default)]
     pub text: String,
@@ -18,7 +18,7 @@ pub struct Row {
 }
 
 /// Reads everything; invalid UTF-8 is replaced.
-pub fn all() -> Result<String, Failure> {
+pub(crate) fn all() -> Result<String, Failure> {
     let mut input = Vec::new();
     std::io::stdin()
         .read_to_end(&mut input)
@@ -27,7 +27,7 @@ pub fn all() -> Result<String, Failure> {
 }
 
 /// Returns one output line for each row.
-pub fn answer_each(input: &str, answer: impl Fn(Row) -> Value) -> Result<String, Failure> {
+pub(crate) fn answer_each(input: &str, answer: impl Fn(Row) -> Value) -> Result<String, Failure> {
     let mut out = String::new();
     for (number, line) in input.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let row = serde_json::from_str(line).map_err(|error| {

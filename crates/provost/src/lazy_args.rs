@@ -10,7 +10,7 @@ use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 
 /// Arguments of a command; they are empty if another command is named.
 #[derive(Debug)]
-pub struct Described<T>(pub T);
+pub(crate) struct Described<T>(pub T);
 
 impl<T: Args> Args for Described<T> {
     fn augment_args(command: Command) -> Command {

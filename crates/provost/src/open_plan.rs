@@ -16,7 +16,7 @@ use crate::hardening;
 
 /// The options every command has.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Global {
+pub(crate) struct Global {
     /// Work in this folder instead of the current one
     #[arg(short = 'C', long = "dir", global = true, value_name = "DIR")]
     pub dir: Option<PathBuf>,
@@ -29,21 +29,21 @@ pub struct Global {
 }
 
 impl Global {
-    pub fn open(&self, plan: Option<&str>, access: Access) -> Result<Harness, Failure> {
+    pub(crate) fn open(&self, plan: Option<&str>, access: Access) -> Result<Harness, Failure> {
         Ok(Harness::open(self.settings(plan)?, access)?)
     }
 
     /// A harness for a plan that is not there yet.
-    pub fn upcoming(&self, name: &str) -> Result<Harness, Failure> {
+    pub(crate) fn upcoming(&self, name: &str) -> Result<Harness, Failure> {
         Ok(Harness::upcoming(self.settings(Some(name))?)?)
     }
 
-    pub fn settings(&self, plan: Option<&str>) -> Result<EngineSettings, Failure> {
+    pub(crate) fn settings(&self, plan: Option<&str>) -> Result<EngineSettings, Failure> {
         Ok(EngineSettings { stop: stop_flag(), ..self.settings_without_signals(plan)? })
     }
 
     /// For whoever hears signals otherwise.
-    pub fn settings_without_signals(&self, plan: Option<&str>) -> Result<EngineSettings, Failure> {
+    pub(crate) fn settings_without_signals(&self, plan: Option<&str>) -> Result<EngineSettings, Failure> {
         let mut environment = hardening::environment();
         let state = match &self.state {
             Some(folder) => folder.clone(),
@@ -66,7 +66,7 @@ impl Global {
     }
 
     /// The folder the command is about.
-    pub fn cwd(&self) -> Result<PathBuf, Failure> {
+    pub(crate) fn cwd(&self) -> Result<PathBuf, Failure> {
         let here = std::env::current_dir()
             .map_err(|source| Failure::Io { what: "find the current folder".to_owned(), source })?;
         let folder = match &self.dir {
@@ -109,7 +109,7 @@ fn stop_flag() -> Arc<AtomicBool> {
 }
 
 /// A file without any step that the log has never seen is some other file.
-pub fn is_a_plan(harness: &Harness, run: &Run) -> Result<(), Failure> {
+pub(crate) fn is_a_plan(harness: &Harness, run: &Run) -> Result<(), Failure> {
     if !run.plan.steps.is_empty() || run.forged_from.is_some() || harness.run()?.exists() {
         return Ok(());
     }

@@ -8,19 +8,19 @@ use std::process::ExitCode;
 use crate::failure::Failure;
 use crate::terminal;
 
-pub use hint::hint;
+pub(crate) use hint::hint;
 
-pub const FAILED: u8 = 1;
-pub const USAGE: u8 = 2;
-pub const DIAGNOSTICS: u8 = 3;
-pub const WAITING: u8 = 4;
-pub const REFUSED: u8 = 5;
-pub const BROKEN: u8 = 70;
-pub const INTERRUPTED: u8 = 130;
+pub(crate) const FAILED: u8 = 1;
+pub(crate) const USAGE: u8 = 2;
+pub(crate) const DIAGNOSTICS: u8 = 3;
+pub(crate) const WAITING: u8 = 4;
+pub(crate) const REFUSED: u8 = 5;
+pub(crate) const BROKEN: u8 = 70;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// How a command ended, if the command itself did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     Done,
     PlanFailed,
     Diagnosed,
@@ -35,9 +35,9 @@ pub enum Outcome {
 }
 
 /// Result of a command.
-pub type Answer = Result<Outcome, Failure>;
+pub(crate) type Answer = Result<Outcome, Failure>;
 
-pub fn conclude(answer: Answer) -> ExitCode {
+pub(crate) fn conclude(answer: Answer) -> ExitCode {
     ExitCode::from(match answer {
         Ok(Outcome::Done) => 0,
         Ok(Outcome::PlanFailed | Outcome::NoFolder) => FAILED,

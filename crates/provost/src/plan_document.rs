@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::terminal;
 
 /// An open plan and what is shown of it.
-pub struct ShownPlan {
+pub(crate) struct ShownPlan {
     pub seen: PlanSnapshot,
     pub items: Vec<InboxItem>,
     pub view: PlanView,
@@ -26,7 +26,7 @@ pub struct ShownPlan {
 
 impl ShownPlan {
     /// Reads what waits; a plan file that differs from the log has no open items yet.
-    pub fn of(harness: &Harness, run: Run, changed: bool) -> Result<Self, Failure> {
+    pub(crate) fn of(harness: &Harness, run: Run, changed: bool) -> Result<Self, Failure> {
         let items = if changed { Vec::new() } else { inbox::plan_items(harness, &run)? };
         let patience = harness.config().gate.remind_after;
         let overdue =
@@ -37,7 +37,7 @@ impl ShownPlan {
         Ok(Self { seen, items, view })
     }
 
-    pub fn document(&self) -> PlanDocument<'_> {
+    pub(crate) fn document(&self) -> PlanDocument<'_> {
         let steps = self.view.steps.iter().zip(self.seen.run.steps());
         PlanDocument {
             view: &self.view,
@@ -62,7 +62,7 @@ impl ShownPlan {
 }
 
 #[derive(Serialize)]
-pub struct PlanDocument<'v> {
+pub(crate) struct PlanDocument<'v> {
     #[serde(flatten)]
     view: &'v PlanView,
     steps: Vec<StepDocument<'v>>,

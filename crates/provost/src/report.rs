@@ -2,9 +2,9 @@
 //!
 //! Each format has a module that renders the same [`Report`]; nothing here reads files or the log.
 
-pub mod junit;
-pub mod markdown;
-pub mod sarif;
+pub(crate) mod junit;
+pub(crate) mod markdown;
+pub(crate) mod sarif;
 
 use provost_core::model::pass::Pass;
 use provost_core::model::plan::{Contract, Mark, Span};
@@ -12,7 +12,7 @@ use provost_core::state::run::Run;
 use provost_engine::observe::view::{PostconditionView, StepView, VerdictView};
 
 /// A run as a list of the plan's checks and their outcomes.
-pub struct Report {
+pub(crate) struct Report {
     pub plan: String,
     pub title: String,
     pub stage: &'static str,
@@ -30,14 +30,14 @@ pub struct Report {
 
 impl Report {
     /// Returns why the run is not green although nothing in it failed: unchecked work proves nothing.
-    pub fn unfinished(&self) -> Option<&str> {
+    pub(crate) fn unfinished(&self) -> Option<&str> {
         let failed = self.checks.iter().any(|check| matches!(check.end, End::Failed(_) | End::Waiting(_)));
         (self.stage != "done" && !failed).then_some(self.end.as_str())
     }
 }
 
 /// A step or a postcondition.
-pub struct Check {
+pub(crate) struct Check {
     pub name: String,
     pub end: End,
     pub attempts: u32,
@@ -47,7 +47,7 @@ pub struct Check {
     pub span: Span,
 }
 
-pub enum End {
+pub(crate) enum End {
     /// The contract held or a person confirmed it, with the kind of pass.
     Passed(Pass, Control),
     /// Waived by a person or by the plan they approved; never as good as passed.
@@ -60,7 +60,7 @@ pub enum End {
 
 /// Whether a negative control has shown that the check can fail.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Control {
+pub(crate) enum Control {
     Shown,
     Uncontrolled,
 }
@@ -72,7 +72,7 @@ impl Control {
 }
 
 impl End {
-    pub fn symbol(&self) -> &'static str {
+    pub(crate) fn symbol(&self) -> &'static str {
         match self {
             End::Passed(pass, _) => pass.mark(),
             End::Waived(_) => Mark::Waived.symbol(),
@@ -82,7 +82,7 @@ impl End {
         }
     }
 
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         match self {
             End::Passed(pass, Control::Shown) => pass.to_string(),
             End::Passed(pass, Control::Uncontrolled) => format!("{pass}, uncontrolled"),
@@ -95,7 +95,7 @@ impl End {
 }
 
 /// Returns every step, then every postcondition.
-pub fn checks(run: &Run) -> Vec<Check> {
+pub(crate) fn checks(run: &Run) -> Vec<Check> {
     let steps = run.steps().map(|(step, state)| {
         let view = StepView::of(run, step, state, &[]);
         of_step(&view, span(step.contract.as_ref(), step.heading))
@@ -160,12 +160,12 @@ fn output(verdict: &VerdictView) -> String {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     //! An example run for all three formats.
 
     use super::*;
 
-    pub fn example() -> Report {
+    pub(crate) fn example() -> Report {
         let check = |name: &str, end, output: &str| Check {
             name: name.to_owned(),
             end,

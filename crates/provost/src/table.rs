@@ -6,7 +6,7 @@ const GAP: &str = "  ";
 
 /// Formats a head and rows with the same number of cells. The last column takes the rest of the line and is
 /// cut there.
-pub fn lines(head: &[&str], rows: &[Vec<String>]) -> String {
+pub(crate) fn lines(head: &[&str], rows: &[Vec<String>]) -> String {
     let width_of = |text: &str| text.chars().count();
     let widths: Vec<usize> = (0..head.len())
         .map(|at| {
@@ -34,7 +34,7 @@ fn line(row: &[String], widths: &[usize], room: usize) -> String {
 }
 
 /// Cuts a text to `room` characters and marks the cut.
-pub fn cut(text: &str, room: usize) -> String {
+pub(crate) fn cut(text: &str, room: usize) -> String {
     if text.chars().count() <= room {
         return text.to_owned();
     }

@@ -28,14 +28,14 @@ use crate::diagnose;
 use crate::failure::Failure;
 
 /// Writes data to stdout.
-pub fn print(text: &str) -> Result<(), Failure> {
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     written.map_err(|source| Failure::Io { what: "write to standard output".to_owned(), source })
 }
 
 /// Writes a document for programs to stdout. A key of a document replaces the same key of what it flattens.
-pub fn print_json(document: &impl serde::Serialize) -> Result<(), Failure> {
+pub(crate) fn print_json(document: &impl serde::Serialize) -> Result<(), Failure> {
     let value = serde_json::to_value(document).map_err(|error| Failure::Io {
         what: "write a name that is not UTF-8 as JSON".to_owned(),
         source: error.into(),
@@ -44,12 +44,12 @@ pub fn print_json(document: &impl serde::Serialize) -> Result<(), Failure> {
 }
 
 /// Writes a message to stderr; write errors are ignored.
-pub fn talk(text: &str) {
+pub(crate) fn talk(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", text.trim_end_matches('\n'));
 }
 
 /// Prints an error with its causes and a hint.
-pub fn complain(failure: &Failure, hint: Option<&str>) {
+pub(crate) fn complain(failure: &Failure, hint: Option<&str>) {
     if let Failure::Io { source, .. } = failure
         && source.kind() == std::io::ErrorKind::BrokenPipe
     {
@@ -74,11 +74,11 @@ pub fn complain(failure: &Failure, hint: Option<&str>) {
     talk(&text);
 }
 
-pub fn colour_on_stdout() -> bool {
+pub(crate) fn colour_on_stdout() -> bool {
     std::io::stdout().is_terminal() && colour_wanted()
 }
 
-pub fn colour_on_stderr() -> bool {
+pub(crate) fn colour_on_stderr() -> bool {
     std::io::stderr().is_terminal() && colour_wanted()
 }
 
@@ -88,12 +88,12 @@ fn colour_wanted() -> bool {
 }
 
 /// Returns whether a person can be asked.
-pub fn is_interactive() -> bool {
+pub(crate) fn is_interactive() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
 /// Asks a person at the terminal; only an explicit yes is a yes.
-pub fn agrees(question: &str) -> Result<bool, Failure> {
+pub(crate) fn agrees(question: &str) -> Result<bool, Failure> {
     let _ = write!(std::io::stderr().lock(), "{question} [y/N] ");
     let mut said = String::new();
     std::io::stdin()
@@ -103,7 +103,7 @@ pub fn agrees(question: &str) -> Result<bool, Failure> {
 }
 
 /// Returns a number with its noun: `1 step`, `2 steps`.
-pub fn count(number: impl std::fmt::Display, noun: &str) -> String {
+pub(crate) fn count(number: impl std::fmt::Display, noun: &str) -> String {
     match number.to_string().as_str() {
         "1" => format!("1 {noun}"),
         number => format!("{number} {noun}s"),
@@ -111,13 +111,13 @@ pub fn count(number: impl std::fmt::Display, noun: &str) -> String {
 }
 
 /// Returns the current time.
-pub fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Returns how long ago that was, in one unit.
-pub fn age(since: Timestamp) -> String {
+pub(crate) fn age(since: Timestamp) -> String {
     let seconds = now().0.saturating_sub(since.0) / 1000;
     match seconds {
         0..60 => format!("{seconds} s ago"),
@@ -128,7 +128,7 @@ pub fn age(since: Timestamp) -> String {
 }
 
 /// Returns the name under which a decision is recorded.
-pub fn user() -> String {
+pub(crate) fn user() -> String {
     ["USER", "LOGNAME"]
         .iter()
         .filter_map(|name| std::env::var(name).ok())
@@ -137,14 +137,14 @@ pub fn user() -> String {
 }
 
 /// Result of the gate at the terminal.
-pub enum Gate {
+pub(crate) enum Gate {
     Approved(Box<Run>),
     Rejected,
     Waiting,
 }
 
 /// Prints which checks already hold on the base, before any work; runs them if there is no result yet.
-pub fn tell_of_base(harness: &Harness, run: &Run) {
+pub(crate) fn tell_of_base(harness: &Harness, run: &Run) {
     if base_look::base_look(harness, run).is_none() && is_interactive() {
         talk("running the checks on the base, before any work …");
     }
@@ -154,7 +154,12 @@ pub fn tell_of_base(harness: &Harness, run: &Run) {
 }
 
 /// Shows the plan and asks the person. No answer is never an approval.
-pub fn gate(harness: &Harness, run: &Run, reading: Option<&BoundPlan>, by: String) -> Result<Gate, Failure> {
+pub(crate) fn gate(
+    harness: &Harness,
+    run: &Run,
+    reading: Option<&BoundPlan>,
+    by: String,
+) -> Result<Gate, Failure> {
     let changes = queries::last_changes(harness, run)?;
     talk(&render::plan(run));
     if let Some(reading) = reading.filter(|reading| !reading.diagnostics.is_empty()) {
@@ -236,14 +241,14 @@ fn include(harness: &Harness, shown: &uncommitted::UncommittedFiles, by: String)
 }
 
 /// Live output of a run: one line per event and, on a terminal, a status line below them.
-pub struct Live {
+pub(crate) struct Live {
     json: bool,
     colour: bool,
     bar: Option<ProgressBar>,
 }
 
 impl Live {
-    pub fn new(json: bool, run: &Run) -> Self {
+    pub(crate) fn new(json: bool, run: &Run) -> Self {
         let shown = !json && std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
         let bar = shown.then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
@@ -259,11 +264,11 @@ impl Live {
     }
 
     /// Returns output with lines only, on any device.
-    pub fn plain(json: bool) -> Self {
+    pub(crate) fn plain(json: bool) -> Self {
         Self { json, colour: false, bar: None }
     }
 
-    pub fn event(&self, run: &Run, sealed: &SealedEvent, event: &Event) {
+    pub(crate) fn event(&self, run: &Run, sealed: &SealedEvent, event: &Event) {
         self.show("", run, sealed, event);
         if let Some(bar) = &self.bar {
             bar.set_message(doing(run, event));
@@ -271,7 +276,7 @@ impl Live {
     }
 
     /// Returns a callback that shows the events of sub-plans; their lines start with the sub-plan's name.
-    pub fn below(&self) -> Arc<Below> {
+    pub(crate) fn below(&self) -> Arc<Below> {
         let live = Self { json: self.json, colour: self.colour, bar: self.bar.clone() };
         Arc::new(move |name, run, sealed, event| live.show(&format!("{name} │ "), run, sealed, event))
     }
@@ -296,7 +301,7 @@ impl Live {
         }
     }
 
-    pub fn end(self) {
+    pub(crate) fn end(self) {
         if let Some(bar) = self.bar {
             bar.finish_and_clear();
         }
@@ -338,7 +343,7 @@ fn dressed(line: &EventLine, colour: bool) -> String {
     format!("\u{1b}[{code}m{text}\u{1b}[0m")
 }
 
-pub fn audit(audit: &Audit) -> String {
+pub(crate) fn audit(audit: &Audit) -> String {
     if audit.is_empty() && audit.finds_nothing() {
         return "nothing to audit: the log has no event of this plan; start it with `provost run`\n"
             .to_owned();

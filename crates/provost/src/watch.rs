@@ -52,7 +52,7 @@ const NIGHT: Duration = Duration::from_secs(3600);
 const SLOW: Duration = Duration::from_secs(30);
 const QUICK: Duration = Duration::from_secs(1);
 
-pub struct Options {
+pub(crate) struct Options {
     /// The plan that is opened first.
     pub plan: Option<PlanId>,
     /// Only plans of the current repository.
@@ -75,7 +75,7 @@ enum Came {
 
 type Screen = Terminal<CrosstermBackend<BufWriter<std::io::Stdout>>>;
 
-pub fn look(settings: EngineSettings, options: Options) -> Answer {
+pub(crate) fn look(settings: EngineSettings, options: Options) -> Answer {
     let here = options.here.then(|| Here::of(&settings.cwd));
     let overview = Arc::new(Overview::open(settings)?);
     let (tell, told) = mpsc::channel();

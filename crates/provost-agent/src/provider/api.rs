@@ -264,7 +264,7 @@ impl Api {
 mod genai_or {
     use crate::provider;
 
-    pub enum Failure {
+    pub(super) enum Failure {
         Ours(provider::Failure),
         Theirs(Box<genai::Error>),
     }

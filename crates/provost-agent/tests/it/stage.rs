@@ -15,12 +15,13 @@ use provost_agent::tool::files::Workspace;
 use provost_rehearsal::Rehearsal;
 use tempfile::TempDir;
 
-pub const KEY: &str = "sk-rehearsed-and-not-a-real-key";
+pub(crate) const KEY: &str = "sk-rehearsed-and-not-a-real-key";
 
 /// The four APIs of the mock model.
-pub const DIALECTS: [Dialect; 4] = [Dialect::Anthropic, Dialect::OpenAi, Dialect::Chat, Dialect::Gemini];
+pub(crate) const DIALECTS: [Dialect; 4] =
+    [Dialect::Anthropic, Dialect::OpenAi, Dialect::Chat, Dialect::Gemini];
 
-pub struct Stage {
+pub(crate) struct Stage {
     pub folder: TempDir,
     pub holder: PlanHolder,
     pub settings: Settings,
@@ -29,7 +30,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             folder: tempfile::tempdir().expect("a folder"),
             holder: PlanHolder::default(),
@@ -39,15 +40,15 @@ impl Stage {
         }
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    pub fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.path().join(name), text).expect("a file");
     }
 
-    pub async fn run(&self, provider: &dyn Provider, task: &str) -> AgentRun {
+    pub(crate) async fn run(&self, provider: &dyn Provider, task: &str) -> AgentRun {
         let ledger = CallLog::default();
         let workspace = Workspace::new(self.path()).expect("a workspace");
         let agent = Agent {
@@ -61,16 +62,16 @@ impl Stage {
         agent.run(task, &self.stop, &mut move |event| events.lock().expect("events").push(event)).await
     }
 
-    pub fn told(&self) -> Vec<AgentEvent> {
+    pub(crate) fn told(&self) -> Vec<AgentEvent> {
         self.events.lock().expect("events").clone()
     }
 }
 
 /// Retries as often as usual, but without pauses.
-pub fn impatient() -> Patience {
+pub(crate) fn impatient() -> Patience {
     Patience { pauses: vec![Duration::from_millis(1); 4], longest: Duration::from_secs(2) }
 }
 
-pub fn api(dialect: Dialect, model: &Rehearsal) -> Api {
+pub(crate) fn api(dialect: Dialect, model: &Rehearsal) -> Api {
     Api::new(dialect, "rehearsed", Some(&model.url()), Key::new(KEY)).expect("a provider")
 }

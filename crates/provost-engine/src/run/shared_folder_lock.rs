@@ -58,7 +58,7 @@ pub(crate) fn share(
 
 impl SharedFolderLock {
     /// Releases the claim; an error if it was lost.
-    pub fn end(mut self) -> Result<(), Error> {
+    pub(crate) fn end(mut self) -> Result<(), Error> {
         Ok(self.finish()?)
     }
 

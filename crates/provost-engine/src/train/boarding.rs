@@ -23,7 +23,7 @@ use crate::plan::plan_registry::{self, Here, PlanLocation};
 use crate::settings::{Access, EngineSettings};
 
 /// A plan of the repository.
-pub struct TrainPlan {
+pub(super) struct TrainPlan {
     pub harness: Harness,
     pub run: Run,
     /// Name for people.
@@ -34,7 +34,7 @@ pub struct TrainPlan {
 
 /// The change of a plan as git objects.
 #[derive(Clone, Debug)]
-pub struct PlanCommit {
+pub(super) struct PlanCommit {
     /// Exactly the judged tree, on the approved base.
     pub commit: String,
     pub tree: String,
@@ -43,11 +43,11 @@ pub struct PlanCommit {
 }
 
 impl TrainPlan {
-    pub fn id(&self) -> &PlanId {
+    pub(super) fn id(&self) -> &PlanId {
         self.harness.id()
     }
 
-    pub fn boarded(&self) -> TrainEntry {
+    pub(super) fn boarded(&self) -> TrainEntry {
         TrainEntry {
             plan: self.id().to_string(),
             name: self.name.clone(),
@@ -61,7 +61,7 @@ impl TrainPlan {
     }
 }
 
-pub struct TrainCandidates {
+pub(super) struct TrainCandidates {
     /// Done and not on the branch; ordered once their commits are known.
     pub plans: Vec<TrainPlan>,
     /// Done and on the branch.
@@ -72,7 +72,7 @@ pub struct TrainCandidates {
 }
 
 impl TrainCandidates {
-    pub fn of(yard: &Yard<'_>) -> Result<Self, Error> {
+    pub(super) fn of(yard: &Yard<'_>) -> Result<Self, Error> {
         let tip = yard.tip()?;
         let mut boarding =
             Self { plans: Vec::new(), landed: Vec::new(), left_out: Vec::new(), unready: BTreeMap::new() };
@@ -114,7 +114,7 @@ impl TrainCandidates {
     }
 
     /// Keeps the named plans; refuses a named plan that cannot land.
-    pub fn keep_named(&mut self, yard: &Yard<'_>) -> Result<(), Error> {
+    pub(super) fn keep_named(&mut self, yard: &Yard<'_>) -> Result<(), Error> {
         let named = &yard.request.plans;
         for plan in &self.plans {
             if yard.request.wish == Wish::Land {
@@ -155,7 +155,7 @@ impl TrainCandidates {
 
     /// Makes a commit of each plan and orders them. A plan without a commit is left out, and so are its
     /// dependents.
-    pub fn take_pieces(&mut self, yard: &Yard<'_>, tip: &str) -> Result<(), Error> {
+    pub(super) fn take_pieces(&mut self, yard: &Yard<'_>, tip: &str) -> Result<(), Error> {
         let mut kept = Vec::new();
         for mut plan in std::mem::take(&mut self.plans) {
             let made = match doubt(&plan) {
@@ -223,7 +223,7 @@ impl TrainCandidates {
         self.left_out.push(TrainExclusion { plan: plan.id().to_string(), name: plan.name, reason, with });
     }
 
-    pub fn cars(&self) -> Vec<Car> {
+    pub(super) fn cars(&self) -> Vec<Car> {
         let place = |name: &str| self.plans.iter().position(|plan| plan.name == name);
         let car = |plan: &TrainPlan| Car {
             name: plan.name.clone(),
@@ -282,7 +282,7 @@ fn open_in(yard: &Yard<'_>, place: &PlanLocation, workspace: &Path) -> Result<Tr
 }
 
 /// Opens a plan by its id, to record something in its log.
-pub fn open_by_id(yard: &Yard<'_>, id: &str) -> Option<TrainPlan> {
+pub(super) fn open_by_id(yard: &Yard<'_>, id: &str) -> Option<TrainPlan> {
     let place = plan_registry::find(&yard.state, &PlanId(id.to_owned()))?;
     open(yard, &place).ok().filter(|plan| plan.id().0 == id)
 }

@@ -93,7 +93,7 @@ impl Says {
     }
 }
 
-pub struct TrainChecker<'a> {
+pub(super) struct TrainChecker<'a> {
     yard: &'a Yard<'a>,
     boarding: &'a TrainCandidates,
     tip_tree: String,
@@ -103,7 +103,7 @@ pub struct TrainChecker<'a> {
 }
 
 impl<'a> TrainChecker<'a> {
-    pub fn new(yard: &'a Yard<'a>, boarding: &'a TrainCandidates, tip: &str) -> Result<Self, Error> {
+    pub(super) fn new(yard: &'a Yard<'a>, boarding: &'a TrainCandidates, tip: &str) -> Result<Self, Error> {
         let tip_tree = yard.trees.tree_of(tip).map_err(environment::Error::from)?;
         Ok(Self {
             yard,
@@ -115,7 +115,7 @@ impl<'a> TrainChecker<'a> {
         })
     }
 
-    pub fn merge(&mut self, set: &[usize]) -> Result<MergeResult, Error> {
+    pub(super) fn merge(&mut self, set: &[usize]) -> Result<MergeResult, Error> {
         Ok(match self.union(set)? {
             Union::Clean(_) => MergeResult::Clean,
             Union::Conflict(files) => MergeResult::Conflict { files },
@@ -123,7 +123,7 @@ impl<'a> TrainChecker<'a> {
     }
 
     /// Merges these plans onto the branch, one after the other.
-    pub fn union(&mut self, set: &[usize]) -> Result<Union, Error> {
+    pub(super) fn union(&mut self, set: &[usize]) -> Result<Union, Error> {
         let Some((last, before)) = set.split_last() else { return Ok(Union::Clean(self.tip_tree.clone())) };
         if let Some(known) = self.unions.get(set) {
             return Ok(known.clone());
@@ -139,7 +139,7 @@ impl<'a> TrainChecker<'a> {
         Ok(union)
     }
 
-    pub fn judge(&mut self, set: &[usize], record: &mut TrainLog<'_>) -> Result<TrainResult, Error> {
+    pub(super) fn judge(&mut self, set: &[usize], record: &mut TrainLog<'_>) -> Result<TrainResult, Error> {
         let tree = match self.union(set)? {
             Union::Clean(tree) => tree,
             Union::Conflict(files) => {
@@ -305,7 +305,7 @@ fn rests_on(plan: &TrainPlan, differing: &[TreeDifference]) -> Result<BTreeSet<V
 
 /// Checks landed plans again if the branch has moved since and touched their files. Plans that no longer hold
 /// are reopened and no longer count as landed.
-pub fn look_at_landed(
+pub(super) fn look_at_landed(
     yard: &Yard<'_>,
     tip: &str,
     record: &mut TrainLog<'_>,

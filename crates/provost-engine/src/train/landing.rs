@@ -41,7 +41,7 @@ pub struct MovedCheckout {
 }
 
 /// Returns the decision: which plans land as which commit, and which do not.
-pub fn decided(
+pub(super) fn decided(
     yard: &Yard<'_>,
     boarding: &TrainCandidates,
     before: &str,
@@ -99,7 +99,7 @@ fn checkouts(yard: &Yard<'_>) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Refuses if local changes in a checkout would be overwritten.
-pub fn would_fit(yard: &Yard<'_>, before: &str, tree: &str) -> Result<(), Error> {
+pub(super) fn would_fit(yard: &Yard<'_>, before: &str, tree: &str) -> Result<(), Error> {
     for place in checkouts(yard) {
         let mut files = yard.trees.in_the_way(&place, before, tree).map_err(environment::Error::from)?;
         if !files.is_empty() {
@@ -112,7 +112,7 @@ pub fn would_fit(yard: &Yard<'_>, before: &str, tree: &str) -> Result<(), Error>
 }
 
 /// Moves the branch, if it has not moved since, and does all that follows.
-pub fn carry_out(
+pub(super) fn carry_out(
     yard: &Yard<'_>,
     landing: &Landing,
     record: &mut TrainLog<'_>,
@@ -178,7 +178,7 @@ fn name_piece(yard: &Yard<'_>, plan: &TrainPlan, piece: &str) {
 }
 
 /// Completes a train that had decided and was killed before it was done.
-pub fn finish_earlier(
+pub(super) fn finish_earlier(
     yard: &Yard<'_>,
     record: &mut TrainLog<'_>,
 ) -> Result<Option<(Landing, Vec<MovedCheckout>)>, Error> {

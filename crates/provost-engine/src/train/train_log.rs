@@ -13,7 +13,7 @@ use crate::plan::plan_context;
 use crate::{Error, journal};
 
 /// The log of a train.
-pub struct TrainLog<'a> {
+pub(super) struct TrainLog<'a> {
     /// `None` if nothing is to be written.
     to: Option<(&'a dyn Log, &'a PlanId, &'a Lease)>,
     seq: u64,
@@ -24,11 +24,11 @@ pub struct TrainLog<'a> {
 
 impl<'a> TrainLog<'a> {
     /// Returns a log that is kept in memory only.
-    pub fn silent() -> Self {
+    pub(super) fn silent() -> Self {
         Self { to: None, seq: 0, state: TrainRecord::default(), redactor: None }
     }
 
-    pub fn open(
+    pub(super) fn open(
         log: &'a dyn Log,
         id: &'a PlanId,
         lease: &'a Lease,
@@ -53,20 +53,25 @@ impl<'a> TrainLog<'a> {
         Ok(opened)
     }
 
-    pub fn started(&mut self, target: &str, base: &str, plans: &[TrainEntry]) -> Result<(), Error> {
+    pub(super) fn started(&mut self, target: &str, base: &str, plans: &[TrainEntry]) -> Result<(), Error> {
         self.append(self.state.start(target, base, plans))
     }
 
-    pub fn judged(&mut self, plan: &PlanId, subject: CheckSubject, verdict: &Verdict) -> Result<(), Error> {
+    pub(super) fn judged(
+        &mut self,
+        plan: &PlanId,
+        subject: CheckSubject,
+        verdict: &Verdict,
+    ) -> Result<(), Error> {
         self.append(vec![train_record::judged(plan, subject, verdict)])
     }
 
     /// Records the decision before anything of it is carried out.
-    pub fn decided(&mut self, landing: &Landing) -> Result<(), Error> {
+    pub(super) fn decided(&mut self, landing: &Landing) -> Result<(), Error> {
         self.append(vec![train_record::decided(landing)])
     }
 
-    pub fn landed(&mut self, landing: &Landing, commit: &str) -> Result<(), Error> {
+    pub(super) fn landed(&mut self, landing: &Landing, commit: &str) -> Result<(), Error> {
         self.append(train_record::landed(landing, commit))
     }
 

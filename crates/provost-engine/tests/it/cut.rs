@@ -22,7 +22,7 @@ use provost_store::{Append, Cursor, Effect, Error, Holder, Lease, Log, Memory, Q
 use super::{Dice, Mortal, SimWorld, approved, harness};
 
 /// Runs one life of a cluster, until it stops or dies.
-pub fn live(log: &Mortal<'_>, plan: &PlanId, world: &SimWorld) -> (Run, Rest) {
+pub(super) fn live(log: &Mortal<'_>, plan: &PlanId, world: &SimWorld) -> (Run, Rest) {
     loop {
         let (mut offered, mut wake) = (Vec::new(), None);
         let overseer = Overseer(world);

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The agent's side of a connection.
-pub trait Inside: Sized + Send + 'static {
+pub(crate) trait Inside: Sized + Send + 'static {
     fn again(&self) -> io::Result<Self>;
     fn shut(&self);
 }
@@ -42,7 +42,7 @@ impl Inside for UnixStream {
     }
 }
 
-pub struct Wires<I> {
+pub(crate) struct Wires<I> {
     most: usize,
     is_over: AtomicBool,
     open: Mutex<Open<I>>,
@@ -56,14 +56,14 @@ struct Open<I> {
 }
 
 impl<I: Inside> Wires<I> {
-    pub fn new(most: usize) -> Arc<Self> {
+    pub(crate) fn new(most: usize) -> Arc<Self> {
         let open = Mutex::new(Open { next: 0, wires: BTreeMap::new() });
         Arc::new(Self { most, is_over: AtomicBool::new(false), open, left: Condvar::new() })
     }
 
     /// Serves incoming connections, each with a number, until `close`. Calls `refuse` for a connection
     /// above the limit.
-    pub fn serve(
+    pub(crate) fn serve(
         self: &Arc<Self>,
         name: &str,
         incoming: impl Iterator<Item = io::Result<I>>,
@@ -94,13 +94,13 @@ impl<I: Inside> Wires<I> {
         }
     }
 
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::SeqCst)
     }
 
     /// Registers the other side of a connection, so that it can be ended from here. Returns `false` after
     /// `close`.
-    pub fn attach(&self, number: u64, outside: Option<TcpStream>) -> bool {
+    pub(crate) fn attach(&self, number: u64, outside: Option<TcpStream>) -> bool {
         if let Some(wires) = self.open().wires.get_mut(&number) {
             wires.1 = outside;
         }
@@ -108,12 +108,12 @@ impl<I: Inside> Wires<I> {
     }
 
     /// Stops accepting connections; the caller has to wake the thread that waits for the next one.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.is_over.store(true, Ordering::SeqCst);
     }
 
     /// Shuts down all connections, and waits up to `patience` for their threads to end.
-    pub fn hang_up(&self, patience: Duration) {
+    pub(crate) fn hang_up(&self, patience: Duration) {
         let until = Instant::now() + patience;
         let mut open = self.open();
         for (inside, outside) in open.wires.values() {

@@ -9,14 +9,14 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 /// Source of the trusted certificates; without a file and a folder, it is the system.
 #[derive(Clone, Debug, Default)]
-pub struct TrustRoots {
+pub(crate) struct TrustRoots {
     file: Option<PathBuf>,
     folder: Option<PathBuf>,
 }
 
 impl TrustRoots {
     /// Uses `SSL_CERT_FILE` and `SSL_CERT_DIR` instead of the system's certificates, if one of them is set.
-    pub fn from_environment(environment: &[(OsString, OsString)]) -> Self {
+    pub(crate) fn from_environment(environment: &[(OsString, OsString)]) -> Self {
         let path = |name: &str| {
             let found = environment.iter().find(|(known, value)| known == name && !value.is_empty());
             found.map(|(_, value)| PathBuf::from(value))
@@ -25,12 +25,12 @@ impl TrustRoots {
     }
 
     /// Uses only the certificates of this file.
-    pub fn from_file(file: PathBuf) -> Self {
+    pub(crate) fn from_file(file: PathBuf) -> Self {
         Self { file: Some(file), folder: None }
     }
 
     /// Returns at least one certificate, or why there is none.
-    pub fn load(&self) -> Result<Vec<CertificateDer<'static>>, String> {
+    pub(crate) fn load(&self) -> Result<Vec<CertificateDer<'static>>, String> {
         let found = match (self.file.as_deref(), self.folder.as_deref()) {
             (None, None) => rustls_native_certs::load_native_certs(),
             (file, folder) => rustls_native_certs::load_certs_from_paths(file, folder),
@@ -54,7 +54,7 @@ impl TrustRoots {
     }
 
     /// Returns the settings for a request to this address. A plain address needs no certificates.
-    pub fn for_request(&self, url: &str) -> Result<TlsConfig, String> {
+    pub(crate) fn for_request(&self, url: &str) -> Result<TlsConfig, String> {
         let is_plain = url.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"));
         let certificates = if is_plain { Vec::new() } else { self.load()? };
         let owned = certificates.iter().map(|each| Certificate::from_der(each).to_owned());

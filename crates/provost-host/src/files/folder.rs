@@ -8,12 +8,12 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 /// Creates the folder and its parents with mode 0700.
-pub fn make_private(path: &Path) -> io::Result<()> {
+pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Removes a folder as far as possible. Makes unreadable folders readable first; follows no symbolic link.
-pub fn remove(path: &Path) {
+pub(crate) fn remove(path: &Path) {
     if fs::remove_dir_all(path).is_err() {
         open_up(path);
         let _ = fs::remove_dir_all(path);
@@ -36,7 +36,7 @@ fn open_up(folder: &Path) {
 }
 
 /// Copies a folder so that nothing is shared with the original: links as links, files with modes and times.
-pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
+pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
@@ -61,7 +61,7 @@ fn set_time(path: &Path, found: &fs::Metadata) -> io::Result<()> {
 }
 
 /// Returns the boot id of the machine. Data that was not synced is trusted only within the same boot.
-pub fn boot() -> &'static str {
+pub(crate) fn boot() -> &'static str {
     static BOOT: OnceLock<String> = OnceLock::new();
     BOOT.get_or_init(|| {
         let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();

@@ -21,7 +21,7 @@ const CHUNK: usize = 128 << 10;
 /// Metadata of a file at the time it was examined. Any later change to the file moves `changed` (the
 /// ctime), which no program can set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FileStamp {
+pub(crate) struct FileStamp {
     pub device: u64,
     pub inode: u64,
     pub size: u64,
@@ -34,7 +34,7 @@ pub struct FileStamp {
 impl FileStamp {
     // The widths of these fields differ between systems.
     #[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
-    pub fn of(stat: &Stat) -> Self {
+    pub(crate) fn of(stat: &Stat) -> Self {
         Self {
             device: stat.st_dev as u64,
             inode: stat.st_ino as u64,
@@ -46,38 +46,38 @@ impl FileStamp {
         }
     }
 
-    pub fn kind(&self) -> FileType {
+    pub(crate) fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.mode)
     }
 }
 
-pub fn stamp(file: impl AsFd) -> Result<FileStamp, Errno> {
+pub(crate) fn stamp(file: impl AsFd) -> Result<FileStamp, Errno> {
     rustix::fs::fstat(file).map(|stat| FileStamp::of(&stat))
 }
 
 /// Returns the stamp of a name without following a symbolic link.
-pub fn stamp_at(folder: impl AsFd, name: &[u8]) -> Result<FileStamp, Errno> {
+pub(crate) fn stamp_at(folder: impl AsFd, name: &[u8]) -> Result<FileStamp, Errno> {
     rustix::fs::statat(folder, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW)
         .map(|stat| FileStamp::of(&stat))
 }
 
-pub fn top(path: &Path) -> Result<OwnedFd, Errno> {
+pub(crate) fn top(path: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// Opens a folder by name or by a path of several names.
-pub fn folder(inside: impl AsFd, path: &[u8]) -> Result<OwnedFd, Errno> {
+pub(crate) fn folder(inside: impl AsFd, path: &[u8]) -> Result<OwnedFd, Errno> {
     open(inside, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, 0)
 }
 
 /// Opens a file for reading. Does not block on a pipe.
-pub fn file(inside: impl AsFd, path: &[u8]) -> Result<File, Errno> {
+pub(crate) fn file(inside: impl AsFd, path: &[u8]) -> Result<File, Errno> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
     open(inside, path, flags, 0).map(File::from)
 }
 
 /// Creates a file; fails if it already exists.
-pub fn new_file(inside: impl AsFd, path: &[u8], mode: u32) -> Result<File, Errno> {
+pub(crate) fn new_file(inside: impl AsFd, path: &[u8], mode: u32) -> Result<File, Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = open(inside, path, flags, mode).map(File::from)?;
     // A check must see the mode that the tree records, whatever provost's umask is.
@@ -89,7 +89,7 @@ pub fn new_file(inside: impl AsFd, path: &[u8], mode: u32) -> Result<File, Errno
 
 /// Opens a file for writing, with the mode that the umask leaves. `flags` say whether the file is created,
 /// appended to, or must be new.
-pub fn writable(inside: impl AsFd, path: &[u8], flags: OFlags) -> Result<File, Errno> {
+pub(crate) fn writable(inside: impl AsFd, path: &[u8], flags: OFlags) -> Result<File, Errno> {
     let flags =
         flags | OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
     open(inside, path, flags, 0o666).map(File::from)
@@ -132,7 +132,7 @@ fn step_by_step(inside: impl AsFd, path: &Path, flags: OFlags, mode: Mode) -> Re
 
 /// Returns the names in a folder in byte order, each with its file type. More than `most` names is an
 /// error.
-pub fn names(folder: impl AsFd, most: usize) -> Result<Vec<(Vec<u8>, FileType)>, Errno> {
+pub(crate) fn names(folder: impl AsFd, most: usize) -> Result<Vec<(Vec<u8>, FileType)>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(&folder)? {
         let entry = entry?;
@@ -154,18 +154,18 @@ pub fn names(folder: impl AsFd, most: usize) -> Result<Vec<(Vec<u8>, FileType)>,
 }
 
 /// Reads the target of a symbolic link.
-pub fn target(folder: impl AsFd, name: &[u8]) -> Result<Vec<u8>, Errno> {
+pub(crate) fn target(folder: impl AsFd, name: &[u8]) -> Result<Vec<u8>, Errno> {
     rustix::fs::readlinkat(folder, OsStr::from_bytes(name), Vec::new()).map(|target| target.into_bytes())
 }
 
 /// Returns the digest of a whole file.
-pub fn digest(file: &File) -> io::Result<Hash> {
+pub(crate) fn digest(file: &File) -> io::Result<Hash> {
     copy(file, &mut io::sink(), u64::MAX).map(|(digest, _)| digest)
 }
 
 /// Copies an open file from its beginning and returns the digest and the length of the copied bytes. More
 /// than `most` bytes is an error: a file may grow while it is read.
-pub fn copy(from: &File, to: &mut dyn Write, most: u64) -> io::Result<(Hash, u64)> {
+pub(crate) fn copy(from: &File, to: &mut dyn Write, most: u64) -> io::Result<(Hash, u64)> {
     let mut hasher = Sha256::new();
     // One byte more than the file size, so that one read gets everything and the next one returns 0.
     let size = usize::try_from(from.metadata()?.len()).unwrap_or(CHUNK);

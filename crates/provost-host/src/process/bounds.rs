@@ -88,7 +88,7 @@ pub fn size(bytes: u64) -> String {
 }
 
 /// Checks a child's resources at intervals.
-pub struct LimitWatch<'a> {
+pub(super) struct LimitWatch<'a> {
     bounds: Bounds,
     folder: &'a Path,
     begun: SystemTime,
@@ -102,7 +102,7 @@ pub struct LimitWatch<'a> {
 
 impl<'a> LimitWatch<'a> {
     /// Starts watching a child that was just started.
-    pub fn begin(bounds: Bounds, folder: &'a Path, leader: Pid) -> Self {
+    pub(super) fn begin(bounds: Bounds, folder: &'a Path, leader: Pid) -> Self {
         limit_files(bounds.disk, vec![leader.as_raw_nonzero().get()]);
         Self {
             bounds,
@@ -114,17 +114,17 @@ impl<'a> LimitWatch<'a> {
         }
     }
 
-    pub fn next(&self) -> Instant {
+    pub(super) fn next(&self) -> Instant {
         self.next
     }
 
     /// Number of processes above which counting can stop.
-    pub fn enough(&self) -> usize {
+    pub(super) fn enough(&self) -> usize {
         usize::try_from(self.bounds.processes).unwrap_or(usize::MAX)
     }
 
     /// Returns the first limit that these processes or the folder exceed.
-    pub fn look(&mut self, processes: &[i32]) -> Option<LimitExcess> {
+    pub(super) fn look(&mut self, processes: &[i32]) -> Option<LimitExcess> {
         self.next = Instant::now() + EVERY;
         limit_files(self.bounds.disk, processes.to_vec());
         let Bounds { memory, processes: count, .. } = self.bounds;

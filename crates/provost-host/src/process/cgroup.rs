@@ -21,7 +21,7 @@ use super::{Survivor, proc_files};
 /// Time the kernel may take: usually 1 to 3 ms, on a busy machine seconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The cgroup of one child. Dropping it ends and removes the cgroup.
-pub struct Cgroup {
+pub(super) struct Cgroup {
     path: PathBuf,
 }
 
@@ -44,7 +44,7 @@ pub fn offered() -> Result<&'static Path, &'static str> {
 impl Cgroup {
     /// Makes a cgroup and moves these processes (all of one child) into it, with what they forked
     /// meanwhile.
-    pub fn around(mut outside: Vec<i32>) -> Option<Self> {
+    pub(super) fn around(mut outside: Vec<i32>) -> Option<Self> {
         let cgroup = Self::make_in(offered().ok()?)?;
         let procs = cgroup.path.join("cgroup.procs");
         while let Some(pid) = outside.pop() {
@@ -72,7 +72,7 @@ impl Cgroup {
     }
 
     /// Ends everything inside. Returns the processes that are still there.
-    pub fn end(&self) -> Vec<Survivor> {
+    pub(super) fn end(&self) -> Vec<Survivor> {
         let begun = Instant::now();
         let mut pause = Duration::from_micros(100);
         // For an empty cgroup the first `remove_dir` succeeds, and nothing else is needed.
@@ -92,7 +92,7 @@ impl Cgroup {
         events.lines().any(|line| line == "populated 1")
     }
 
-    pub fn members(&self) -> Vec<i32> {
+    pub(super) fn members(&self) -> Vec<i32> {
         let listed = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
         listed.lines().filter_map(|pid| pid.parse().ok()).collect()
     }

@@ -50,10 +50,10 @@ pub fn become_subreaper() -> std::io::Result<()> {
 }
 
 /// One call of `run`, registered from before its child exists until nothing is left of it.
-pub struct UnderWay(u64);
+pub(super) struct UnderWay(u64);
 
 impl UnderWay {
-    pub fn enter(tag: &str) -> Self {
+    pub(super) fn enter(tag: &str) -> Self {
         let mut runs = runs();
         if !runs.is_empty() {
             IN_COMPANY.store(true, Ordering::Relaxed);
@@ -63,7 +63,7 @@ impl UnderWay {
         Self(number)
     }
 
-    pub fn leads(&self, leader: Pid) {
+    pub(super) fn leads(&self, leader: Pid) {
         if let Some(run) = runs().get_mut(&self.0) {
             run.leader = Some(leader.as_raw_nonzero().get());
         }
@@ -71,11 +71,11 @@ impl UnderWay {
 
     /// Returns how long its child may run without a cgroup. Zero once runs have been active side by side,
     /// because an orphan could then belong to either.
-    pub fn solitude(&self) -> Duration {
+    pub(super) fn solitude(&self) -> Duration {
         if IN_COMPANY.load(Ordering::Relaxed) { Duration::ZERO } else { ALONE }
     }
 
-    pub fn buried(&self) {
+    pub(super) fn buried(&self) {
         if let Some(run) = runs().get_mut(&self.0) {
             run.leader = None;
         }
@@ -94,7 +94,7 @@ fn runs() -> MutexGuard<'static, BTreeMap<u64, Run>> {
 
 /// Waits until nothing is left of a run whose leader was killed with its group and reaped; ends processes
 /// that left the group. Returns the processes that are still there.
-pub fn sweep(run: &UnderWay, tag: &str, group: Pid) -> Vec<Survivor> {
+pub(super) fn sweep(run: &UnderWay, tag: &str, group: Pid) -> Vec<Survivor> {
     let begun = Instant::now();
     let mut pause = PAUSE;
     let mut condemned = Vec::new();
@@ -208,7 +208,7 @@ fn is_of_run(run: &UnderWay, tag: &str, group: Pid, pid: i32) -> bool {
 }
 
 /// Returns the leader and its descendants, including orphans; stops soon after `enough`.
-pub fn members(run: &UnderWay, tag: &str, leader: Pid, enough: usize) -> Vec<i32> {
+pub(super) fn members(run: &UnderWay, tag: &str, leader: Pid, enough: usize) -> Vec<i32> {
     let mut found = vec![leader.as_raw_nonzero().get()];
     let mut known: HashSet<i32> = found.iter().copied().collect();
     if IS_SUBREAPER.load(Ordering::Relaxed) {
@@ -232,7 +232,7 @@ fn living_members(group: Pid) -> Vec<i32> {
 
 /// Names the processes that hold these pipes open. Does not end them: a descriptor can be passed to any
 /// process.
-pub fn holders(inodes: &[u64]) -> Vec<Survivor> {
+pub(super) fn holders(inodes: &[u64]) -> Vec<Survivor> {
     let mut pids: Vec<i32> = inodes.iter().flat_map(|inode| proc_files::holders_of_pipe(*inode)).collect();
     pids.sort_unstable();
     pids.dedup();
@@ -249,7 +249,7 @@ pub fn end_leftovers(tag_prefix: &str) -> Vec<Survivor> {
 }
 
 /// Ends the processes of one attempt whose leader is dead.
-pub fn end_remains(tag: &str) -> Vec<Survivor> {
+pub(super) fn end_remains(tag: &str) -> Vec<Survivor> {
     end_tagged(|found| found == tag)
 }
 

@@ -30,11 +30,11 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    pub fn new(keep: HeadAndTail) -> Self {
+    pub(super) fn new(keep: HeadAndTail) -> Self {
         Self { keep, output: Output::default() }
     }
 
-    pub fn take(&mut self, chunk: &[u8]) {
+    pub(super) fn take(&mut self, chunk: &[u8]) {
         let Output { head, tail, bytes } = &mut self.output;
         *bytes += chunk.len() as u64;
         let (to_head, rest) = chunk.split_at(chunk.len().min(self.keep.head - head.len()));
@@ -47,7 +47,7 @@ impl Capture {
         tail.extend_from_slice(rest);
     }
 
-    pub fn finish(mut self) -> Output {
+    pub(super) fn finish(mut self) -> Output {
         cut_front(&mut self.output.tail, self.keep.tail);
         self.output
     }

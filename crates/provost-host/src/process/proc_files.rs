@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use rustix::process::{Pid, geteuid, getpid};
 
 #[derive(Clone, Copy, Debug)]
-pub struct Stat {
+pub(super) struct Stat {
     pub state: u8,
     pub parent: i32,
     pub group: i32,
@@ -16,12 +16,12 @@ pub struct Stat {
 
 impl Stat {
     /// Returns whether the process is dead and only waits to be reaped.
-    pub fn is_dead(&self) -> bool {
+    pub(super) fn is_dead(&self) -> bool {
         matches!(self.state, b'Z' | b'X')
     }
 }
 
-pub fn stat(pid: i32) -> Option<Stat> {
+pub(super) fn stat(pid: i32) -> Option<Stat> {
     let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
     // The name may contain spaces and brackets; it ends at the last closing bracket.
     let after_name = text.iter().rposition(|byte| *byte == b')')?;
@@ -32,7 +32,7 @@ pub fn stat(pid: i32) -> Option<Stat> {
 }
 
 /// Returns the value of a variable in the environment the process was started with.
-pub fn variable(pid: i32, name: &str) -> Option<String> {
+pub(super) fn variable(pid: i32, name: &str) -> Option<String> {
     let environ = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let value = environ
         .split(|byte| *byte == 0)
@@ -41,7 +41,7 @@ pub fn variable(pid: i32, name: &str) -> Option<String> {
 }
 
 /// Returns the command line of the process, shortened, or its short name.
-pub fn name(pid: i32) -> String {
+pub(super) fn name(pid: i32) -> String {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let line = String::from_utf8_lossy(&line).replace('\0', " ");
     match line.trim() {
@@ -52,7 +52,7 @@ pub fn name(pid: i32) -> String {
 
 /// Returns the start time of the process in clock ticks since boot: pid and start time identify one
 /// process.
-pub fn started(pid: i32) -> Option<u64> {
+pub(super) fn started(pid: i32) -> Option<u64> {
     let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let after_name = text.iter().rposition(|byte| *byte == b')')?;
     let fields = std::str::from_utf8(&text[after_name + 1..]).ok()?;
@@ -60,13 +60,13 @@ pub fn started(pid: i32) -> Option<u64> {
 }
 
 /// Returns the children of our first thread, which also receives the orphans.
-pub fn own_children() -> Vec<i32> {
+pub(super) fn own_children() -> Vec<i32> {
     let me = getpid().as_raw_nonzero().get();
     children_of_thread(me, me)
 }
 
 /// Returns the children of all threads of a process.
-pub fn children(pid: i32) -> Vec<i32> {
+pub(super) fn children(pid: i32) -> Vec<i32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let threads = threads.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     threads.flat_map(|thread| children_of_thread(pid, thread)).collect()
@@ -78,27 +78,27 @@ fn children_of_thread(pid: i32, thread: i32) -> Vec<i32> {
 }
 
 /// Returns the resident memory in bytes, shared pages included.
-pub fn resident(pid: i32) -> u64 {
+pub(super) fn resident(pid: i32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
     let pages: u64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
     pages.saturating_mul(rustix::param::page_size() as u64)
 }
 
 /// Returns the memory in bytes with only its share of shared pages. Takes longer for larger processes.
-pub fn proportional(pid: i32) -> Option<u64> {
+pub(super) fn proportional(pid: i32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.saturating_mul(1024))
 }
 
 /// Returns the open files as `/proc` paths, which also work for deleted files.
-pub fn open_files(pid: i32) -> Vec<PathBuf> {
+pub(super) fn open_files(pid: i32) -> Vec<PathBuf> {
     let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     open.map(|entry| entry.path()).collect()
 }
 
 /// Returns every process of this user.
-pub fn of_this_user() -> Vec<i32> {
+pub(super) fn of_this_user() -> Vec<i32> {
     let me = geteuid().as_raw();
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     entries
@@ -112,7 +112,7 @@ pub fn of_this_user() -> Vec<i32> {
 }
 
 /// Returns this process and its ancestors, nearest first.
-pub fn lineage() -> Vec<i32> {
+pub(super) fn lineage() -> Vec<i32> {
     let mut lineage = vec![getpid().as_raw_nonzero().get()];
     while let Some(parent) = lineage.last().and_then(|pid| stat(*pid)).map(|stat| stat.parent) {
         if parent <= 0 || lineage.contains(&parent) {
@@ -124,7 +124,7 @@ pub fn lineage() -> Vec<i32> {
 }
 
 /// Returns the processes that have this pipe open, except this one.
-pub fn holders_of_pipe(inode: u64) -> Vec<i32> {
+pub(super) fn holders_of_pipe(inode: u64) -> Vec<i32> {
     let link = format!("pipe:[{inode}]");
     let me = getpid().as_raw_nonzero().get();
     let holds = |pid: &i32| {
@@ -135,6 +135,6 @@ pub fn holders_of_pipe(inode: u64) -> Vec<i32> {
     of_this_user().into_iter().filter(|pid| *pid != me).filter(holds).collect()
 }
 
-pub fn typed(pid: i32) -> Option<Pid> {
+pub(super) fn typed(pid: i32) -> Option<Pid> {
     if pid > 0 { Pid::from_raw(pid) } else { None }
 }

@@ -37,22 +37,22 @@ struct Talk<'p> {
 }
 
 impl<'t, 'p> Ears<'t, 'p> {
-    pub fn new(tee: Tee<'t>, peer: Option<&'p mut dyn Peer>) -> Self {
+    pub(super) fn new(tee: Tee<'t>, peer: Option<&'p mut dyn Peer>) -> Self {
         Self { tee, talk: peer.map(|peer| Talk { peer, pipe: None, unsaid: Vec::new() }) }
     }
 
-    pub fn converse(&self) -> bool {
+    pub(super) fn converse(&self) -> bool {
         self.talk.is_some()
     }
 
-    pub fn begin(&mut self, pipe: Option<OwnedFd>) {
+    pub(super) fn begin(&mut self, pipe: Option<OwnedFd>) {
         let Some(talk) = &mut self.talk else { return };
         talk.pipe = pipe.filter(|pipe| rustix::io::ioctl_fionbio(pipe, true).is_ok());
         talk.peer.begin(&mut talk.unsaid);
         talk.write();
     }
 
-    pub fn hear(&mut self, stream: Stream, bytes: &[u8]) {
+    pub(super) fn hear(&mut self, stream: Stream, bytes: &[u8]) {
         if let Some(tee) = &mut self.tee {
             tee(stream, bytes);
         }
@@ -64,7 +64,7 @@ impl<'t, 'p> Ears<'t, 'p> {
 
     /// Tells the child, through its peer, that it is being ended. Returns false if there is no
     /// conversation.
-    pub fn break_off(&mut self) -> bool {
+    pub(super) fn break_off(&mut self) -> bool {
         let Some(talk) = self.talk.as_mut().filter(|talk| talk.pipe.is_some()) else { return false };
         talk.peer.break_off(&mut talk.unsaid);
         talk.write();
@@ -72,18 +72,18 @@ impl<'t, 'p> Ears<'t, 'p> {
     }
 
     /// Closes the child's stdin if the conversation is over. Returns true the first time.
-    pub fn part(&mut self) -> bool {
+    pub(super) fn part(&mut self) -> bool {
         let Some(talk) = self.talk.as_mut().filter(|talk| talk.peer.is_over()) else { return false };
         talk.pipe.take().is_some()
     }
 
     /// Returns the pipe to poll for writing, if bytes are waiting.
-    pub fn mouth(&self) -> Option<&OwnedFd> {
+    pub(super) fn mouth(&self) -> Option<&OwnedFd> {
         let talk = self.talk.as_ref().filter(|talk| !talk.unsaid.is_empty())?;
         talk.pipe.as_ref()
     }
 
-    pub fn speak(&mut self) {
+    pub(super) fn speak(&mut self) {
         if let Some(talk) = &mut self.talk {
             talk.write();
         }

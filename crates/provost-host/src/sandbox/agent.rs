@@ -66,7 +66,7 @@ enum Role {
 /// Ordered by path, so that a folder comes before its content.
 type Places = BTreeMap<PathBuf, Role>;
 
-pub fn wrap(
+pub(super) fn wrap(
     offer: &SandboxFeatures,
     fence: &AgentFence<'_>,
     program: &OsStr,

@@ -38,7 +38,7 @@ const X32: libc::c_long = 0x4000_0000;
 /// Forbids the calls. `network` is true if network sockets may be created. Sockets with a name in the file
 /// system may not: permissions do not stop a confined program from connecting to the user's own session,
 /// terminals and containers.
-pub fn forbid(network: bool) -> io::Result<()> {
+pub(super) fn forbid(network: bool) -> io::Result<()> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         FORBIDDEN.iter().map(|number| (*number, Vec::new())).collect();
     let word = SeccompCmpArgLen::Dword;

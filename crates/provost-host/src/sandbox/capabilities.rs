@@ -5,7 +5,7 @@ use std::io;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 /// Gives up all capabilities. `no_new_privs` makes sure that no program that is started gets them back.
-pub fn give_up() -> io::Result<()> {
+pub(super) fn give_up() -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     for capability in CapabilitySet::all().iter() {
         // Fails for users other than root, and is not needed for them.

@@ -27,7 +27,7 @@ const RESERVED: [&str; 11] =
 /// Paths inside that are private to the check, with their names in its tmpfs. A tree may be inside them.
 const PRIVATE: [(&str, &str); 4] = [("tmp", TMP), ("run", "/run"), ("shm", "/dev/shm"), ("home", HOME)];
 
-pub fn wrap(
+pub(super) fn wrap(
     offer: &SandboxFeatures,
     fence: &CheckFence<'_>,
     program: &OsStr,

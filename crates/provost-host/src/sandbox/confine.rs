@@ -36,7 +36,7 @@ pub(super) const DEVICES: [&str; 6] =
 
 /// The rights that a process gives up before it executes another program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ConfineOrders {
+pub(super) struct ConfineOrders {
     /// The file to which it reports that this is done.
     pub(super) status: PathBuf,
     pub(super) rules: Rules,

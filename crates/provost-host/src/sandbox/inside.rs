@@ -23,11 +23,11 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use super::{Processes, capabilities, untraced};
 
 /// The order for the process that bubblewrap starts.
-pub const ORDER: &str = "inside";
+pub(super) const ORDER: &str = "inside";
 /// The order for the first process of the namespace.
-pub const BEGIN: &str = "begin";
+pub(super) const BEGIN: &str = "begin";
 /// Placeholder for the number of the status descriptor.
-pub const STATUS: &str = "@status";
+pub(super) const STATUS: &str = "@status";
 /// The report of the first process: the contract is about to start.
 const ENTERED: &str = "{\"inside\":true}\n";
 
@@ -42,7 +42,7 @@ impl Processes {
 }
 
 /// Makes new namespaces and starts their first process with the same arguments.
-pub fn enter(words: &[OsString]) -> io::Result<Infallible> {
+pub(super) fn enter(words: &[OsString]) -> io::Result<Infallible> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     close_own_file();
     // The preloaded library has made this process unreadable, for itself too.
@@ -80,7 +80,7 @@ fn keep_for_the_next(kept: CapabilitySet) -> io::Result<()> {
 
 /// Runs as the first process of the namespace. Arguments: the descriptor to report on, how processes see
 /// each other, and the program with its arguments.
-pub fn begin(words: &[OsString]) -> io::Result<Infallible> {
+pub(super) fn begin(words: &[OsString]) -> io::Result<Infallible> {
     let [descriptor, processes, program, args @ ..] = words else {
         return Err(io::Error::other("words are missing"));
     };

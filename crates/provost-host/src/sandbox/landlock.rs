@@ -29,13 +29,13 @@ use super::confine::Rules;
 const NEEDED: ABI = ABI::V6;
 
 /// An open file or folder, and the access granted on it.
-pub struct AccessGrant {
+pub(super) struct AccessGrant {
     on: OwnedFd,
     access: BitFlags<AccessFs>,
 }
 
 /// Opens everything that is granted, without following links that could lead to something hidden.
-pub fn open(rules: &Rules) -> io::Result<Vec<AccessGrant>> {
+pub(super) fn open(rules: &Rules) -> io::Result<Vec<AccessGrant>> {
     let hidden = real(&rules.hidden);
     let kept: Vec<PathBuf> = hidden.iter().cloned().chain(real(&rules.frozen)).collect();
     let mut granted = Vec::new();
@@ -50,7 +50,7 @@ pub fn open(rules: &Rules) -> io::Result<Vec<AccessGrant>> {
 }
 
 /// Restricts this process and all it starts to what was granted.
-pub fn restrict(granted: Vec<AccessGrant>, network: bool) -> io::Result<()> {
+pub(super) fn restrict(granted: Vec<AccessGrant>, network: bool) -> io::Result<()> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEEDED))
@@ -71,7 +71,7 @@ pub fn restrict(granted: Vec<AccessGrant>, network: bool) -> io::Result<()> {
 }
 
 /// Finds out what the kernel offers. A thread restricts itself for this test and ends.
-pub fn offered() -> Result<String, MissingFeature> {
+pub(super) fn offered() -> Result<String, MissingFeature> {
     let missing = |why: String, hint: &str| MissingFeature { why, hint: hint.to_owned() };
     let ask = || {
         let ruleset = Ruleset::default().scope(Scope::Signal).and_then(Ruleset::create);

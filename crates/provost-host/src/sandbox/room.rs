@@ -25,20 +25,20 @@ use rustix::process::{getegid, geteuid};
 use super::{inside, untraced};
 
 /// The order to build the tmpfs and mounts.
-pub const ORDER: &str = "room";
+pub(super) const ORDER: &str = "room";
 /// The order to only open the status file, because the tree exists already.
-pub const ONLY_REPORT: &str = "report";
+pub(super) const ONLY_REPORT: &str = "report";
 /// Placeholder for this program in the next program's arguments, because its file may not be visible there.
-pub const SELF: &str = "@self";
+pub(super) const SELF: &str = "@self";
 /// Folder in the tmpfs: the system's configuration, with the library in it.
-pub const ETC: &str = "etc";
+pub(super) const ETC: &str = "etc";
 /// The option of bubblewrap for its status descriptor; the number is filled in here.
 const REPORT: &str = "--json-status-fd";
 
 /// Builds everything and executes the program. Arguments: room, status, size, lower, layer, over, the
 /// number of paths to remove, the number of layered folders, three words for each of these, the paths to
 /// remove, and the program with its arguments.
-pub fn build(words: &[OsString]) -> io::Result<Infallible> {
+pub(super) fn build(words: &[OsString]) -> io::Result<Infallible> {
     let mut words = words.iter();
     let mut next =
         || words.next().map(OsString::as_os_str).ok_or_else(|| io::Error::other("words are missing"));
@@ -80,7 +80,7 @@ pub fn build(words: &[OsString]) -> io::Result<Infallible> {
 }
 
 /// Only opens the status file. Arguments: status, and the program with its arguments.
-pub fn only_report(words: &[OsString]) -> io::Result<Infallible> {
+pub(super) fn only_report(words: &[OsString]) -> io::Result<Infallible> {
     let [status, program, arguments @ ..] = words else {
         return Err(io::Error::other("words are missing"));
     };

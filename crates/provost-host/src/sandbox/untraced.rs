@@ -51,7 +51,7 @@ const ARCHITECTURE: u32 = 4;
 const FIRST: u32 = 16;
 
 /// Denies this process and all its descendants the system calls that access another process.
-pub fn forbid_tracing() -> io::Result<()> {
+pub(super) fn forbid_tracing() -> io::Result<()> {
     if CALLS.is_empty() {
         return Err(io::Error::other("provost cannot deny tracing on this machine's processor"));
     }
@@ -99,7 +99,7 @@ fn jump(code: u16, k: u32, then: usize, otherwise: usize) -> sock_filter {
 
 /// The name contains one that AddressSanitizer looks for: a program built with it refuses to start if
 /// another library than its own is loaded first.
-pub const LIBRARY: &str = "provost-untraced/libasan.so";
+pub(super) const LIBRARY: &str = "provost-untraced/libasan.so";
 
 /// Machine code of `prctl(PR_SET_DUMPABLE, 0)` and a return.
 #[cfg(target_arch = "x86_64")]
@@ -138,7 +138,7 @@ const DYNAMIC: u64 = 0x180;
 const PAGE: u64 = 0x10000;
 
 /// Returns a shared library that only runs [`CODE`] when it is loaded; `None` for other processors.
-pub fn library() -> Option<Vec<u8>> {
+pub(super) fn library() -> Option<Vec<u8>> {
     let machine: u16 = match std::env::consts::ARCH {
         "x86_64" => 62,
         "aarch64" => 183,

@@ -16,7 +16,7 @@ use super::{Base, Error, Layer};
 /// Adds to the layer the changes of earlier steps, so that it holds every difference between the new base
 /// and the tree below it. The layer's own files stay as the check saw them, so that build results stay
 /// newer.
-pub fn complete(list: &Index, base: &Base, layer: &Layer) -> Result<(), Error> {
+pub(super) fn complete(list: &Index, base: &Base, layer: &Layer) -> Result<(), Error> {
     let Some(over) = &base.over else { return Ok(()) };
     let (mut files, mut empty) = (BTreeMap::new(), Vec::new());
     find_files(over, Path::new(""), &mut files, &mut empty)
@@ -67,7 +67,7 @@ fn find_files(
 
 /// Returns the record of the tree below: its id, and the paths that it has and the new base does not, each
 /// after a zero byte. If all files of a folder are gone, the folder is listed as a whole.
-pub fn ground(list: &Index, base: &Base, layer: &Layer) -> Result<Vec<u8>, Error> {
+pub(super) fn ground(list: &Index, base: &Base, layer: &Layer) -> Result<Vec<u8>, Error> {
     let mut gone = Gone { ground: &base.ground().index, list, names: BTreeSet::new() };
     let removed = layer.deleted_paths().chain(base.gone.iter().map(PathBuf::as_path));
     for path in removed {
@@ -122,14 +122,17 @@ impl Gone<'_> {
 }
 
 /// Parses that record; `None` if the base is not on top of another.
-pub fn read_ground(words: &[u8]) -> Option<(String, Vec<PathBuf>)> {
+pub(super) fn read_ground(words: &[u8]) -> Option<(String, Vec<PathBuf>)> {
     let mut words = words.split(|byte| *byte == 0).filter(|word| !word.is_empty()).map(OsStr::from_bytes);
     let id = words.next()?.to_string_lossy().into_owned();
     Some((id, words.map(PathBuf::from).collect()))
 }
 
 /// Returns whether every file of the base matches its index.
-pub fn is_whole(base: &Base, is_entry: impl Fn(&Path, &super::index::TreeEntry) -> io::Result<bool>) -> bool {
+pub(super) fn is_whole(
+    base: &Base,
+    is_entry: impl Fn(&Path, &super::index::TreeEntry) -> io::Result<bool>,
+) -> bool {
     let wrong = || io::Error::from(io::ErrorKind::InvalidData);
     let mut check = |path: &[u8], entry: &super::index::TreeEntry| {
         if entry.kind == EntryKind::Folder {

@@ -328,7 +328,7 @@ impl Refresh {
 }
 
 /// Returns whether another change could still give the file the same ctime.
-pub fn is_young(stamp: &FileStamp) -> bool {
+pub(super) fn is_young(stamp: &FileStamp) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, nanos) = stamp.changed;
     let changed = Duration::new(u64::try_from(seconds).unwrap_or(0), u32::try_from(nanos).unwrap_or(0));

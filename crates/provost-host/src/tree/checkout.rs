@@ -26,7 +26,7 @@ use super::index::{EntryKind, Index, Leaf, TreeDraft};
 use crate::files::safe_open;
 
 /// A tree that is being written.
-pub struct TreeWriter<'a> {
+pub(super) struct TreeWriter<'a> {
     pub path: PathBuf,
     top: OwnedFd,
     folders: BTreeSet<Vec<u8>>,
@@ -36,14 +36,14 @@ pub struct TreeWriter<'a> {
 
 impl<'a> TreeWriter<'a> {
     /// Begins in a new, empty folder. `draft` collects the list of its content.
-    pub fn begin(path: PathBuf, draft: TreeDraft<'a>) -> Result<Self, Error> {
+    pub(super) fn begin(path: PathBuf, draft: TreeDraft<'a>) -> Result<Self, Error> {
         make_folder(&path)?;
         let top = safe_open::top(&path).map_err(|errno| Error::io("open", &path, errno))?;
         Ok(Self { path, top, folders: BTreeSet::new(), links: BTreeMap::new(), draft })
     }
 
     /// Continues in a tree that has these files and folders, without a list of content.
-    pub fn go_on<'p>(
+    pub(super) fn go_on<'p>(
         path: PathBuf,
         files: impl Iterator<Item = &'p Path>,
         folders: impl Iterator<Item = &'p Path>,
@@ -56,39 +56,39 @@ impl<'a> TreeWriter<'a> {
     }
 
     /// Creates a file. The caller writes it and afterwards records its content with `holds`.
-    pub fn file(&mut self, path: &[u8], kind: EntryKind) -> Result<File, Error> {
+    pub(super) fn file(&mut self, path: &[u8], kind: EntryKind) -> Result<File, Error> {
         self.make_parents(path)?;
         safe_open::new_file(&self.top, path, kind.mode()).map_err(|errno| self.refused(path, errno))
     }
 
-    pub fn write(&mut self, path: &[u8], kind: EntryKind, bytes: &[u8]) -> Result<(), Error> {
+    pub(super) fn write(&mut self, path: &[u8], kind: EntryKind, bytes: &[u8]) -> Result<(), Error> {
         let mut file = self.file(path, kind)?;
         file.write_all(bytes).map_err(|error| Error::io("write", &self.at(path), error))?;
         self.holds(path, Leaf { kind, digest: Hash::of(bytes), size: bytes.len() as u64 })
     }
 
-    pub fn holds(&mut self, path: &[u8], leaf: Leaf) -> Result<(), Error> {
+    pub(super) fn holds(&mut self, path: &[u8], leaf: Leaf) -> Result<(), Error> {
         self.draft.set(path, leaf).map_err(|error| Error::io("note", &self.at(path), error))
     }
 
     /// Records a link, which is created after all files.
-    pub fn link(&mut self, path: &[u8], target: &[u8]) -> Result<(), Error> {
+    pub(super) fn link(&mut self, path: &[u8], target: &[u8]) -> Result<(), Error> {
         self.links.insert(path.to_vec(), target.to_vec());
         self.holds(path, Leaf { kind: EntryKind::Link, digest: Hash::of(target), size: target.len() as u64 })
     }
 
     /// Returns the target of a link that will be created.
-    pub fn target(&self, path: &[u8]) -> Option<&[u8]> {
+    pub(super) fn target(&self, path: &[u8]) -> Option<&[u8]> {
         self.links.get(path).map(Vec::as_slice)
     }
 
-    pub fn folder(&mut self, path: &[u8]) -> Result<(), Error> {
+    pub(super) fn folder(&mut self, path: &[u8]) -> Result<(), Error> {
         self.make_folder(path)?;
         self.draft.folder(path).map_err(|error| Error::io("note", &self.at(path), error))
     }
 
     /// Adds the same file or link as in another tree of provost, which is never written.
-    pub fn share(&mut self, path: &[u8], source: &Path, kind: EntryKind) -> Result<(), Error> {
+    pub(super) fn share(&mut self, path: &[u8], source: &Path, kind: EntryKind) -> Result<(), Error> {
         if kind == EntryKind::Link {
             let target = std::fs::read_link(source).map_err(|error| Error::io("read", source, error))?;
             self.links.insert(path.to_vec(), target.into_os_string().into_vec());
@@ -105,7 +105,7 @@ impl<'a> TreeWriter<'a> {
     }
 
     /// Adds a copy of the content as a separate file.
-    pub fn copy(&mut self, path: &[u8], source: &Path, kind: EntryKind) -> Result<File, Error> {
+    pub(super) fn copy(&mut self, path: &[u8], source: &Path, kind: EntryKind) -> Result<File, Error> {
         let mut from = File::open(source).map_err(|error| Error::io("open", source, error))?;
         let mut to = self.file(path, kind)?;
         io::copy(&mut from, &mut to).map_err(|error| Error::io("write", &self.at(path), error))?;
@@ -113,7 +113,7 @@ impl<'a> TreeWriter<'a> {
     }
 
     /// Creates the links. The tree is complete then.
-    pub fn finish(mut self) -> Result<TreeDraft<'a>, Error> {
+    pub(super) fn finish(mut self) -> Result<TreeDraft<'a>, Error> {
         for (path, target) in std::mem::take(&mut self.links) {
             self.make_parents(&path)?;
             rustix::fs::symlinkat(OsStr::from_bytes(&target), &self.top, OsStr::from_bytes(&path))
@@ -123,7 +123,7 @@ impl<'a> TreeWriter<'a> {
     }
 
     /// Sets the mtime of a written file.
-    pub fn set_time(&self, path: &[u8], modified: Duration) -> Result<(), Error> {
+    pub(super) fn set_time(&self, path: &[u8], modified: Duration) -> Result<(), Error> {
         let time = rustix::fs::Timespec {
             tv_sec: modified.as_secs().try_into().unwrap_or_default(),
             tv_nsec: modified.subsec_nanos().into(),
@@ -171,7 +171,7 @@ type WriteFile<'a> = dyn FnMut(&mut TreeWriter<'_>, &[u8], EntryKind) -> Result<
 
 /// Writes everything that an index lists: files by `file`, folders and links as they are at `place_of` the
 /// path.
-pub fn fill(
+pub(super) fn fill(
     checkout: &mut TreeWriter<'_>,
     index: &Index,
     place_of: &dyn Fn(&[u8]) -> PathBuf,
@@ -201,7 +201,7 @@ pub fn fill(
 }
 
 /// Creates a folder with the mode that all folders of trees have.
-pub fn make_folder(path: &Path) -> Result<(), Error> {
+pub(super) fn make_folder(path: &Path) -> Result<(), Error> {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::create_dir(path).map_err(|error| Error::io("make", path, error))?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
@@ -209,7 +209,7 @@ pub fn make_folder(path: &Path) -> Result<(), Error> {
 }
 
 /// Returns whether a link at `path` with this `target` stays inside the tree.
-pub fn stays_inside(path: &[u8], target: &[u8]) -> bool {
+pub(super) fn stays_inside(path: &[u8], target: &[u8]) -> bool {
     let mut depth = path.iter().filter(|byte| **byte == b'/').count();
     let mut is_leading = true;
     if target.is_empty() || target.starts_with(b"/") {
@@ -228,12 +228,12 @@ pub fn stays_inside(path: &[u8], target: &[u8]) -> bool {
 }
 
 /// Gives a copy the mtime of its original, which build tools compare.
-pub fn keep_time(file: &File, modified: (i64, i64)) -> Result<(), Errno> {
+pub(super) fn keep_time(file: &File, modified: (i64, i64)) -> Result<(), Errno> {
     let time = rustix::fs::Timespec { tv_sec: modified.0, tv_nsec: modified.1 as _ };
     rustix::fs::futimens(file, &Timestamps { last_access: time, last_modification: time })
 }
 
-pub fn lossy(path: &[u8]) -> String {
+pub(super) fn lossy(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
 }
 

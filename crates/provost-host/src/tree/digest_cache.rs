@@ -13,16 +13,16 @@ use super::assemble;
 use crate::files::safe_open::FileStamp;
 
 #[derive(Debug, Default)]
-pub struct DigestCache(Mutex<HashMap<(u64, u64), (FileStamp, Hash)>>);
+pub(super) struct DigestCache(Mutex<HashMap<(u64, u64), (FileStamp, Hash)>>);
 
 impl DigestCache {
-    pub fn digest(&self, stamp: &FileStamp) -> Option<Hash> {
+    pub(super) fn digest(&self, stamp: &FileStamp) -> Option<Hash> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (then, digest) = known.get(&(stamp.device, stamp.inode))?;
         (then == stamp).then_some(*digest)
     }
 
-    pub fn note(&self, stamp: &FileStamp, digest: Hash) {
+    pub(super) fn note(&self, stamp: &FileStamp, digest: Hash) {
         if !assemble::is_young(stamp) {
             let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             known.insert((stamp.device, stamp.inode), (*stamp, digest));

@@ -10,7 +10,7 @@ const OUTSIDE_MAX: usize = 20;
 const NAMES_MAX: usize = 1_000;
 
 #[derive(Default)]
-pub struct ImportResult {
+pub(super) struct ImportResult {
     pub taken: Vec<(Vec<u8>, Leaf)>,
     pub removed: Vec<Vec<u8>>,
     /// Empty folders.
@@ -27,29 +27,29 @@ pub struct ImportResult {
 }
 
 impl ImportResult {
-    pub fn refuse(&mut self, path: &[u8], why: ExclusionReason) {
+    pub(super) fn refuse(&mut self, path: &[u8], why: ExclusionReason) {
         self.refused.push(NAMES_MAX, || ExcludedPath { path: lossy(path), why });
     }
 
     /// Lists the permissions of folders after everything else that was not imported.
-    pub fn refuse_folder_modes(&mut self) {
+    pub(super) fn refuse_folder_modes(&mut self) {
         for (path, mode) in std::mem::take(&mut self.folder_modes) {
             self.refuse(&path, ExclusionReason::FolderMode { mode });
         }
     }
 
-    pub fn ignore(&mut self, path: &[u8], is_folder: bool) {
+    pub(super) fn ignore(&mut self, path: &[u8], is_folder: bool) {
         let slash = if is_folder { "/" } else { "" };
         self.ignored.push(NAMES_MAX, || format!("{}{slash}", lossy(path)));
     }
 
-    pub fn see_outside(&mut self, path: &[u8]) {
+    pub(super) fn see_outside(&mut self, path: &[u8]) {
         self.outside.push(OUTSIDE_MAX, || lossy(path));
     }
 }
 
 /// A list with a maximum length that counts the entries it leaves out.
-pub struct CappedList<T> {
+pub(super) struct CappedList<T> {
     pub some: Vec<T>,
     pub more: usize,
 }
@@ -68,14 +68,14 @@ impl<T> CappedList<T> {
         }
     }
 
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.some.len() + self.more
     }
 }
 
 /// The result of the globs and git's rules for a path and everything in it.
 #[derive(Clone, Copy, Default)]
-pub struct Rule {
+pub(super) struct Rule {
     pub is_touched: bool,
     pub is_protected: bool,
     /// Length of the prefix of the path that git ignores.

@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 
 mod draft;
 
-pub use draft::TreeDraft;
+pub(super) use draft::TreeDraft;
 
 /// Prefix of the input of every folder digest.
 const SEAL: &[u8] = b"provost tree 1\n";
@@ -28,7 +28,7 @@ const TRAILER: u64 = 8 + 8 + 32;
 const LISTING_MAX: u64 = 1 << 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EntryKind {
+pub(super) enum EntryKind {
     File,
     /// An executable file.
     Program,
@@ -40,7 +40,7 @@ pub enum EntryKind {
 
 impl EntryKind {
     /// Returns the kind of a file. Group write permission depends on the umask and is not part of a tree.
-    pub fn of_file(mode: u32) -> Self {
+    pub(super) fn of_file(mode: u32) -> Self {
         match mode & 0o777 {
             0o644 | 0o664 => Self::File,
             0o755 | 0o775 => Self::Program,
@@ -51,24 +51,24 @@ impl EntryKind {
     }
 
     /// Returns the kind as far as git records it.
-    pub fn of_git(is_program: bool) -> Self {
+    pub(super) fn of_git(is_program: bool) -> Self {
         if is_program { Self::Program } else { Self::File }
     }
 
     /// Reduces the kind to what git can record.
-    pub fn as_in_git(self) -> Self {
+    pub(super) fn as_in_git(self) -> Self {
         if self.is_file() { Self::of_git(self.is_program()) } else { self }
     }
 
-    pub fn is_file(self) -> bool {
+    pub(super) fn is_file(self) -> bool {
         matches!(self, Self::File | Self::Program | Self::Moded(_))
     }
 
-    pub fn is_program(self) -> bool {
+    pub(super) fn is_program(self) -> bool {
         self.is_file() && self.mode() & 0o100 != 0
     }
 
-    pub fn mode(self) -> u32 {
+    pub(super) fn mode(self) -> u32 {
         match self {
             Self::Program | Self::Folder => 0o755,
             Self::File | Self::Link => 0o644,
@@ -77,7 +77,7 @@ impl EntryKind {
     }
 
     /// Returns the encoding for listings and digests.
-    pub fn letters(self) -> Vec<u8> {
+    pub(super) fn letters(self) -> Vec<u8> {
         match self {
             Self::File => vec![b'f'],
             Self::Program => vec![b'x'],
@@ -88,7 +88,7 @@ impl EntryKind {
     }
 
     /// Reads a kind from the front of some bytes.
-    pub fn read<'b>(take: &mut impl FnMut(usize) -> Option<&'b [u8]>) -> Option<Self> {
+    pub(super) fn read<'b>(take: &mut impl FnMut(usize) -> Option<&'b [u8]>) -> Option<Self> {
         Some(match take(1)? {
             b"f" => Self::File,
             b"x" => Self::Program,
@@ -102,7 +102,7 @@ impl EntryKind {
 
 /// One name in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TreeEntry {
+pub(super) struct TreeEntry {
     pub name: Vec<u8>,
     pub kind: EntryKind,
     pub digest: Hash,
@@ -114,7 +114,7 @@ pub struct TreeEntry {
 
 /// A file or a link at the end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leaf {
+pub(super) struct Leaf {
     pub kind: EntryKind,
     pub digest: Hash,
     pub size: u64,
@@ -122,7 +122,7 @@ pub struct Leaf {
 
 /// The stored list of one tree.
 #[derive(Debug)]
-pub struct Index {
+pub(super) struct Index {
     kept: Kept,
     root: TreeEntry,
     /// The index that this one continues, and its length.
@@ -157,17 +157,17 @@ impl Kept {
 }
 
 impl Index {
-    pub fn open(path: &Path) -> io::Result<Self> {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
         Self::new(Kept::File(File::open(path)?), None)
     }
 
     /// Opens an index that continues another.
-    pub fn open_behind(path: &Path, before: &Arc<Index>) -> io::Result<Self> {
+    pub(super) fn open_behind(path: &Path, before: &Arc<Index>) -> io::Result<Self> {
         Self::new(Kept::File(File::open(path)?), Some(before))
     }
 
     /// Makes an index that continues another and is not stored yet.
-    pub fn in_memory(bytes: Vec<u8>, before: &Arc<Index>) -> io::Result<Self> {
+    pub(super) fn in_memory(bytes: Vec<u8>, before: &Arc<Index>) -> io::Result<Self> {
         Self::new(Kept::Memory(bytes), Some(before))
     }
 
@@ -189,16 +189,16 @@ impl Index {
         }
     }
 
-    pub fn root(&self) -> &TreeEntry {
+    pub(super) fn root(&self) -> &TreeEntry {
         &self.root
     }
 
-    pub fn id(&self) -> String {
+    pub(super) fn id(&self) -> String {
         self.root.digest.to_string()
     }
 
     /// Returns the content of a folder, by name.
-    pub fn listing(&self, folder: &TreeEntry) -> io::Result<Vec<TreeEntry>> {
+    pub(super) fn listing(&self, folder: &TreeEntry) -> io::Result<Vec<TreeEntry>> {
         if folder.kind != EntryKind::Folder || folder.size > LISTING_MAX {
             return Err(damaged());
         }
@@ -213,7 +213,7 @@ impl Index {
     }
 
     /// Returns the entry at a path, or `None`.
-    pub fn find(&self, path: &[u8]) -> io::Result<Option<TreeEntry>> {
+    pub(super) fn find(&self, path: &[u8]) -> io::Result<Option<TreeEntry>> {
         let mut here = self.root.clone();
         for part in path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
             if here.kind != EntryKind::Folder {
@@ -229,7 +229,7 @@ impl Index {
     }
 
     /// Calls `each` for every entry below a folder with its path; folders come before their content.
-    pub fn walk(
+    pub(super) fn walk(
         &self,
         path: &[u8],
         folder: &TreeEntry,
@@ -272,7 +272,7 @@ fn seal(entries: &[TreeEntry]) -> Hash {
     Hash(hasher.finalize().into())
 }
 
-pub fn joined(folder: &[u8], name: &[u8]) -> Vec<u8> {
+pub(super) fn joined(folder: &[u8], name: &[u8]) -> Vec<u8> {
     if folder.is_empty() { name.to_vec() } else { [folder, b"/", name].concat() }
 }
 

@@ -16,16 +16,16 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::Base;
 
-pub const NAME: &[u8] = b".gitattributes";
+pub(super) const NAME: &[u8] = b".gitattributes";
 const LIST_BYTES: u64 = 4 << 20;
 /// Larger files are taken as they are.
-pub const FILE_BYTES: u64 = 64 << 20;
+pub(super) const FILE_BYTES: u64 = 64 << 20;
 /// Number of bytes that git searches for a zero byte, which text does not contain.
 const LOOK_BYTES: usize = 8_000;
 
 /// The conversion of line ends that git does for a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LineEndRules {
+pub(super) struct LineEndRules {
     text: Text,
     crlf: bool,
 }
@@ -40,12 +40,12 @@ enum Text {
 }
 
 impl LineEndRules {
-    pub fn are_changed(self) -> bool {
+    pub(super) fn are_changed(self) -> bool {
         self.text != Text::No
     }
 
     /// Returns the content as in a commit, or `None` if it is the same.
-    pub fn committed(self, bytes: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn committed(self, bytes: &[u8]) -> Option<Vec<u8>> {
         let is_text = match self.text {
             Text::No => false,
             Text::Yes => true,
@@ -64,7 +64,7 @@ impl LineEndRules {
     }
 
     /// Returns the content as in a checkout, or `None` if it is the same.
-    pub fn checked_out(self, bytes: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn checked_out(self, bytes: &[u8]) -> Option<Vec<u8>> {
         let is_text = match self.text {
             Text::No => false,
             Text::Yes => true,
@@ -96,7 +96,7 @@ type FolderRules = Option<Arc<Vec<Rule>>>;
 
 /// The attributes of one tree.
 #[derive(Debug, Default)]
-pub struct LineEnds {
+pub(super) struct LineEnds {
     tree: Option<Base>,
     folders: Mutex<HashMap<Vec<u8>, FolderRules>>,
 }
@@ -110,12 +110,12 @@ struct Rule {
 }
 
 impl LineEnds {
-    pub fn of_tree(base: &Base) -> Self {
+    pub(super) fn of_tree(base: &Base) -> Self {
         Self { tree: Some(base.clone()), folders: Mutex::default() }
     }
 
     /// Makes the rules from the texts of all `.gitattributes`, by their paths.
-    pub fn of_texts(texts: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Self {
+    pub(super) fn of_texts(texts: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Self {
         let folders = texts.map(|(path, text)| {
             let folder = path.strip_suffix(NAME).unwrap_or(&path);
             let folder = folder.strip_suffix(b"/").unwrap_or(folder).to_vec();
@@ -124,7 +124,7 @@ impl LineEnds {
         Self { tree: None, folders: Mutex::new(folders.collect()) }
     }
 
-    pub fn of(&self, path: &[u8]) -> LineEndRules {
+    pub(super) fn of(&self, path: &[u8]) -> LineEndRules {
         let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
         let (mut text, mut crlf) = (None, None);
         for (folder, within) in

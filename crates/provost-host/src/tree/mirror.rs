@@ -25,7 +25,7 @@ use crate::process::{HeadAndTail, How, Spawn, StartError};
 
 mod extract;
 
-pub use extract::{Submodule, is_harmless};
+pub(super) use extract::{Submodule, is_harmless};
 
 /// Timeout for one git command. A pipe in place of an object would block git forever.
 const DEADLINE: Duration = Duration::from_secs(600);
@@ -35,7 +35,7 @@ const LIST_MAX: usize = 1 << 30;
 const COMPLAINT_MAX: usize = 4096;
 const OBJECTS: &str = "GIT_ALTERNATE_OBJECT_DIRECTORIES";
 
-pub struct Mirror<'a> {
+pub(super) struct Mirror<'a> {
     folder: PathBuf,
     workspace: &'a Path,
     commit: &'a str,
@@ -45,7 +45,7 @@ pub struct Mirror<'a> {
 impl<'a> Mirror<'a> {
     /// Opens the mirror in `folder` for commits of this hash format, and makes it if necessary. A mirror
     /// from before the last boot is made again: it may not have reached the disk completely.
-    pub fn open(folder: &Path, workspace: &'a Path, commit: &'a str) -> Result<Self, Error> {
+    pub(super) fn open(folder: &Path, workspace: &'a Path, commit: &'a str) -> Result<Self, Error> {
         let format = match commit.len() {
             40 => "sha1",
             64 => "sha256",
@@ -80,7 +80,7 @@ impl<'a> Mirror<'a> {
 
     /// Copies the commit and its tree into the mirror; objects whose name does not match their content are
     /// left out.
-    pub fn borrow(&self) -> Result<(), Error> {
+    pub(super) fn borrow(&self) -> Result<(), Error> {
         if self.is_here() {
             return Ok(());
         }
@@ -92,12 +92,12 @@ impl<'a> Mirror<'a> {
     }
 
     /// Returns the mirror's own object folder, for another mirror.
-    pub fn objects(&self) -> PathBuf {
+    pub(super) fn objects(&self) -> PathBuf {
         self.folder.join("objects")
     }
 
     /// Packs the commit and its tree from an object folder, and indexes them again.
-    pub fn take_in(&self, objects: &Path) -> Result<(), Error> {
+    pub(super) fn take_in(&self, objects: &Path) -> Result<(), Error> {
         let lent = [(OBJECTS.into(), quoted(objects))];
         let list = ["rev-list", "--objects", "--no-object-names", "--no-walk", self.commit, "--"];
         let wanted = self.git(&list, b"", &lent)?;
@@ -105,7 +105,7 @@ impl<'a> Mirror<'a> {
     }
 
     /// Packs the objects that the mirror does not have, and indexes them again.
-    pub fn pack_in(&self, wanted: &[u8], lent: &[(OsString, OsString)]) -> Result<(), Error> {
+    pub(super) fn pack_in(&self, wanted: &[u8], lent: &[(OsString, OsString)]) -> Result<(), Error> {
         let missing = self.missing(wanted)?;
         if missing.is_empty() {
             return Ok(());
@@ -137,12 +137,12 @@ impl<'a> Mirror<'a> {
     }
 
     /// Returns the number of digits in this repository's ids.
-    pub fn id_length(&self) -> usize {
+    pub(super) fn id_length(&self) -> usize {
         self.commit.len()
     }
 
     /// Returns the commits at which the workspace's history is cut off, if it is a shallow clone.
-    pub fn shallow(&self) -> Option<String> {
+    pub(super) fn shallow(&self) -> Option<String> {
         let path = objects(self.workspace)?.parent()?.join("shallow");
         let text = path.is_file().then(|| fs::read_to_string(path).ok())??;
         let is_id =
@@ -151,7 +151,7 @@ impl<'a> Mirror<'a> {
     }
 
     /// Packs the commit and its history into another, existing repository, and makes its index.
-    pub fn lend_all(&self, folder: &Path) -> Result<(), Error> {
+    pub(super) fn lend_all(&self, folder: &Path) -> Result<(), Error> {
         let objects = objects(self.workspace).ok_or_else(|| self.said("the workspace has no repository"))?;
         let mut lent = vec![(OBJECTS.into(), quoted(&objects))];
         if folder.join("shallow").exists() {
@@ -174,7 +174,7 @@ impl<'a> Mirror<'a> {
 
     /// Merges two commits of the mirror. Returns whether they merged, and git's output with the tree and
     /// the files in conflict. If one side renamed a folder, files of the other side are not moved along.
-    pub fn merge_tree(&self, ours: &str, theirs: &str) -> Result<(bool, Vec<u8>), Error> {
+    pub(super) fn merge_tree(&self, ours: &str, theirs: &str) -> Result<(bool, Vec<u8>), Error> {
         let words = ["-c", "merge.directoryRenames=false", "merge-tree", "--write-tree", "-z", "--name-only"];
         let args: Vec<OsString> =
             words.into_iter().chain(["--no-messages", ours, theirs]).map(OsString::from).collect();
@@ -186,7 +186,7 @@ impl<'a> Mirror<'a> {
     }
 
     /// Returns whether `older` is in the history of the commit, according to the workspace's repository.
-    pub fn is_ancestor(&self, older: &str) -> Result<bool, Error> {
+    pub(super) fn is_ancestor(&self, older: &str) -> Result<bool, Error> {
         let objects = objects(self.workspace).ok_or_else(|| self.said("the workspace has no repository"))?;
         let lent = [(OBJECTS.into(), quoted(&objects))];
         let args = ["merge-base", "--is-ancestor", older, self.commit].map(OsString::from);
@@ -198,7 +198,7 @@ impl<'a> Mirror<'a> {
     }
 
     /// Returns the commits since `since`, according to the workspace's repository.
-    pub fn log(&self, since: &str, paths: &[&str], most: usize) -> Result<Vec<String>, Error> {
+    pub(super) fn log(&self, since: &str, paths: &[&str], most: usize) -> Result<Vec<String>, Error> {
         let objects = objects(self.workspace).ok_or_else(|| self.said("the workspace has no repository"))?;
         let lent = [(OBJECTS.into(), quoted(&objects))];
         let (most, range) = (format!("--max-count={most}"), format!("{since}..{}", self.commit));
@@ -213,21 +213,21 @@ impl<'a> Mirror<'a> {
         self.marker().exists()
     }
 
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.folder
     }
 
-    pub fn commit(&self) -> &str {
+    pub(super) fn commit(&self) -> &str {
         self.commit
     }
 
-    pub fn workspace(&self) -> &Path {
+    pub(super) fn workspace(&self) -> &Path {
         self.workspace
     }
 
     /// Returns the environment that lends git the objects of the workspace's repository, and its shallow
     /// file.
-    pub fn lends(&self) -> Result<Vec<(OsString, OsString)>, Error> {
+    pub(super) fn lends(&self) -> Result<Vec<(OsString, OsString)>, Error> {
         let objects = objects(self.workspace).ok_or_else(|| self.said("the workspace has no repository"))?;
         let shallow = objects.parent().map(|repository| repository.join("shallow"));
         let cut_off =
@@ -247,13 +247,18 @@ impl<'a> Mirror<'a> {
         Ok(missing.flat_map(|id| [id, b"\n"].concat()).collect())
     }
 
-    pub fn git(&self, args: &[&str], stdin: &[u8], more: &[(OsString, OsString)]) -> Result<Vec<u8>, Error> {
+    pub(super) fn git(
+        &self,
+        args: &[&str],
+        stdin: &[u8],
+        more: &[(OsString, OsString)],
+    ) -> Result<Vec<u8>, Error> {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
         self.answered(&args, stdin, more)
     }
 
     /// Runs a git command that contacts another machine. The inner error is git's message.
-    pub fn across(
+    pub(super) fn across(
         &self,
         args: &[&str],
         more: &[(OsString, OsString)],
@@ -267,7 +272,7 @@ impl<'a> Mirror<'a> {
         })
     }
 
-    pub fn git_path(
+    pub(super) fn git_path(
         &self,
         args: &[&str],
         path: &Path,
@@ -352,7 +357,7 @@ impl<'a> Mirror<'a> {
         }
     }
 
-    pub fn said(&self, said: &str) -> Error {
+    pub(super) fn said(&self, said: &str) -> Error {
         Error::Git { commit: self.commit.to_owned(), said: said.to_owned() }
     }
 }
@@ -393,7 +398,7 @@ fn path(workspace: &Path) -> OsString {
 /// Returns the object folder of a checkout's repository. `.git` may be a file that names a folder, and that
 /// folder may share its objects with others. An agent may redirect this path, but only objects whose names
 /// match their content can be used.
-pub fn objects(workspace: &Path) -> Option<PathBuf> {
+pub(super) fn objects(workspace: &Path) -> Option<PathBuf> {
     let git = workspace.join(".git");
     let own = if git.is_dir() {
         git
@@ -421,7 +426,7 @@ fn first_line(path: &Path) -> Option<Vec<u8>> {
 }
 
 /// Returns the variable that lends an object folder to git.
-pub fn lending(objects: &Path) -> (OsString, OsString) {
+pub(super) fn lending(objects: &Path) -> (OsString, OsString) {
     (OBJECTS.into(), quoted(objects))
 }
 

@@ -13,19 +13,19 @@ use crate::files::safe_open::FileStamp;
 
 /// Knowledge about the permissions of unchanged files.
 #[derive(Clone, Copy, Debug)]
-pub struct Modes {
+pub(super) struct Modes {
     /// Time at which the lowest tree of the base was written.
     since: Option<Duration>,
 }
 
 impl Modes {
     /// `tree` is the folder of the base that was written completely.
-    pub fn since(tree: &Path) -> Self {
+    pub(super) fn since(tree: &Path) -> Self {
         let made = tree.metadata().and_then(|found| found.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
         Self { since: made.duration_since(UNIX_EPOCH).ok() }
     }
 
-    pub fn are_those_of(&self, stamp: &FileStamp, base: EntryKind) -> bool {
+    pub(super) fn are_those_of(&self, stamp: &FileStamp, base: EntryKind) -> bool {
         let now = EntryKind::of_file(stamp.mode);
         if now == base {
             return true;
@@ -39,7 +39,7 @@ impl Modes {
 
     /// Returns whether the permissions of a folder are the usual ones, or older than the attempt. In trees,
     /// every folder has 0755.
-    pub fn are_usual_for_folder(&self, stamp: &FileStamp) -> bool {
+    pub(super) fn are_usual_for_folder(&self, stamp: &FileStamp) -> bool {
         let mode = stamp.mode & 0o777;
         mode == 0o755 || mode == 0o777 & !umask() || self.is_older(stamp)
     }

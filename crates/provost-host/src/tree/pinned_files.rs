@@ -20,7 +20,7 @@ const HOPS: usize = 8;
 
 /// Makes sure that the tree has each named file with the approved content: from the tree itself, or from
 /// the workspace. Otherwise returns an error.
-pub fn put(workspace: &Path, files: &[NamedFile], checkout: &mut TreeWriter<'_>) -> Result<(), Error> {
+pub(super) fn put(workspace: &Path, files: &[NamedFile], checkout: &mut TreeWriter<'_>) -> Result<(), Error> {
     for file in files {
         let path = resolved(checkout, inside(&file.path)?)?;
         let there = checkout.draft.get(&path).map_err(|error| Error::io("look for", workspace, error))?;

@@ -31,7 +31,7 @@ const UNDER_WAY_MAX: Duration = Duration::from_secs(2 * 24 * 3600);
 
 /// A lock on a file, released when it is dropped, or when its process dies.
 #[derive(Debug)]
-pub struct FileLock(File);
+pub(super) struct FileLock(File);
 
 impl FileLock {
     /// Erases the boot in which the base was last found complete.
@@ -48,12 +48,12 @@ impl Drop for FileLock {
 }
 
 /// The lock for building and removing.
-pub struct Lock {
+pub(super) struct Lock {
     _held: FileLock,
 }
 
 impl Lock {
-    pub fn take(folder: &Path) -> Result<Self, Error> {
+    pub(super) fn take(folder: &Path) -> Result<Self, Error> {
         let path = folder.join("lock");
         let file = lock_file(&path)?;
         let deadline = Instant::now() + PATIENCE;
@@ -71,7 +71,7 @@ impl Lock {
 }
 
 /// Takes a lock without waiting. `None` if another process has it.
-pub fn try_lock(path: &Path) -> Result<Option<FileLock>, Error> {
+pub(super) fn try_lock(path: &Path) -> Result<Option<FileLock>, Error> {
     let file = lock_file(path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(FileLock(file))),
@@ -86,7 +86,7 @@ fn lock_file(path: &Path) -> Result<File, Error> {
 }
 
 /// Returns the boot id of the machine.
-pub fn boot() -> &'static str {
+pub(super) fn boot() -> &'static str {
     static BOOT: OnceLock<String> = OnceLock::new();
     BOOT.get_or_init(|| {
         let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();

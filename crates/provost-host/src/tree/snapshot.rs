@@ -21,10 +21,10 @@ use crate::files::safe_open::{self, FileStamp};
 const FILE_BYTES: u64 = 1 << 30;
 const TOTAL_BYTES: u64 = 64 << 30;
 const ENTRIES: usize = 4_000_000;
-pub const DEPTH: usize = 200;
+pub(super) const DEPTH: usize = 200;
 
 /// Copies the whole workspace except `own`, the place of the copy itself.
-pub fn workspace(
+pub(super) fn workspace(
     from: &Path,
     caches: &[Vec<u8>],
     own: Option<&[u8]>,
@@ -36,7 +36,7 @@ pub fn workspace(
 }
 
 /// Copies only the cache folders. A missing one is not an error.
-pub fn caches(
+pub(super) fn caches(
     from: &Path,
     caches: &[Vec<u8>],
     checkout: &mut TreeWriter<'_>,
@@ -173,11 +173,11 @@ impl Copying<'_, '_> {
     }
 }
 
-pub fn unreadable(errno: Errno) -> ExclusionReason {
+pub(super) fn unreadable(errno: Errno) -> ExclusionReason {
     ExclusionReason::Unreadable { reason: std::io::Error::from(errno).kind().to_string() }
 }
 
-pub fn special(kind: FileType) -> ExclusionReason {
+pub(super) fn special(kind: FileType) -> ExclusionReason {
     match kind {
         FileType::Symlink => ExclusionReason::Link,
         FileType::Fifo => ExclusionReason::Pipe,

@@ -131,13 +131,13 @@ impl Touches {
     }
 }
 
-pub fn is_at_or_beneath(path: &[u8], folder: &[u8]) -> bool {
+pub(super) fn is_at_or_beneath(path: &[u8], folder: &[u8]) -> bool {
     folder.is_empty()
         || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'/'))
 }
 
 /// Returns the part of a glob before the first wildcard.
-pub fn start_of(glob: &str) -> Vec<u8> {
+pub(super) fn start_of(glob: &str) -> Vec<u8> {
     let is_plain = |part: &&str| !part.contains(['*', '?', '[', ']', '{', '}', '\\', '!']);
     glob.split('/').take_while(is_plain).collect::<Vec<_>>().join("/").into_bytes()
 }

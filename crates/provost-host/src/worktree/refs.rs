@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::git;
 
 /// Removes a ref whose value is `expected`, loose and packed, with its reflog.
-pub fn delete(repository: &Path, name: &str, expected: &str) -> io::Result<()> {
+pub(super) fn delete(repository: &Path, name: &str, expected: &str) -> io::Result<()> {
     if let Some(link) = git::link_on_the_way(repository, name) {
         return Err(io::Error::other(format!(
             "{} is a link, and provost does not write refs through links",

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use crate::{lives, tag};
 
-pub fn work<'a>(workspace: &'a Path, tag: &'a str) -> AttemptInput<'a> {
+pub(crate) fn work<'a>(workspace: &'a Path, tag: &'a str) -> AttemptInput<'a> {
     AttemptInput {
         home: None,
         resume: None,
@@ -38,7 +38,7 @@ pub fn work<'a>(workspace: &'a Path, tag: &'a str) -> AttemptInput<'a> {
 }
 
 /// The environment as the binary passes it.
-pub fn environment() -> &'static [(OsString, OsString)] {
+pub(crate) fn environment() -> &'static [(OsString, OsString)] {
     static ENVIRONMENT: OnceLock<Vec<(OsString, OsString)>> = OnceLock::new();
     ENVIRONMENT.get_or_init(|| std::env::vars_os().collect())
 }
@@ -47,7 +47,7 @@ fn command(argv: &[&str], workspace: &Path) -> AttemptReport {
     CommandDriver::new(argv.iter().copied()).unwrap().attempt(&work(workspace, &tag())).unwrap()
 }
 
-pub fn exited(exit_code: i32) -> AttemptEnd {
+pub(crate) fn exited(exit_code: i32) -> AttemptEnd {
     AttemptEnd::Exited { exit_code }
 }
 

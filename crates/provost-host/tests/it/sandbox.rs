@@ -28,7 +28,7 @@ fn surveyed() -> &'static SandboxFeatures {
 }
 
 /// Returns the features of this machine; if they are not sufficient, reports the test as skipped.
-pub fn offer() -> Option<&'static SandboxFeatures> {
+pub(crate) fn offer() -> Option<&'static SandboxFeatures> {
     let offer = surveyed();
     if let Some(missing) = offer.bubblewrap.as_ref().err().or(offer.overlay.as_ref().err()) {
         skip::fences(&format!("{} ({})", missing.why, missing.hint));
@@ -38,7 +38,7 @@ pub fn offer() -> Option<&'static SandboxFeatures> {
 }
 
 /// A base, an agent's changes and a workspace; the file `where` in each names it.
-pub struct Site {
+pub(crate) struct Site {
     pub root: TempDir,
     base: PathBuf,
     layer: PathBuf,
@@ -50,7 +50,7 @@ pub struct Site {
 }
 
 impl Site {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::named("site")
     }
 
@@ -93,7 +93,7 @@ impl Site {
         }
     }
 
-    pub fn agent_fence(&self) -> AgentFence<'_> {
+    pub(crate) fn agent_fence(&self) -> AgentFence<'_> {
         AgentFence {
             workspace: &self.workspace,
             writable: &[],
@@ -123,7 +123,7 @@ fn check(fence: CheckFence<'_>, script: &str) -> Fenced {
     Fenced::run(sandbox::check(surveyed(), &fence, OsStr::new("bash"), &bash(script)).unwrap())
 }
 
-pub fn agent(fence: AgentFence<'_>, script: &str) -> Fenced {
+pub(crate) fn agent(fence: AgentFence<'_>, script: &str) -> Fenced {
     Fenced::run(sandbox::agent(surveyed(), &fence, OsStr::new("bash"), &bash(script)).unwrap())
 }
 
@@ -131,7 +131,7 @@ fn bash(script: &str) -> Vec<OsString> {
     ["--noprofile", "--norc", "-c", script].map(OsString::from).into()
 }
 
-pub struct Fenced {
+pub(crate) struct Fenced {
     how: Result<How, Unavailable>,
     stdout: String,
     stderr: String,
@@ -173,7 +173,7 @@ impl Fenced {
     }
 
     #[track_caller]
-    pub fn holds(&self) {
+    pub(crate) fn holds(&self) {
         assert!(
             matches!(self.how, Ok(How::Exited(0))),
             "{:?}\n--- stdout\n{}\n--- stderr\n{}",
@@ -186,7 +186,7 @@ impl Fenced {
 }
 
 /// Returns every file below the folder, with its content.
-pub fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+pub(crate) fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -568,11 +568,13 @@ fn an_agent_works_in_its_workspace_and_sees_no_state() {
     let Some(_) = offer() else { return };
     let site = Site::new();
     let state = &site.state;
+    // No other test and no other program has a file of this name.
+    let mine = format!("/tmp/provost-test-{}", std::process::id());
     let seen = agent(
         AgentFence { hidden: &[state], ..site.agent_fence() },
         &format!(
             "echo done > made && echo conf > {home}/conf && ! cat {state}/log && ! touch {state}/forged && \
-         ! touch /usr/x /etc/x && echo x > /tmp/mine && pwd",
+         ! touch /usr/x /etc/x && echo x > {mine} && pwd",
             state = state.display(),
             home = site.home.display(),
         ),
@@ -581,7 +583,7 @@ fn an_agent_works_in_its_workspace_and_sees_no_state() {
     let made = fs::metadata(site.workspace.join("made")).unwrap();
     assert_eq!(made.uid(), our_uid());
     assert_eq!(contents(state), [(state.join("log"), b"secret".to_vec())]);
-    assert!(site.home.join("conf").exists() && !Path::new("/tmp/mine").exists());
+    assert!(site.home.join("conf").exists() && !Path::new(&mine).exists());
 }
 
 #[test]

@@ -21,18 +21,18 @@ use tempfile::TempDir;
 use crate::tag;
 
 /// A workspace, a contract, and the environment that the contract runs in.
-pub struct Project {
+pub(crate) struct Project {
     folder: TempDir,
     ground: ExecEnv,
     shell: Shell,
     before: Option<BaseResult>,
 }
 
-pub type Files<'a> = &'a [(&'a str, &'a str)];
+pub(crate) type Files<'a> = &'a [(&'a str, &'a str)];
 
 impl Project {
     /// Creates the approved project and judges the contract before the work.
-    pub fn new(contract: &str, touches: &[&str], files: Files<'_>) -> (Self, Verdict) {
+    pub(crate) fn new(contract: &str, touches: &[&str], files: Files<'_>) -> (Self, Verdict) {
         let folder = TempDir::new().unwrap();
         let (work, state) = (folder.path().join("work"), folder.path().join("state"));
         std::fs::create_dir(&work).unwrap();
@@ -85,13 +85,13 @@ impl Project {
     }
 
     /// Judges some work, with all controls.
-    pub fn work(&self, files: Files<'_>) -> Verdict {
+    pub(crate) fn work(&self, files: Files<'_>) -> Verdict {
         write(&self.folder.path().join("work"), files);
         self.judged(true, Doubts { before: self.before.clone(), writes_tests: false, bite: true })
     }
 
     /// Judges some work of a step whose task is to write tests.
-    pub fn work_on_tests(&self, files: Files<'_>) -> Verdict {
+    pub(crate) fn work_on_tests(&self, files: Files<'_>) -> Verdict {
         write(&self.folder.path().join("work"), files);
         self.judged(true, Doubts { before: self.before.clone(), writes_tests: true, bite: true })
     }
@@ -106,7 +106,7 @@ fn write(folder: &Path, files: Files<'_>) {
 }
 
 /// Describes a verdict in one line, without random names and times.
-pub fn told(verdict: &Verdict) -> String {
+pub(crate) fn told(verdict: &Verdict) -> String {
     let mut line = verdict.outcome.to_string();
     for unmet in &verdict.unmet {
         let _ = write!(line, " | {unmet}");
@@ -127,7 +127,7 @@ pub fn told(verdict: &Verdict) -> String {
 }
 
 /// Judges the contract before the work, after honest work, and after each cheat.
-pub fn check(
+pub(crate) fn check(
     contract: &str,
     touches: &[&str],
     base: Files<'_>,
@@ -145,7 +145,7 @@ pub fn check(
     expected.assert_eq(&table);
 }
 
-pub fn works(program: &str, arguments: &[&str]) -> bool {
+pub(crate) fn works(program: &str, arguments: &[&str]) -> bool {
     let works = answers(program, arguments);
     if !works {
         skip::tool(program, &format!("install it, so that `{program} {}` works", arguments.join(" ")));
@@ -159,7 +159,7 @@ fn answers(program: &str, arguments: &[&str]) -> bool {
 }
 
 /// Returns a python with pytest.
-pub fn python() -> Option<&'static str> {
+pub(crate) fn python() -> Option<&'static str> {
     let has_pytest = |python: &&str| answers(python, &["-m", "pytest", "--version"]);
     let found = ["python3", "/usr/bin/python3"].into_iter().find(has_pytest);
     if found.is_none() {
@@ -168,7 +168,7 @@ pub fn python() -> Option<&'static str> {
     found
 }
 
-pub const PY: Files<'_> = &[
+pub(crate) const PY: Files<'_> = &[
     ("calc.py", "def add(a, b):\n    return a - b\n"),
     ("tests/__init__.py", ""),
     (

@@ -14,14 +14,14 @@ use provost_host::tree::{
     Base, Error, ExclusionReason, ImportLimits, Layer, RetentionLimits, Touches, Trees, sweep,
 };
 
-pub struct Site {
+pub(crate) struct Site {
     _folder: tempfile::TempDir,
     pub workspace: PathBuf,
     pub state: PathBuf,
 }
 
 impl Site {
-    pub fn bare() -> Self {
+    pub(crate) fn bare() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (workspace, state) = (folder.path().join("work"), folder.path().join("state/trees"));
         fs::create_dir(&workspace).unwrap();
@@ -29,7 +29,7 @@ impl Site {
     }
 
     /// Creates a repository with these files committed.
-    pub fn with(files: &[(&str, &str)]) -> Self {
+    pub(crate) fn with(files: &[(&str, &str)]) -> Self {
         let site = Self::bare();
         site.git(&["init", "-q", "-b", "main"]);
         for (path, text) in files {
@@ -39,16 +39,16 @@ impl Site {
         site
     }
 
-    pub fn at(&self, path: &str) -> PathBuf {
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
         self.workspace.join(path)
     }
 
-    pub fn write(&self, path: &str, text: &str) {
+    pub(crate) fn write(&self, path: &str, text: &str) {
         fs::create_dir_all(self.at(path).parent().unwrap()).unwrap();
         fs::write(self.at(path), text).unwrap();
     }
 
-    pub fn git(&self, args: &[&str]) -> String {
+    pub(crate) fn git(&self, args: &[&str]) -> String {
         let output = Command::new("git")
             .args(args)
             .current_dir(&self.workspace)
@@ -60,32 +60,32 @@ impl Site {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    pub fn commit(&self) -> String {
+    pub(crate) fn commit(&self) -> String {
         self.git(&["add", "-A"]);
         self.git(&["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "m"]);
         self.head()
     }
 
-    pub fn head(&self) -> String {
+    pub(crate) fn head(&self) -> String {
         self.git(&["rev-parse", "HEAD"])
     }
 
-    pub fn trees(&self) -> Trees {
+    pub(crate) fn trees(&self) -> Trees {
         Trees::open(&self.state, &self.workspace).unwrap()
     }
 
-    pub fn base(&self) -> Base {
+    pub(crate) fn base(&self) -> Base {
         self.trees().base("test", Some(&self.head()), &[], &[]).unwrap()
     }
 
-    pub fn take(&self, base: &Base, touches: &[&str], protect: &[&str]) -> Layer {
+    pub(crate) fn take(&self, base: &Base, touches: &[&str], protect: &[&str]) -> Layer {
         let (touches, protect) = (Touches::new(touches).unwrap(), Touches::new(protect).unwrap());
         self.trees().take_over(base, &touches, &protect, &ImportLimits::default()).unwrap()
     }
 }
 
 /// Lists every file and link below a folder as `path mode content`.
-pub fn listed(folder: &Path) -> Vec<String> {
+pub(crate) fn listed(folder: &Path) -> Vec<String> {
     fn walk(top: &Path, folder: &Path, lines: &mut Vec<String>) {
         for entry in fs::read_dir(folder).unwrap().flatten() {
             let path = entry.path();
@@ -108,7 +108,7 @@ pub fn listed(folder: &Path) -> Vec<String> {
 }
 
 /// Lists the files of a base in the same way, however it is stored.
-pub fn listed_base(base: &Base) -> Vec<String> {
+pub(crate) fn listed_base(base: &Base) -> Vec<String> {
     let mut lines = Vec::new();
     for path in base.files().unwrap() {
         let (name, file) = (path.display(), base.file(&path));

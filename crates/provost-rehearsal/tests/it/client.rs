@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 
-pub struct Answer {
+pub(crate) struct Answer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: String,
@@ -14,16 +14,16 @@ pub struct Answer {
 }
 
 impl Answer {
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// Returns the data of each event that is JSON, with the event's name under `event:`.
-    pub fn events(&self) -> Vec<Value> {
+    pub(crate) fn events(&self) -> Vec<Value> {
         let mut events = Vec::new();
         for block in self.body.split("\n\n") {
             let data = block.lines().find_map(|line| line.strip_prefix("data: ")).unwrap_or_default();
@@ -39,23 +39,23 @@ impl Answer {
     }
 }
 
-pub struct Client {
+pub(crate) struct Client {
     reader: BufReader<TcpStream>,
 }
 
 impl Client {
-    pub fn to(url: &str) -> Self {
+    pub(crate) fn to(url: &str) -> Self {
         let address = url.strip_prefix("http://").unwrap().split('/').next().unwrap();
         Self { reader: BufReader::new(TcpStream::connect(address).unwrap()) }
     }
 
-    pub fn send(&mut self, method: &str, path: &str, headers: &str, body: &str) {
+    pub(crate) fn send(&mut self, method: &str, path: &str, headers: &str, body: &str) {
         let head =
             format!("{method} {path} HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: {}\r\n\r\n", body.len());
         self.reader.get_mut().write_all(format!("{head}{body}").as_bytes()).unwrap();
     }
 
-    pub fn receive(&mut self) -> Answer {
+    pub(crate) fn receive(&mut self) -> Answer {
         let mut first = String::new();
         if self.reader.read_line(&mut first).unwrap_or(0) == 0 {
             return Answer { status: 0, headers: Vec::new(), body: String::new(), is_cut: true };
@@ -81,7 +81,7 @@ impl Client {
     }
 
     /// Returns one piece of a stream as soon as it arrives.
-    pub fn piece(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn piece(&mut self) -> Option<Vec<u8>> {
         let size = usize::from_str_radix(&self.line(), 16).ok().filter(|size| *size > 0)?;
         let mut bytes = vec![0; size];
         self.reader.read_exact(&mut bytes).unwrap();
@@ -89,7 +89,7 @@ impl Client {
         Some(bytes)
     }
 
-    pub fn skip_head(&mut self) {
+    pub(crate) fn skip_head(&mut self) {
         while !self.line().is_empty() {}
     }
 
@@ -119,26 +119,26 @@ impl Client {
     }
 }
 
-pub fn ask(url: &str, path: &str, body: &Value) -> Answer {
+pub(crate) fn ask(url: &str, path: &str, body: &Value) -> Answer {
     let mut client = Client::to(url);
     client.send("POST", path, "", &body.to_string());
     client.receive()
 }
 
-pub fn get(url: &str, path: &str, headers: &str) -> Answer {
+pub(crate) fn get(url: &str, path: &str, headers: &str) -> Answer {
     let mut client = Client::to(url);
     client.send("GET", path, headers, "");
     client.receive()
 }
 
-pub const MESSAGES: &str = "/v1/messages";
-pub const RESPONSES: &str = "/v1/responses";
-pub const CHAT: &str = "/v1/chat/completions";
-pub const GEMINI: &str = "/v1beta/models/gemini-2.5-pro:generateContent";
-pub const GEMINI_STREAM: &str = "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse";
+pub(crate) const MESSAGES: &str = "/v1/messages";
+pub(crate) const RESPONSES: &str = "/v1/responses";
+pub(crate) const CHAT: &str = "/v1/chat/completions";
+pub(crate) const GEMINI: &str = "/v1beta/models/gemini-2.5-pro:generateContent";
+pub(crate) const GEMINI_STREAM: &str = "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse";
 
 /// Returns a request in the format of the path's API.
-pub fn question(path: &str, text: &str, is_stream: bool) -> Value {
+pub(crate) fn question(path: &str, text: &str, is_stream: bool) -> Value {
     use serde_json::json;
     match path {
         RESPONSES => json!({ "model": "gpt-5", "input": text, "stream": is_stream }),

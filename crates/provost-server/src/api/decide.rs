@@ -28,7 +28,7 @@ use provost_engine::observe::view::{ApprovalsView, DiagnosticView};
 
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Approval {
+pub(crate) struct Approval {
     /// The revision to approve: `revision` of the gate.
     #[schema(min_length = 12)]
     pub revision: String,
@@ -40,21 +40,21 @@ pub struct Approval {
 
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Question {
+pub(crate) struct Question {
     #[schema(min_length = 1)]
     pub question: String,
 }
 
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Rejection {
+pub(crate) struct Rejection {
     #[schema(min_length = 1)]
     pub reason: String,
 }
 
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Amendment {
+pub(crate) struct Amendment {
     /// The whole new text of the plan.
     pub text: String,
     /// Digest of the text that was edited: `digest` of the gate.
@@ -64,7 +64,7 @@ pub struct Amendment {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Answered)]
-pub struct InboxAnswerBody {
+pub(crate) struct InboxAnswerBody {
     /// One of the item's choices: retry, skip, abort, revise or confirm.
     pub choice: String,
     /// Reason, for the log.
@@ -78,7 +78,7 @@ pub struct InboxAnswerBody {
 /// State of the plan after the decision.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Decided)]
-pub struct DecisionResult {
+pub(crate) struct DecisionResult {
     pub plan: String,
     #[schema(example = "approved")]
     pub stage: String,
@@ -88,7 +88,7 @@ pub struct DecisionResult {
 
 /// A decision of a person about a plan.
 #[derive(Clone, Debug)]
-pub enum Decision {
+pub(crate) enum Decision {
     Approve(Approval),
     Ask(Question),
     Reject(Rejection),
@@ -96,7 +96,12 @@ pub enum Decision {
 }
 
 /// Carries out a decision at the gate, from a page or a program.
-pub fn decide(app: &AppState, by: &Principal, plan: &str, decision: Decision) -> Answer<DecisionResult> {
+pub(crate) fn decide(
+    app: &AppState,
+    by: &Principal,
+    plan: &str,
+    decision: Decision,
+) -> Answer<DecisionResult> {
     let seen = find(&app.overview, plan)?;
     let harness = app.overview.harness(&seen, Access::Write, by.who(app))?.named(by.name());
     provost_engine::plan::commands::only_people(&harness)?;
@@ -155,7 +160,7 @@ fn decided(harness: &Harness, run: &Run) -> DecisionResult {
 }
 
 /// Carries out an answer to an item of the inbox.
-pub fn answered(
+pub(crate) fn answered(
     app: &AppState,
     by: &Principal,
     item: &str,
@@ -222,7 +227,7 @@ pub fn answered(
         WriteRefusals,
     )
 )]
-pub async fn approve(
+pub(super) async fn approve(
     State(app): State<SharedState>,
     Segment(plan): Segment<String>,
     JsonBody { by, said }: JsonBody<Approval>,
@@ -239,7 +244,7 @@ pub async fn approve(
         WriteRefusals,
     )
 )]
-pub async fn ask_back(
+pub(super) async fn ask_back(
     State(app): State<SharedState>,
     Segment(plan): Segment<String>,
     JsonBody { by, said }: JsonBody<Question>,
@@ -256,7 +261,7 @@ pub async fn ask_back(
         WriteRefusals,
     )
 )]
-pub async fn reject(
+pub(super) async fn reject(
     State(app): State<SharedState>,
     Segment(plan): Segment<String>,
     JsonBody { by, said }: JsonBody<Rejection>,
@@ -273,7 +278,7 @@ pub async fn reject(
         WriteRefusals,
     )
 )]
-pub async fn amend(
+pub(super) async fn amend(
     State(app): State<SharedState>,
     Segment(plan): Segment<String>,
     JsonBody { by, said }: JsonBody<Amendment>,
@@ -290,7 +295,7 @@ pub async fn amend(
         WriteRefusals,
     )
 )]
-pub async fn answer(
+pub(super) async fn answer(
     State(app): State<SharedState>,
     Segment(item): Segment<String>,
     JsonBody { by, said }: JsonBody<InboxAnswerBody>,

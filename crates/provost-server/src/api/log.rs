@@ -24,7 +24,7 @@ use provost_engine::observe::view::EventView;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct Filter {
+pub(crate) struct Filter {
     /// Only events of this plan.
     pub plan: Option<String>,
     /// Only events of this step.
@@ -51,7 +51,7 @@ pub struct Filter {
 }
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Events {
+pub(super) struct Events {
     pub items: Vec<EventView>,
     /// Position of the next page: pass it as `after` if you read forwards, as `before` if you read
     /// backwards. Null at the end.
@@ -153,7 +153,7 @@ pub(crate) fn page(overview: &Overview, filter: &Filter) -> Answer<Page> {
         ReadRefusals,
     )
 )]
-pub async fn log(
+pub(super) async fn log(
     State(app): State<SharedState>,
     _viewer: Viewer,
     UrlQuery(filter): UrlQuery<Filter>,

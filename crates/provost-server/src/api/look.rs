@@ -29,7 +29,7 @@ pub(crate) fn find(overview: &Overview, id: &str) -> Answer<PlanSnapshot> {
 
 /// The caller of the API.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Me {
+pub(super) struct Me {
     /// Name that the log records for your decisions.
     pub name: String,
     #[schema(example = "view")]
@@ -44,7 +44,7 @@ pub struct Me {
         ReadRefusals,
     )
 )]
-pub async fn me(State(_house): State<SharedState>, Viewer(principal): Viewer) -> Json<Me> {
+pub(super) async fn me(State(_house): State<SharedState>, Viewer(principal): Viewer) -> Json<Me> {
     Json(Me { name: principal.name(), scope: principal.token.scope.word().to_owned() })
 }
 
@@ -52,7 +52,7 @@ pub async fn me(State(_house): State<SharedState>, Viewer(principal): Viewer) ->
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct Page {
+pub(super) struct Page {
     /// Start after this item: `next` of the page before.
     after: Option<String>,
     /// Maximum number of items [default: 100].
@@ -85,7 +85,7 @@ pub(crate) fn limit(asked: Option<usize>) -> Answer<usize> {
 }
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Plans {
+pub(super) struct Plans {
     pub items: Vec<PlanCard>,
     /// Start of the next page; null on the last page.
     pub next: Option<String>,
@@ -99,7 +99,7 @@ pub struct Plans {
         ReadRefusals,
     )
 )]
-pub async fn plans(
+pub(super) async fn plans(
     State(app): State<SharedState>,
     _viewer: Viewer,
     UrlQuery(page): UrlQuery<Page>,
@@ -127,7 +127,7 @@ pub(crate) fn plan_of(overview: &Overview, id: &str) -> Answer<PlanView> {
         ReadRefusals,
     )
 )]
-pub async fn plan(
+pub(super) async fn plan(
     State(app): State<SharedState>,
     _viewer: Viewer,
     Segment(plan): Segment<String>,
@@ -137,7 +137,7 @@ pub async fn plan(
 
 /// A plan at the end of each revision that ran, and its current state.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Lives {
+pub(crate) struct Lives {
     /// Oldest first; each has the attempts of its `revision`.
     pub items: Vec<PlanView>,
 }
@@ -157,7 +157,7 @@ pub(crate) fn lives_of(overview: &Overview, id: &str) -> Answer<Lives> {
         ReadRefusals,
     )
 )]
-pub async fn lives(
+pub(super) async fn lives(
     State(app): State<SharedState>,
     _viewer: Viewer,
     Segment(plan): Segment<String>,
@@ -174,7 +174,7 @@ pub async fn lives(
         ReadRefusals,
     )
 )]
-pub async fn gate(
+pub(super) async fn gate(
     State(app): State<SharedState>,
     _viewer: Viewer,
     Segment(plan): Segment<String>,
@@ -184,7 +184,7 @@ pub async fn gate(
 
 /// Changes of the plan file since the revision in the log.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Diff {
+pub(super) struct Diff {
     pub plan: String,
     pub from: String,
     pub to: String,
@@ -200,7 +200,7 @@ pub struct Diff {
         ReadRefusals,
     )
 )]
-pub async fn diff(
+pub(super) async fn diff(
     State(app): State<SharedState>,
     _viewer: Viewer,
     Segment(plan): Segment<String>,
@@ -218,7 +218,7 @@ pub async fn diff(
 
 /// Files that a step changed.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Work {
+pub(super) struct Work {
     pub plan: String,
     pub step: u32,
     pub files: Vec<File>,
@@ -226,7 +226,7 @@ pub struct Work {
 
 /// A file before and after the step; null if it did not exist then.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct File {
+pub(super) struct File {
     pub path: String,
     pub old: Option<String>,
     pub new: Option<String>,
@@ -246,7 +246,7 @@ pub struct File {
         ReadRefusals,
     )
 )]
-pub async fn changes(
+pub(super) async fn changes(
     State(app): State<SharedState>,
     _viewer: Viewer,
     Segment((plan, step)): Segment<(String, u32)>,
@@ -267,7 +267,7 @@ pub async fn changes(
 
 /// Result of the audit of a plan's log, and its signed proofs.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Proofs {
+pub(crate) struct Proofs {
     pub plan: String,
     /// True if hash chain, verdicts, approvals and proofs are consistent.
     pub sound: bool,
@@ -312,7 +312,7 @@ pub(crate) fn proofs_of(overview: &Overview, plan: &str) -> Answer<Proofs> {
         ReadRefusals,
     )
 )]
-pub async fn proofs(
+pub(super) async fn proofs(
     State(app): State<SharedState>,
     _viewer: Viewer,
     Segment(plan): Segment<String>,
@@ -321,7 +321,7 @@ pub async fn proofs(
 }
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Inbox {
+pub(super) struct Inbox {
     pub items: Vec<InboxItemView>,
 }
 
@@ -333,7 +333,7 @@ pub struct Inbox {
         ReadRefusals,
     )
 )]
-pub async fn inbox(State(app): State<SharedState>, _viewer: Viewer) -> Answer<Json<Inbox>> {
+pub(super) async fn inbox(State(app): State<SharedState>, _viewer: Viewer) -> Answer<Json<Inbox>> {
     ask(&app, |app| {
         let items = app.overview.inbox()?;
         Ok(Json(Inbox { items: items.iter().map(InboxItemView::from).collect() }))

@@ -16,6 +16,6 @@ use crate::state::{SharedState, ask};
         ReadRefusals,
     )
 )]
-pub async fn machine(State(app): State<SharedState>, _viewer: Viewer) -> Answer<Json<Machine>> {
+pub(super) async fn machine(State(app): State<SharedState>, _viewer: Viewer) -> Answer<Json<Machine>> {
     ask(&app, |app| Ok(Json(app.machine.look(app.overview.settings())?))).await
 }

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Buffer size per connection.
 const BUFFER: usize = 16 * 1024;
 
-pub fn tls(files: &(PathBuf, PathBuf)) -> Result<TlsAcceptor, Error> {
+pub(super) fn tls(files: &(PathBuf, PathBuf)) -> Result<TlsAcceptor, Error> {
     let (chain, key) = files;
     let bad = |path: &PathBuf, why: String| Error::Tls { path: path.clone(), why };
     let certificates = CertificateDer::pem_file_iter(chain)
@@ -49,7 +49,7 @@ pub fn tls(files: &(PathBuf, PathBuf)) -> Result<TlsAcceptor, Error> {
 }
 
 /// Serves all connections, as long as it is polled.
-pub async fn all(listener: TcpListener, tls: Option<TlsAcceptor>, service: Router) {
+pub(super) async fn all(listener: TcpListener, tls: Option<TlsAcceptor>, service: Router) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(permit) = room.clone().acquire_owned().await else { return };

@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 const LINES_MAX: usize = 2000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub(crate) enum Side {
     Same,
     Gone,
     Come,
@@ -21,14 +21,14 @@ pub enum Side {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub(crate) struct Line {
     pub side: Side,
     /// Its line number, before or after.
     pub number: Option<usize>,
     pub text: String,
 }
 
-pub fn lines(before: &str, after: &str) -> Vec<Line> {
+pub(crate) fn lines(before: &str, after: &str) -> Vec<Line> {
     let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(before, after);
     let mut lines = Vec::new();
     for (place, group) in diff.grouped_ops(AROUND).iter().enumerate() {

@@ -12,8 +12,8 @@ mod order;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Size of a step and the space around it.
-pub const WIDTH: f64 = 168.0;
-pub const HEIGHT: f64 = 44.0;
+pub(crate) const WIDTH: f64 = 168.0;
+pub(crate) const HEIGHT: f64 = 44.0;
 const BESIDE: f64 = 20.0;
 const BELOW: f64 = 28.0;
 /// Space for a passing line.
@@ -24,13 +24,13 @@ const SIDE_BY_SIDE: usize = 5;
 
 /// A step and the steps it waits for.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub(crate) struct Node {
     pub id: u32,
     pub needs: Vec<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct PlacedNode {
+pub(crate) struct PlacedNode {
     pub id: u32,
     /// Upper left corner.
     pub x: f64,
@@ -42,14 +42,14 @@ pub struct PlacedNode {
 /// A line from a step down to one that needs it: its start, the upper and lower end of each layer it passes,
 /// and its end.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Edge {
+pub(crate) struct Edge {
     pub from: u32,
     pub to: u32,
     pub points: Vec<(f64, f64)>,
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct GraphLayout {
+pub(crate) struct GraphLayout {
     pub width: f64,
     pub height: f64,
     pub nodes: Vec<PlacedNode>,
@@ -64,7 +64,7 @@ enum Item {
     Pass(usize, usize),
 }
 
-pub fn drawn(nodes: &[Node]) -> GraphLayout {
+pub(crate) fn drawn(nodes: &[Node]) -> GraphLayout {
     let needs = reduced(&acyclic(nodes));
     let layer_of = layered(&needs);
     let mut layers = vec![Vec::new(); layer_of.iter().max().map_or(0, |last| last + 1)];

@@ -13,11 +13,11 @@ use super::graph::{self, GraphLayout, Node};
 const LAYOUTS_MAX: usize = 64;
 
 #[derive(Default)]
-pub struct GraphCache(Mutex<VecDeque<(Hash, Arc<GraphLayout>)>>);
+pub(crate) struct GraphCache(Mutex<VecDeque<(Hash, Arc<GraphLayout>)>>);
 
 impl GraphCache {
     /// Returns the layout of a plan's steps.
-    pub fn layout(&self, run: &Run) -> Arc<GraphLayout> {
+    pub(crate) fn layout(&self, run: &Run) -> Arc<GraphLayout> {
         let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let law = run.law.unwrap_or_else(|| Hash::of(run.text.as_bytes()));
         if let Some((_, layout)) = known().iter().find(|(known, _)| *known == law) {

@@ -7,7 +7,7 @@
 
 /// Kind of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpanKind {
+pub(crate) enum SpanKind {
     Attempt {
         number: u32,
     },
@@ -20,7 +20,7 @@ pub enum SpanKind {
 
 /// A span of time; `from` and `to` are in milliseconds.
 #[derive(Clone, Debug)]
-pub struct TimelineSpan {
+pub(crate) struct TimelineSpan {
     pub step: u32,
     pub kind: SpanKind,
     pub from: u64,
@@ -29,7 +29,7 @@ pub struct TimelineSpan {
 
 /// A span on a scale from 0 to 1.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Bar {
+pub(crate) struct Bar {
     pub step: u32,
     pub kind: SpanKind,
     pub from: f64,
@@ -39,14 +39,14 @@ pub struct Bar {
 
 /// A cut of the scale, and the length of the removed time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Cut {
+pub(crate) struct Cut {
     pub at: f64,
     pub to: f64,
     pub lasted_ms: u64,
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Timeline {
+pub(crate) struct Timeline {
     pub bars: Vec<Bar>,
     pub cuts: Vec<Cut>,
     /// The first and the last instant.
@@ -68,7 +68,7 @@ struct Piece {
     length: f64,
 }
 
-pub fn drawn(spans: &[TimelineSpan]) -> Timeline {
+pub(crate) fn drawn(spans: &[TimelineSpan]) -> Timeline {
     let mut busy: Vec<(u64, u64)> = Vec::new();
     let mut work: Vec<(u64, u64)> = spans
         .iter()
@@ -130,7 +130,7 @@ pub fn drawn(spans: &[TimelineSpan]) -> Timeline {
 }
 
 /// Formats a duration in its two largest units.
-pub fn lasted(ms: u64) -> String {
+pub(crate) fn lasted(ms: u64) -> String {
     let seconds = ms / 1000;
     match seconds {
         0 => format!("{ms} ms"),

@@ -10,10 +10,10 @@ const STATUSES: &str = "pending, in_progress, done, blocked";
 /// Maximum number of steps or postconditions.
 const MOST: usize = 1000;
 
-pub struct Arguments(pub JsonObject);
+pub(super) struct Arguments(pub JsonObject);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub(super) enum Status {
     Pending,
     InProgress,
     Done,
@@ -22,16 +22,16 @@ pub enum Status {
 
 impl Arguments {
     /// Returns a text, empty if it is missing.
-    pub fn text(&self, key: &str) -> Result<String, Reply> {
+    pub(super) fn text(&self, key: &str) -> Result<String, Reply> {
         text(self.0.get(key), key)
     }
 
-    pub fn required(&self, key: &str) -> Result<String, Reply> {
+    pub(super) fn required(&self, key: &str) -> Result<String, Reply> {
         let text = self.text(key)?;
         if text.trim().is_empty() { Err(Reply::refusal(format!("`{key}` is missing"))) } else { Ok(text) }
     }
 
-    pub fn number(&self, key: &str) -> Result<Option<u64>, Reply> {
+    pub(super) fn number(&self, key: &str) -> Result<Option<u64>, Reply> {
         let wrong = || Reply::refusal(format!("`{key}` has to be a whole number, counted from 1"));
         match self.0.get(key) {
             None | Some(Value::Null) => Ok(None),
@@ -40,7 +40,7 @@ impl Arguments {
         }
     }
 
-    pub fn step(&self) -> Result<u32, Reply> {
+    pub(super) fn step(&self) -> Result<u32, Reply> {
         let number = match self.number("step")? {
             Some(number) => Some(number),
             None => self.number("step_number")?,
@@ -49,7 +49,7 @@ impl Arguments {
         Ok(u32::try_from(number).unwrap_or(u32::MAX))
     }
 
-    pub fn status(&self) -> Result<Status, Reply> {
+    pub(super) fn status(&self) -> Result<Status, Reply> {
         match self.text("status")?.trim() {
             "pending" => Ok(Status::Pending),
             "in_progress" => Ok(Status::InProgress),
@@ -60,7 +60,7 @@ impl Arguments {
         }
     }
 
-    pub fn draft(&self) -> Result<PlanDraft, Reply> {
+    pub(super) fn draft(&self) -> Result<PlanDraft, Reply> {
         Ok(PlanDraft {
             objective: self.text("objective")?,
             touches: self
@@ -167,7 +167,7 @@ fn number(value: &Value) -> Option<u64> {
 }
 
 /// Returns the session's name, if the client sends it in the request metadata.
-pub fn session_name(meta: &RequestMetaObject) -> Option<String> {
+pub(super) fn session_name(meta: &RequestMetaObject) -> Option<String> {
     const KEYS: [&str; 5] = ["sessionId", "session_id", "threadId", "thread_id", "conversationId"];
     let named = |map: &JsonObject| {
         KEYS.iter().find_map(|key| map.get(*key)?.as_str().filter(|name| !name.is_empty()).map(str::to_owned))

@@ -20,12 +20,12 @@ use tokio::sync::watch;
 /// Interval of progress notifications.
 const TICK: Duration = Duration::from_secs(1);
 
-pub type JobListener<'a> = dyn FnMut(&Run, &SealedEvent, &Event) + 'a;
+pub(super) type JobListener<'a> = dyn FnMut(&Run, &SealedEvent, &Event) + 'a;
 type Outcome = Arc<Result<Run, String>>;
 
 /// A check to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CheckJob {
+pub(super) struct CheckJob {
     /// Description for people.
     what: String,
     /// Key that is equal for a repeated call.
@@ -33,14 +33,14 @@ pub struct CheckJob {
 }
 
 impl CheckJob {
-    pub fn new(what: impl Into<String>, key: String) -> Self {
+    pub(super) fn new(what: impl Into<String>, key: String) -> Self {
         Self { what: what.into(), key }
     }
 }
 
 /// Result of a request for a check.
 #[derive(Clone)]
-pub enum CheckJobResult {
+pub(super) enum CheckJobResult {
     /// Nothing was running.
     Nothing,
     Still {
@@ -54,7 +54,7 @@ pub enum CheckJobResult {
     },
 }
 
-pub struct CheckJobs {
+pub(super) struct CheckJobs {
     patience: Duration,
     current: Mutex<Option<Job>>,
 }
@@ -73,7 +73,7 @@ struct News {
 }
 
 impl CheckJobs {
-    pub fn new(patience: Duration) -> Self {
+    pub(super) fn new(patience: Duration) -> Self {
         Self { patience, current: Mutex::default() }
     }
 
@@ -82,7 +82,7 @@ impl CheckJobs {
     }
 
     /// Runs the check. If another one is already running, waits for that one instead.
-    pub async fn judge<F>(
+    pub(super) async fn judge<F>(
         &self,
         ask: CheckJob,
         context: &RequestContext<RoleServer>,
@@ -96,7 +96,7 @@ impl CheckJobs {
     }
 
     /// Waits for the running check, if there is one.
-    pub async fn settled(&self, context: &RequestContext<RoleServer>) -> CheckJobResult {
+    pub(super) async fn settled(&self, context: &RequestContext<RoleServer>) -> CheckJobResult {
         let job = self.current().clone();
         match job {
             Some(job) => self.wait(&job, false, context).await,
@@ -105,7 +105,7 @@ impl CheckJobs {
     }
 
     /// Returns a line about the running check.
-    pub fn note(&self) -> String {
+    pub(super) fn note(&self) -> String {
         match self.current().as_ref() {
             Some(job) if job.news.borrow().outcome.is_none() => format!(
                 "\nStill judging {} ({} s so far): call plan_next for the result.\n",
@@ -117,7 +117,7 @@ impl CheckJobs {
     }
 
     /// Waits for the running check, at most for `patience`.
-    pub fn wind_down(&self, patience: Duration) {
+    pub(super) fn wind_down(&self, patience: Duration) {
         let deadline = Instant::now() + patience;
         let Some(job) = self.current().clone() else { return };
         while job.news.borrow().outcome.is_none() && Instant::now() < deadline {

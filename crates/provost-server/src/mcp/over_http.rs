@@ -27,7 +27,7 @@ const SESSION: &str = "mcp-session-id";
 
 /// The requesting session.
 #[derive(Clone, Debug)]
-pub struct Asker {
+pub(super) struct Asker {
     /// Name of its session.
     pub name: String,
 }

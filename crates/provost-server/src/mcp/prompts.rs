@@ -7,7 +7,7 @@ const MAKE: &str = "make_plan";
 const PLAN: &str = include_str!("prompts/plan.md");
 const FINISH: &str = include_str!("prompts/finish.md");
 
-pub fn all() -> Vec<Prompt> {
+pub(super) fn all() -> Vec<Prompt> {
     let goal = PromptArgument::new("goal").with_description("The goal of the work").with_required(false);
     vec![
         Prompt::new(
@@ -19,7 +19,7 @@ pub fn all() -> Vec<Prompt> {
     ]
 }
 
-pub fn get(name: &str, arguments: Option<&JsonObject>) -> Option<GetPromptResult> {
+pub(super) fn get(name: &str, arguments: Option<&JsonObject>) -> Option<GetPromptResult> {
     let goal = arguments.and_then(|map| map.get("goal")?.as_str()).map(str::trim).unwrap_or_default();
     let text = match name {
         MAKE if goal.is_empty() => PLAN.to_owned(),

@@ -12,7 +12,7 @@ const LOG: &str = "provost://log";
 /// Number of events, the newest ones.
 const EVENTS: usize = 500;
 
-pub fn all() -> Vec<Resource> {
+pub(super) fn all() -> Vec<Resource> {
     let resource = |uri: &str, name: &str, description: &str, kind: &str| {
         let mut resource = Resource::new(uri, name);
         resource.description = Some(description.to_owned());
@@ -27,7 +27,7 @@ pub fn all() -> Vec<Resource> {
 }
 
 /// Reads a resource; `None` if it does not exist.
-pub fn read(
+pub(super) fn read(
     sessions: &AgentSessions,
     session: &ClientSession,
     uri: &str,

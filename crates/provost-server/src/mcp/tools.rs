@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-pub const NAMES: [&str; 7] = [
+pub(super) const NAMES: [&str; 7] = [
     "plan_create",
     "plan_show",
     "plan_next",
@@ -19,11 +19,12 @@ pub const NAMES: [&str; 7] = [
 ];
 
 /// Names of the tools for the agent of an attempt.
-pub const OF_AN_ATTEMPT: [&str; 5] = ["plan_show", "plan_next", "step_update", "topic_read", "topic_publish"];
+pub(super) const OF_AN_ATTEMPT: [&str; 5] =
+    ["plan_show", "plan_next", "step_update", "topic_read", "topic_publish"];
 
 /// Returns the tools for an agent that provost has started: it is given its step, and is judged after it has
 /// ended.
-pub fn of_an_attempt() -> Vec<Tool> {
+pub(super) fn of_an_attempt() -> Vec<Tool> {
     vec![
         tool(
             "plan_show",
@@ -63,7 +64,7 @@ pub fn of_an_attempt() -> Vec<Tool> {
     ]
 }
 
-pub fn all() -> Vec<Tool> {
+pub(super) fn all() -> Vec<Tool> {
     vec![
         plan_create(),
         tool(

@@ -22,7 +22,7 @@ use super::judging::CheckJobResult;
 const OUTPUT_MAX: usize = 6000;
 
 /// Describes the current state of the plan.
-pub fn plan(run: &Run, name: &str) -> String {
+pub(super) fn plan(run: &Run, name: &str) -> String {
     let (done, total) = run.progress();
     let mut out = format!("Plan {name}: {}\n", run.plan.title);
     let _ = writeln!(out, "{} · {done} of {total} steps passed", run.stage.word());
@@ -70,7 +70,7 @@ fn checked_by(check: &CheckView, hidden: bool) -> String {
 }
 
 /// Returns the text of the plan as an agent may see it.
-pub fn text(run: &Run) -> String {
+pub(super) fn text(run: &Run) -> String {
     let marked = approved_spec::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step));
     match run.hides {
         true => prompt::veiled(&marked, &parse::plan(&marked).plan).unwrap_or_default(),
@@ -79,7 +79,7 @@ pub fn text(run: &Run) -> String {
 }
 
 /// Returns the one thing to do now.
-pub fn next(run: &Run) -> String {
+pub(super) fn next(run: &Run) -> String {
     match run.stage {
         Stage::Draft | Stage::Verified => {
             return "Next: the plan waits for a person's approval (`provost approve`). Tell your user, and wait.".to_owned();
@@ -145,7 +145,7 @@ fn task(step: &Step) -> &str {
     step.task.as_ref().map_or(step.title.as_str(), |task| task.value.trim())
 }
 
-pub fn created(created: &CreateResult) -> String {
+pub(super) fn created(created: &CreateResult) -> String {
     let CreateResult { run, name, path, gate, warnings, on_base } = created;
     let mut out = format!(
         "Plan {name} is made ({}): {}, {}.\n",
@@ -192,7 +192,7 @@ pub fn created(created: &CreateResult) -> String {
 }
 
 /// Returns the result of an earlier check, followed by `next`.
-pub fn after(said: CheckJobResult, next: &str) -> String {
+pub(super) fn after(said: CheckJobResult, next: &str) -> String {
     match said {
         CheckJobResult::Nothing => next.to_owned(),
         CheckJobResult::Still { .. } => still(&said),
@@ -245,7 +245,7 @@ fn answer(said: CheckJobResult, done: impl FnOnce(&Run) -> Reply) -> Reply {
     }
 }
 
-pub fn begun(said: CheckJobResult, step: u32) -> Reply {
+pub(super) fn begun(said: CheckJobResult, step: u32) -> Reply {
     answer(said, |run| {
         let number = StepNumber(step);
         let (Some(step), Some(state)) = (run.plan.step(number), run.step(number)) else {
@@ -265,7 +265,7 @@ pub fn begun(said: CheckJobResult, step: u32) -> Reply {
     })
 }
 
-pub fn claimed(said: CheckJobResult, step: u32) -> Reply {
+pub(super) fn claimed(said: CheckJobResult, step: u32) -> Reply {
     answer(said, |run| {
         let number = StepNumber(step);
         match (run.plan.step(number), run.step(number)) {
@@ -286,15 +286,15 @@ pub fn claimed(said: CheckJobResult, step: u32) -> Reply {
     })
 }
 
-pub fn verified(said: CheckJobResult) -> Reply {
+pub(super) fn verified(said: CheckJobResult) -> Reply {
     answer(said, whole)
 }
 
-pub fn blocked(run: &Run, step: u32) -> String {
+pub(super) fn blocked(run: &Run, step: u32) -> String {
     format!("Step {step} is blocked and waits for a person.\n{}", next(run))
 }
 
-pub fn topics(topics: &[String]) -> String {
+pub(super) fn topics(topics: &[String]) -> String {
     match topics.is_empty() {
         true => "No topic was published yet.".to_owned(),
         false => format!("Topics: {}", topics.join(", ")),

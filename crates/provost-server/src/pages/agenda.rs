@@ -18,7 +18,7 @@ use provost_engine::observe::view::PlanCard;
 
 /// Filter for the plans.
 #[derive(Deserialize)]
-pub struct AgendaForm {
+pub(super) struct AgendaForm {
     #[serde(default)]
     name: String,
     #[serde(default)]
@@ -34,7 +34,7 @@ impl AgendaForm {
     }
 }
 
-pub async fn show(
+pub(super) async fn show(
     State(app): State<SharedState>,
     Viewer(principal): Viewer,
     UrlQuery(form): UrlQuery<AgendaForm>,

@@ -19,14 +19,14 @@ use crate::state::{AppState, SharedState, ask};
 use provost_engine::observe::view::{PlanView, StepView};
 
 #[derive(Deserialize)]
-pub struct CompareForm {
+pub(super) struct CompareForm {
     #[serde(default)]
     one: String,
     #[serde(default)]
     other: String,
 }
 
-pub async fn show(
+pub(super) async fn show(
     State(app): State<SharedState>,
     Viewer(principal): Viewer,
     UrlQuery(form): UrlQuery<CompareForm>,

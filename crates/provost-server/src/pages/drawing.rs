@@ -40,7 +40,7 @@ fn sign(state: &str) -> &'static str {
 }
 
 /// Renders every step with its dependencies and state. Steps link to `place` followed by their number.
-pub fn graph(graphs: &GraphCache, run: &Run, place: &str) -> Markup {
+pub(super) fn graph(graphs: &GraphCache, run: &Run, place: &str) -> Markup {
     let drawing = graphs.layout(run);
     let box_of = format!("0 0 {} {}", drawing.width, drawing.height);
     html! {
@@ -136,7 +136,7 @@ fn spans(attempts: &[AttemptRecord], now: u64) -> Vec<TimelineSpan> {
 }
 
 /// Renders when each step was worked on, and for how long; empty before the first attempt.
-pub fn timeline(run: &Run, attempts: &[AttemptRecord], now: u64, place: &str) -> Markup {
+pub(super) fn timeline(run: &Run, attempts: &[AttemptRecord], now: u64, place: &str) -> Markup {
     let drawn = timeline::drawn(&spans(attempts, now));
     let mut steps: Vec<u32> = drawn.bars.iter().map(|bar| bar.step).collect();
     steps.sort_unstable();

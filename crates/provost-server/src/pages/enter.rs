@@ -14,11 +14,11 @@ use crate::request::{PageForm, UrlQuery};
 use crate::state::{SharedState, ask};
 
 #[derive(Deserialize)]
-pub struct EnterKey {
+pub(super) struct EnterKey {
     key: String,
 }
 
-pub async fn show(
+pub(super) async fn show(
     State(app): State<SharedState>,
     caller: UnknownCaller,
     UrlQuery(EnterKey { key }): UrlQuery<EnterKey>,
@@ -57,9 +57,9 @@ pub async fn show(
 }
 
 #[derive(Deserialize)]
-pub struct EmptyForm {}
+pub(super) struct EmptyForm {}
 
-pub async fn leave(
+pub(super) async fn leave(
     State(app): State<SharedState>,
     PageForm { by, said: EmptyForm {} }: PageForm<EmptyForm>,
 ) -> Answer<Response> {

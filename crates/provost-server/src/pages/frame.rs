@@ -18,7 +18,7 @@ use crate::state::AppState;
 
 /// Navigation section of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Section {
+pub(super) enum Section {
     Agenda,
     Inbox,
     Log,
@@ -37,7 +37,7 @@ const ROOMS: [(Section, &str, &str); 5] = [
 
 /// Navigation section among the pages of one plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlanRoom {
+pub(super) enum PlanRoom {
     Plan,
     Gate,
     Proofs,
@@ -45,7 +45,7 @@ pub enum PlanRoom {
 }
 
 /// Renders the navigation of one plan.
-pub fn plan_rooms(plan: &str, here: PlanRoom) -> Markup {
+pub(super) fn plan_rooms(plan: &str, here: PlanRoom) -> Markup {
     let plan = segment(plan).0;
     let rooms = [
         (PlanRoom::Plan, format!("/plans/{plan}"), "Plan"),
@@ -65,13 +65,13 @@ pub fn plan_rooms(plan: &str, here: PlanRoom) -> Markup {
 }
 
 /// Returns the current time in milliseconds, for what is running.
-pub fn now() -> u64 {
+pub(super) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A whole page.
-pub struct HtmlPage {
+pub(super) struct HtmlPage {
     pub title: String,
     pub room: Section,
     /// Filter of the events that update the page, as a query of `/api/events`; `None` for a static page.
@@ -82,7 +82,7 @@ pub struct HtmlPage {
 impl HtmlPage {
     /// Renders the page. `after` is a position in the log from before the page was made, so that no event is
     /// missed.
-    pub fn shown(self, app: &AppState, principal: &Principal, after: u64) -> Response {
+    pub(super) fn shown(self, app: &AppState, principal: &Principal, after: u64) -> Response {
         let waiting = app.overview.waiting().unwrap_or(0);
         let names: Vec<&str> = DESCRIPTIONS.iter().map(|(name, _)| *name).collect();
         let names = names.join(" ");
@@ -148,7 +148,7 @@ fn head(title: &str, onward: Option<&str>) -> Markup {
 }
 
 /// Renders a page for a client that is not logged in.
-pub fn bare(status: StatusCode, title: &str, body: &Markup, onward: Option<&str>) -> Response {
+pub(super) fn bare(status: StatusCode, title: &str, body: &Markup, onward: Option<&str>) -> Response {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -162,7 +162,7 @@ pub fn bare(status: StatusCode, title: &str, body: &Markup, onward: Option<&str>
     (status, Html(page.into_string())).into_response()
 }
 
-pub fn problem(problem: &Problem) -> Response {
+pub(super) fn problem(problem: &Problem) -> Response {
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let body = html! {
         p { (T(&problem.detail)) }
@@ -179,7 +179,7 @@ pub fn problem(problem: &Problem) -> Response {
 }
 
 /// Renders a state, a stage or an outcome as a word, with a colour.
-pub fn word(word: &str) -> Markup {
+pub(super) fn word(word: &str) -> Markup {
     let class = match word {
         "passed" | "done" | "held" | "approved" | "sound" | "here" => "word good",
         "failed" | "broke" | "blocked" | "tampered" | "timed_out" | "killed" | "not_run" | "vacuous"
@@ -192,26 +192,26 @@ pub fn word(word: &str) -> Markup {
 }
 
 /// Renders the state of a step; for a passed step its mark and the kind of pass.
-pub fn step_word(step: &StepView) -> Markup {
+pub(super) fn step_word(step: &StepView) -> Markup {
     let Some(pass) = step.pass else { return word(step.state) };
     let class = if pass == Pass::Verified { "word good" } else { "word wait" };
     html! { span class=(class) { (step.mark.unwrap_or_default()) " " (T(&step.word)) } }
 }
 
 /// Renders an instant; readable without the script.
-pub fn instant(at: Timestamp) -> Markup {
+pub(super) fn instant(at: Timestamp) -> Markup {
     let text = at.to_string();
     let short = text.get(..19).unwrap_or(&text).replace('T', " ");
     html! { time datetime=(text) { (short) } }
 }
 
 /// Renders the key that provost's own forms carry.
-pub fn form_key(principal: &Principal) -> Markup {
+pub(super) fn form_key(principal: &Principal) -> Markup {
     html! { input type="hidden" name="form_key" value=(principal.form_key); }
 }
 
 /// Escapes a text for a URL path.
-pub fn segment(text: &str) -> PreEscaped<String> {
+pub(super) fn segment(text: &str) -> PreEscaped<String> {
     let mut out = String::new();
     for byte in text.bytes() {
         match byte {

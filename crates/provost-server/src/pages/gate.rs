@@ -22,7 +22,7 @@ use crate::request::{PageForm, Segment};
 use crate::state::{SharedState, ask};
 use provost_engine::observe::view::{GateView, IntentView, UncommittedView};
 
-pub async fn show(
+pub(super) async fn show(
     State(app): State<SharedState>,
     Viewer(principal): Viewer,
     Segment(id): Segment<String>,
@@ -41,7 +41,7 @@ pub async fn show(
 
 /// Content of one of the forms.
 #[derive(Deserialize)]
-pub struct GateForm {
+pub(super) struct GateForm {
     decision: String,
     #[serde(default)]
     revision: String,
@@ -57,7 +57,7 @@ pub struct GateForm {
     digest: String,
 }
 
-pub async fn decide(
+pub(super) async fn decide(
     State(app): State<SharedState>,
     Segment(id): Segment<String>,
     PageForm { by, said }: PageForm<GateForm>,

@@ -16,7 +16,7 @@ use crate::request::{PageForm, Segment};
 use crate::state::{SharedState, ask};
 use provost_engine::observe::view::InboxItemView;
 
-pub async fn show(State(app): State<SharedState>, Viewer(principal): Viewer) -> Answer<Response> {
+pub(super) async fn show(State(app): State<SharedState>, Viewer(principal): Viewer) -> Answer<Response> {
     ask(&app, move |app| {
         let after = app.overview.cursor()?.0;
         let items: Vec<InboxItemView> = app.overview.inbox()?.iter().map(InboxItemView::from).collect();
@@ -37,7 +37,7 @@ pub async fn show(State(app): State<SharedState>, Viewer(principal): Viewer) -> 
 }
 
 #[derive(Deserialize)]
-pub struct InboxForm {
+pub(super) struct InboxForm {
     choice: String,
     #[serde(default)]
     note: String,
@@ -45,7 +45,7 @@ pub struct InboxForm {
     budget: String,
 }
 
-pub async fn answer(
+pub(super) async fn answer(
     State(app): State<SharedState>,
     Segment(item): Segment<String>,
     PageForm { by, said }: PageForm<InboxForm>,
@@ -57,7 +57,7 @@ pub async fn answer(
 }
 
 /// Redirects a GET of an answer's address to the inbox, because the item may be gone.
-pub async fn back(Viewer(_): Viewer) -> Redirect {
+pub(super) async fn back(Viewer(_): Viewer) -> Redirect {
     Redirect::to("/inbox")
 }
 

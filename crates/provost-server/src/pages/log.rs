@@ -28,7 +28,7 @@ use crate::state::{AppState, SharedState, ask};
 
 /// Content of the filter form; an empty field does not filter.
 #[derive(Deserialize)]
-pub struct LogForm {
+pub(super) struct LogForm {
     #[serde(default)]
     plan: String,
     #[serde(default)]
@@ -48,7 +48,7 @@ impl LogForm {
     }
 }
 
-pub async fn show(
+pub(super) async fn show(
     State(app): State<SharedState>,
     Viewer(principal): Viewer,
     UrlQuery(asked): UrlQuery<LogForm>,

@@ -11,7 +11,7 @@ use crate::principal::Viewer;
 use crate::problem::Answer;
 use crate::state::{SharedState, ask};
 
-pub async fn show(State(app): State<SharedState>, Viewer(principal): Viewer) -> Answer<Response> {
+pub(super) async fn show(State(app): State<SharedState>, Viewer(principal): Viewer) -> Answer<Response> {
     ask(&app, move |app| {
         let machine = app.machine.look(app.overview.settings())?;
         let body = html! {

@@ -9,7 +9,7 @@ use crate::layout::timeline::lasted;
 use provost_engine::observe::view::{AttemptView, CheckView, DiagnosticView, VerdictView};
 
 /// Renders a check: the command, the rubric, or that a person confirms it.
-pub fn check(name: &str, check: &CheckView) -> Markup {
+pub(super) fn check(name: &str, check: &CheckView) -> Markup {
     html! {
         p class="quiet" {
             (name)
@@ -23,7 +23,7 @@ pub fn check(name: &str, check: &CheckView) -> Markup {
     }
 }
 
-pub fn verdict(verdict: &VerdictView) -> Markup {
+pub(super) fn verdict(verdict: &VerdictView) -> Markup {
     html! {
         p {
             (word(verdict.outcome)) " "
@@ -61,7 +61,7 @@ fn more(count: u64) -> String {
 }
 
 /// Renders one attempt: the agent's words on one side, provost's verdicts on the other.
-pub fn attempt(attempt: &AttemptView) -> Markup {
+pub(super) fn attempt(attempt: &AttemptView) -> Markup {
     let is_silent = attempt.claims.is_empty() && attempt.report.trim().is_empty();
     html! {
         section class="sheet" id={ "attempt-" (attempt.number) } {
@@ -97,7 +97,7 @@ pub fn attempt(attempt: &AttemptView) -> Markup {
     }
 }
 
-pub fn findings(found: &[DiagnosticView]) -> Markup {
+pub(super) fn findings(found: &[DiagnosticView]) -> Markup {
     html! {
         ul {
             @for each in found {
@@ -112,7 +112,7 @@ pub fn findings(found: &[DiagnosticView]) -> Markup {
 }
 
 /// Renders a diff; each line has a sign for what happened to it.
-pub fn difference(lines: &[Line]) -> Markup {
+pub(super) fn difference(lines: &[Line]) -> Markup {
     html! {
         pre class="diff" {
             @for line in lines {

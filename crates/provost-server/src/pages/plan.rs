@@ -18,7 +18,7 @@ use crate::request::Segment;
 use crate::state::{SharedState, ask};
 use provost_engine::observe::view::{InboxItemView, PlanView, PostconditionView, StepView};
 
-pub async fn show(
+pub(super) async fn show(
     State(app): State<SharedState>,
     Viewer(principal): Viewer,
     Segment(id): Segment<String>,

@@ -14,7 +14,7 @@ use crate::problem::Answer;
 use crate::request::Segment;
 use crate::state::{SharedState, ask};
 
-pub async fn show(
+pub(super) async fn show(
     State(app): State<SharedState>,
     Viewer(principal): Viewer,
     Segment(id): Segment<String>,

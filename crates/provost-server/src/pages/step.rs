@@ -23,7 +23,7 @@ use crate::request::Segment;
 use crate::state::{AppState, SharedState, ask};
 use provost_engine::observe::view::{PlanView, StepView};
 
-pub async fn show(
+pub(super) async fn show(
     State(app): State<SharedState>,
     Viewer(principal): Viewer,
     Segment((id, number)): Segment<(String, u32)>,

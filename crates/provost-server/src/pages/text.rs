@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use maud::{Escaper, Render};
 
 /// Any text of a plan, an agent, a check or a person.
-pub struct T<'a>(pub &'a str);
+pub(super) struct T<'a>(pub &'a str);
 
 impl Render for T<'_> {
     fn render_to(&self, buffer: &mut String) {
@@ -21,7 +21,7 @@ impl Render for T<'_> {
 }
 
 /// Returns the text with invisible characters replaced by symbols.
-pub fn visible(text: &str) -> String {
+pub(super) fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
     while let Some(sign) = rest.next() {

@@ -9,7 +9,7 @@ use crate::problem::Problem;
 
 /// The two ends of a connection, and what is known about the client.
 #[derive(Clone, Debug)]
-pub struct Ends {
+pub(crate) struct Ends {
     pub ours: SocketAddr,
     pub theirs: SocketAddr,
     /// Set once it is known that the client is not inside an attempt.
@@ -18,7 +18,7 @@ pub struct Ends {
 
 impl Ends {
     /// Returns the ends that `http/accept.rs` attached to the request.
-    pub fn of(parts: &Parts) -> Result<Self, Problem> {
+    pub(crate) fn of(parts: &Parts) -> Result<Self, Problem> {
         parts.extensions.get::<Self>().cloned().ok_or_else(|| Problem::broken("the connection is not known"))
     }
 }

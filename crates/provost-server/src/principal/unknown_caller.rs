@@ -8,18 +8,18 @@ use crate::problem::Problem;
 use crate::state::SharedState;
 
 /// A caller that is not authenticated.
-pub struct UnknownCaller {
+pub(crate) struct UnknownCaller {
     ends: Ends,
 }
 
 impl UnknownCaller {
     /// Refuses and records a caller from inside an attempt.
-    pub async fn only_people(&self, app: &SharedState) -> Result<(), Problem> {
+    pub(crate) async fn only_people(&self, app: &SharedState) -> Result<(), Problem> {
         outside(app, &self.ends).await
     }
 
     /// Returns the refusal of a caller whose link is not valid.
-    pub async fn refuse(&self, app: &SharedState) -> Problem {
+    pub(crate) async fn refuse(&self, app: &SharedState) -> Problem {
         unknown(app, &self.ends).await
     }
 }

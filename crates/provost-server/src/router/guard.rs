@@ -36,7 +36,7 @@ const HEADERS: [(&str, &str); 7] = [
 ];
 
 /// Wraps every request. Renders a problem as a page if a browser shows it to a person.
-pub async fn wrap(State(app): State<SharedState>, request: Request, next: Next) -> Response {
+pub(super) async fn wrap(State(app): State<SharedState>, request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let for_people = is_for_people(&request);
     let is_asset = request.uri().path().starts_with("/assets/");
@@ -103,12 +103,12 @@ fn is_for_people(request: &Request) -> bool {
     accepts && !path.starts_with("/api/") && path != "/mcp" && path != "/metrics"
 }
 
-pub async fn nothing_here() -> Problem {
+pub(super) async fn nothing_here() -> Problem {
     Problem::unknown("there is no such page or route")
         .hint("`/` is the agenda; `/api/openapi.json` lists the routes of the API.")
 }
 
-pub async fn not_so() -> Problem {
+pub(super) async fn not_so() -> Problem {
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "this route does not take that method")
         .hint("`/api/openapi.json` lists the routes of the API and their methods.")
 }

@@ -25,7 +25,7 @@ pub type Beside = dyn Fn() -> Vec<Family> + Send + Sync;
 
 /// A slow part of the response: computed once at a time, and cached.
 #[derive(Default)]
-pub struct CachedPart {
+pub(crate) struct CachedPart {
     turn: Arc<tokio::sync::Mutex<()>>,
     kept: Mutex<Option<(Instant, String)>>,
 }
@@ -33,7 +33,10 @@ pub struct CachedPart {
 impl CachedPart {
     /// Returns the part; `None` if it takes too long. It then continues in the background, and other requests
     /// wait for it.
-    pub async fn ask(&self, asked: impl Future<Output = Option<String>> + Send + 'static) -> Option<String> {
+    pub(crate) async fn ask(
+        &self,
+        asked: impl Future<Output = Option<String>> + Send + 'static,
+    ) -> Option<String> {
         let told = tokio::time::timeout(AWHILE, async {
             let turn = self.turn.clone().lock_owned().await;
             if let Some(kept) = self.kept() {
@@ -57,7 +60,7 @@ impl CachedPart {
 }
 
 #[derive(Default)]
-pub struct ResponseCounts {
+pub(crate) struct ResponseCounts {
     /// By the first digit of the status, from 1 to 5.
     pub by_class: [AtomicU64; 5],
     /// Time until the responses began.
@@ -65,7 +68,7 @@ pub struct ResponseCounts {
 }
 
 impl ResponseCounts {
-    pub fn add(&self, status: StatusCode, took: Duration) {
+    pub(crate) fn add(&self, status: StatusCode, took: Duration) {
         let class = usize::from(status.as_u16() / 100).clamp(1, 5) - 1;
         if let Some(count) = self.by_class.get(class) {
             count.fetch_add(1, Ordering::Relaxed);

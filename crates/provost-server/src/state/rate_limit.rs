@@ -8,7 +8,7 @@ use std::time::Instant;
 const ASKERS_MAX: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CallerKind {
+pub(crate) enum CallerKind {
     /// A client without an authenticated principal.
     Unknown,
     View,
@@ -27,13 +27,13 @@ impl CallerKind {
 }
 
 #[derive(Default)]
-pub struct RateLimits {
+pub(crate) struct RateLimits {
     buckets: Mutex<HashMap<(CallerKind, String), (f64, Instant)>>,
 }
 
 impl RateLimits {
     /// Returns whether one more request is allowed; if not, the number of seconds to wait.
-    pub fn allow(&self, kind: CallerKind, asker: &str) -> Result<(), u64> {
+    pub(crate) fn allow(&self, kind: CallerKind, asker: &str) -> Result<(), u64> {
         self.allow_at(kind, asker, Instant::now())
     }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 /// Names under which the server is reached.
 #[derive(Clone, Debug)]
-pub struct ServerNames {
+pub(crate) struct ServerNames {
     scheme: &'static str,
     /// With the port, unless it is the scheme's default. Empty with TLS: a browser checks the certificate
     /// against the name it asked for.
@@ -15,7 +15,7 @@ pub struct ServerNames {
 }
 
 impl ServerNames {
-    pub fn new(address: SocketAddr, tls: bool, proxied: &[String]) -> Self {
+    pub(crate) fn new(address: SocketAddr, tls: bool, proxied: &[String]) -> Self {
         let scheme = if tls || !proxied.is_empty() { "https" } else { "http" };
         let local = format!("localhost:{}", address.port());
         let shown = match proxied.first() {
@@ -34,24 +34,24 @@ impl ServerNames {
     }
 
     /// Returns the base URL for a link.
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         format!("{}://{}", self.scheme, self.shown)
     }
 
-    pub fn has(&self, host: &str) -> bool {
+    pub(crate) fn has(&self, host: &str) -> bool {
         self.hosts.is_empty() || self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
     }
 
-    pub fn cookie(&self) -> &str {
+    pub(crate) fn cookie(&self) -> &str {
         &self.cookie
     }
 
-    pub fn is_secure(&self) -> bool {
+    pub(crate) fn is_secure(&self) -> bool {
         self.scheme == "https"
     }
 
     /// Returns whether an `Origin` is the server itself.
-    pub fn is_own(&self, origin: &str, host: &str) -> bool {
+    pub(crate) fn is_own(&self, origin: &str, host: &str) -> bool {
         origin.strip_prefix(self.scheme).and_then(|rest| rest.strip_prefix("://")) == Some(host)
     }
 }

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use crate::Error;
 
 /// A refusal by one of provost's database functions, by its SQLSTATE.
-pub enum DatabaseRefusal {
+pub(super) enum DatabaseRefusal {
     Conflict(u64),
     Fenced(u64),
 }
 
-pub fn refusal(error: &sqlx::Error) -> Option<DatabaseRefusal> {
+pub(super) fn refusal(error: &sqlx::Error) -> Option<DatabaseRefusal> {
     let said = error.as_database_error()?.try_downcast_ref::<sqlx::postgres::PgDatabaseError>()?;
     let detail = || said.detail().and_then(|detail| detail.parse().ok()).unwrap_or(0);
     match said.code() {
@@ -22,12 +22,12 @@ pub fn refusal(error: &sqlx::Error) -> Option<DatabaseRefusal> {
     }
 }
 
-pub fn is_conflict(error: &sqlx::Error) -> bool {
+pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
     matches!(refusal(error), Some(DatabaseRefusal::Conflict(_)))
 }
 
 /// Returns whether the connection is lost or cannot be made, but a retry may help.
-pub fn is_a_lost_server(error: &sqlx::Error) -> bool {
+pub(super) fn is_a_lost_server(error: &sqlx::Error) -> bool {
     match error {
         error if is_untrusted(error) => false,
         sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed => true,
@@ -50,7 +50,7 @@ fn is_untrusted(error: &sqlx::Error) -> bool {
     }
 }
 
-pub fn of(at: &str, attempted: &'static str, source: sqlx::Error) -> Error {
+pub(super) fn of(at: &str, attempted: &'static str, source: sqlx::Error) -> Error {
     let at = at.to_owned();
     let code = source.as_database_error().and_then(|said| said.code()).map(|code| code.into_owned());
     let said = source.as_database_error().map(|said| said.message().to_owned());

@@ -19,7 +19,7 @@ const SECOND_LOOK: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(250);
 
 /// Listens from the first wait on, with one connection for all waiting threads.
-pub struct Bell {
+pub(super) struct Bell {
     options: PgConnectOptions,
     listening: OnceLock<(watch::Receiver<Heard>, JoinHandle<()>)>,
 }
@@ -30,7 +30,7 @@ struct Heard {
 }
 
 impl Bell {
-    pub fn new(options: PgConnectOptions) -> Self {
+    pub(super) fn new(options: PgConnectOptions) -> Self {
         Self { options, listening: OnceLock::new() }
     }
 
@@ -51,7 +51,7 @@ impl Drop for Bell {
     }
 }
 
-pub fn wait(log: &dyn Log, bell: &Bell, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
+pub(super) fn wait(log: &dyn Log, bell: &Bell, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
     let deadline = Instant::now() + timeout;
     let mut heard = (!timeout.is_zero()).then(|| bell.heard());
     loop {

@@ -33,7 +33,7 @@ enum Taken {
     By { epoch: i64, holder: Option<Holder> },
 }
 
-pub fn take(log: &Postgres, name: &str, holder: &Holder) -> Result<Lease, Error> {
+pub(super) fn take(log: &Postgres, name: &str, holder: &Holder) -> Result<Lease, Error> {
     let epoch = match try_to(log, name, holder, None)? {
         Taken::Epoch(epoch) => epoch,
         Taken::By { epoch, holder: Some(dead) } if dead.is_gone() => {
@@ -69,7 +69,7 @@ fn try_to(log: &Postgres, name: &str, holder: &Holder, over: Option<i64>) -> Res
     })
 }
 
-pub fn holder(log: &Postgres, name: &str) -> Result<Option<Holder>, Error> {
+pub(super) fn holder(log: &Postgres, name: &str) -> Result<Option<Holder>, Error> {
     let found = log.with("look at a lease", async |connection| {
         let row = sqlx::query(
             "SELECT holder FROM provost.lease WHERE name = $1 AND holder IS NOT NULL AND expires > clock_timestamp()",
@@ -89,7 +89,7 @@ pub fn holder(log: &Postgres, name: &str) -> Result<Option<Holder>, Error> {
     }
 }
 
-pub fn renew(log: &Postgres, fence: &Fence) -> Result<(), Error> {
+pub(super) fn renew(log: &Postgres, fence: &Fence) -> Result<(), Error> {
     let (is_ours, current) = log.with("renew a lease", async |connection| {
         let is_ours = again(connection, fence, log.lease_ttl).await?;
         let row = sqlx::query("SELECT epoch FROM provost.lease WHERE name = $1")
@@ -105,7 +105,7 @@ pub fn renew(log: &Postgres, fence: &Fence) -> Result<(), Error> {
     Err(Error::Fenced { name: fence.name.clone(), held: fence.epoch, current })
 }
 
-pub fn lapsed(log: &Postgres) -> Result<Vec<ExpiredLease>, Error> {
+pub(super) fn lapsed(log: &Postgres) -> Result<Vec<ExpiredLease>, Error> {
     log.with("look for leases that ran out", async |connection| {
         let rows = sqlx::query(
             "SELECT name, epoch, holder FROM provost.lease

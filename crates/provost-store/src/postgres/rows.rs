@@ -13,20 +13,20 @@ use super::{Effects, Param, SqlStatement};
 use crate::{Append, Cursor};
 
 /// Returns the stored form: a JSON string.
-pub fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-pub fn unquoted(kept: &str) -> sqlx::Result<String> {
+pub(super) fn unquoted(kept: &str) -> sqlx::Result<String> {
     serde_json::from_str(kept).map_err(|error| sqlx::Error::Decode(error.into()))
 }
 
-pub fn plan(kept: &str) -> sqlx::Result<PlanId> {
+pub(super) fn plan(kept: &str) -> sqlx::Result<PlanId> {
     unquoted(kept).map(PlanId)
 }
 
 /// Returns the plan's row id and the end of its chain.
-pub async fn head(connection: &mut PgConnection, plan: &PlanId) -> sqlx::Result<Option<(i64, Head)>> {
+pub(super) async fn head(connection: &mut PgConnection, plan: &PlanId) -> sqlx::Result<Option<(i64, Head)>> {
     let found = sqlx::query("SELECT id, seq, hash FROM provost.plan WHERE name = $1")
         .bind(quoted(&plan.0))
         .fetch_optional(connection)
@@ -39,7 +39,7 @@ pub async fn head(connection: &mut PgConnection, plan: &PlanId) -> sqlx::Result<
 }
 
 /// Returns whether these events were written, for a write whose answer was lost.
-pub async fn are_there(connection: &mut PgConnection, written: &[SealedEvent]) -> sqlx::Result<bool> {
+pub(super) async fn are_there(connection: &mut PgConnection, written: &[SealedEvent]) -> sqlx::Result<bool> {
     let Some(last) = written.last() else { return Ok(false) };
     let found = sqlx::query(
         "SELECT e.hash FROM provost.plan p JOIN provost.event e ON e.plan = p.id WHERE p.name = $1 AND e.seq = $2",
@@ -56,7 +56,7 @@ pub async fn are_there(connection: &mut PgConnection, written: &[SealedEvent]) -
 
 /// Writes the events. Without statements of effects, this is a single call, so the process cannot stop
 /// between its turn and the commit.
-pub async fn write(
+pub(super) async fn write(
     connection: &mut PgConnection,
     append: &Append<'_>,
     events: &[SealedEvent],
@@ -94,7 +94,7 @@ async fn execute(connection: &mut PgConnection, statement: &SqlStatement) -> sql
 }
 
 /// One call of `provost.append`.
-pub struct AppendCall<'a> {
+pub(super) struct AppendCall<'a> {
     pub plan: &'a str,
     pub expected: u64,
     pub fence: Option<(&'a str, u64)>,
@@ -102,7 +102,11 @@ pub struct AppendCall<'a> {
 }
 
 impl AppendCall<'_> {
-    pub async fn write(&self, connection: &mut PgConnection, events: &[SealedEvent]) -> sqlx::Result<()> {
+    pub(super) async fn write(
+        &self,
+        connection: &mut PgConnection,
+        events: &[SealedEvent],
+    ) -> sqlx::Result<()> {
         let (fence, epoch) = self.fence.unzip();
         let times: Vec<i64> = events.iter().map(|event| event.at.0.cast_signed()).collect();
         let names: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
@@ -131,10 +135,10 @@ impl AppendCall<'_> {
 }
 
 /// The columns of [`sealed`], with `event` as `e`.
-pub const COLUMNS: &str = "(SELECT p.name FROM provost.plan p WHERE p.id = e.plan), e.seq, e.at_ms, e.name, \
+pub(super) const COLUMNS: &str = "(SELECT p.name FROM provost.plan p WHERE p.id = e.plan), e.seq, e.at_ms, e.name, \
                            e.step, e.task_name, e.details, e.prev, e.hash, e.id";
 
-pub fn sealed(row: &PgRow) -> sqlx::Result<(Cursor, SealedEvent)> {
+pub(super) fn sealed(row: &PgRow) -> sqlx::Result<(Cursor, SealedEvent)> {
     let step: Option<i64> = row.try_get(4)?;
     let step = step.map(u32::try_from).transpose().map_err(|error| sqlx::Error::Decode(error.into()))?;
     let task_name: Option<&str> = row.try_get(5)?;

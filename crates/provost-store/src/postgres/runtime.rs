@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 
-pub fn runtime() -> &'static Runtime {
+pub(super) fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {
         let built = Builder::new_multi_thread()
@@ -23,7 +23,7 @@ pub fn runtime() -> &'static Runtime {
     })
 }
 
-pub fn run<F: Future>(future: F) -> F::Output {
+pub(super) fn run<F: Future>(future: F) -> F::Output {
     match Handle::try_current().map(|there| there.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(|| runtime().block_on(future)),
         Ok(_) | Err(_) => runtime().block_on(future),

@@ -18,7 +18,7 @@ const OLDEST_SERVER: i32 = 140_000;
 /// Key of the advisory lock: "prvs".
 const LOCK: i64 = 0x7072_7673;
 
-pub async fn migrate(connection: &mut PgConnection, at: &str) -> Result<(), Error> {
+pub(super) async fn migrate(connection: &mut PgConnection, at: &str) -> Result<(), Error> {
     check_server(connection, at).await?;
     if version(connection, at).await? == Some(MIGRATIONS.len()) {
         return Ok(());
@@ -30,7 +30,7 @@ pub async fn migrate(connection: &mut PgConnection, at: &str) -> Result<(), Erro
     made
 }
 
-pub async fn is_there(connection: &mut PgConnection, at: &str) -> Result<bool, Error> {
+pub(super) async fn is_there(connection: &mut PgConnection, at: &str) -> Result<bool, Error> {
     check_server(connection, at).await?;
     match version(connection, at).await? {
         None => Ok(false),

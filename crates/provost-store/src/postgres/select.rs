@@ -20,7 +20,7 @@ const PAGE: u64 = 512;
 /// Exactly as in the schema: Postgres uses a partial index only if the query repeats its condition.
 const USUAL: &str = "('TASK_STARTED', 'STEP_CLAIMED', 'ATTEMPT_ENDED', 'CONTRACT_JUDGED', 'TASK_COMPLETED')";
 
-pub fn each(
+pub(super) fn each(
     log: &Postgres,
     query: &Query,
     each: &mut dyn FnMut(Cursor, SealedEvent) -> ControlFlow<()>,
@@ -170,7 +170,7 @@ impl Walk {
 
 /// Returns the server's query plan for the first page.
 #[cfg(test)]
-pub fn explained(log: &Postgres, query: &Query) -> String {
+pub(super) fn explained(log: &Postgres, query: &Query) -> String {
     let walk = walk(log, query).unwrap().unwrap();
     let lines = log.with("explain a query", async |connection| {
         let (sql, arguments) =

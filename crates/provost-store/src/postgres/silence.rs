@@ -16,7 +16,7 @@ const QUESTIONS: u32 = 3;
 
 /// Makes every connection of this process to that port end if nothing is received for `time`. Does nothing
 /// if the kernel does not allow it.
-pub fn ends_after(time: Duration, port: u16) {
+pub(super) fn ends_after(time: Duration, port: u16) {
     let Ok(own) = pidfd_open(getpid(), PidfdFlags::empty()) else { return };
     for entry in fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
         let is_socket =

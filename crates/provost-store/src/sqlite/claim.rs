@@ -16,7 +16,7 @@ use provost_core::model::hash::Hash;
 use super::{Sqlite, private};
 use crate::{Error, Fence, Holder, Lease};
 
-pub fn take(log: &Sqlite, name: &str, holder: &Holder) -> Result<Lease, Error> {
+pub(super) fn take(log: &Sqlite, name: &str, holder: &Holder) -> Result<Lease, Error> {
     let path = file_of(log, name);
     let folder = log.folder().join("leases");
     fs::DirBuilder::new()
@@ -47,7 +47,7 @@ pub fn take(log: &Sqlite, name: &str, holder: &Holder) -> Result<Lease, Error> {
     })
 }
 
-pub fn holder(log: &Sqlite, name: &str) -> Result<Option<Holder>, Error> {
+pub(super) fn holder(log: &Sqlite, name: &str) -> Result<Option<Holder>, Error> {
     let path = file_of(log, name);
     let mut file = match File::open(&path) {
         Ok(file) => file,

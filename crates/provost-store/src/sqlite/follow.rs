@@ -20,7 +20,7 @@ const POLL: Duration = Duration::from_millis(25);
 
 /// Idle watches. They are kept because the kernel takes milliseconds to close one.
 #[derive(Default)]
-pub struct Watches(Mutex<Vec<OwnedFd>>);
+pub(super) struct Watches(Mutex<Vec<OwnedFd>>);
 
 impl Watches {
     fn take(&self, bell: &Path) -> Option<OwnedFd> {
@@ -33,7 +33,7 @@ impl Watches {
     }
 }
 
-pub fn wait(
+pub(super) fn wait(
     log: &dyn Log,
     watches: &Watches,
     bell: &Path,

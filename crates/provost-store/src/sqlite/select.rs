@@ -19,7 +19,7 @@ use crate::{Cursor, Query};
 /// Exactly as in `schema.sql`: SQLite uses a partial index only if the query repeats its condition.
 const USUAL: &str = "('TASK_STARTED', 'STEP_CLAIMED', 'ATTEMPT_ENDED', 'CONTRACT_JUDGED', 'TASK_COMPLETED')";
 
-pub fn each(
+pub(super) fn each(
     connection: &Connection,
     query: &Query,
     each: &mut dyn FnMut(Cursor, SealedEvent) -> ControlFlow<()>,
@@ -38,13 +38,13 @@ pub fn each(
     Ok(())
 }
 
-pub struct SelectStatement {
+pub(super) struct SelectStatement {
     pub sql: String,
     pub values: Vec<Value>,
 }
 
 /// Returns the statement; `None` if nothing can match.
-pub fn statement(connection: &Connection, query: &Query) -> rusqlite::Result<Option<SelectStatement>> {
+pub(super) fn statement(connection: &Connection, query: &Query) -> rusqlite::Result<Option<SelectStatement>> {
     let mut conditions = Conditions::default();
     match &query.plan {
         Some(plan) => match plan_row(connection, plan)? {

@@ -179,7 +179,7 @@ async fn bare(client: &Client, address: SocketAddr, request: &ChatRequest) {
     }
 }
 
-pub fn measure(_: &Asked, table: &mut Table) {
+pub(crate) fn measure(_: &Asked, table: &mut Table) {
     let socket = Socket::open();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let base_url = format!("http://{}", socket.address);

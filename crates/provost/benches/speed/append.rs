@@ -14,7 +14,7 @@ use crate::table::{Kind, Row, Table};
 const BATCH: usize = 20;
 const COMMITS: usize = 2_000;
 
-pub fn measure(_: &Asked, table: &mut Table) {
+pub(crate) fn measure(_: &Asked, table: &mut Table) {
     let (ours, bare) = (folder("append"), folder("append-bare"));
     let log = Sqlite::open(&ours).expect("a log");
     let mut chain = Chain::new(&log, "plan");
@@ -41,7 +41,7 @@ pub fn measure(_: &Asked, table: &mut Table) {
     });
 }
 
-pub fn contention(_: &Asked, table: &mut Table) {
+pub(crate) fn contention(_: &Asked, table: &mut Table) {
     let ours = folder("contention");
     let log = Sqlite::open(&ours).expect("a log");
     let mut chain = Chain::new(&log, "plan");

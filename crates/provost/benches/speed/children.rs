@@ -12,7 +12,7 @@ use provost_store::{Log as _, Sqlite};
 use crate::events::{Bare, Chain};
 use crate::{measure, serve};
 
-pub fn play(role: &str, words: Vec<String>) -> ExitCode {
+pub(crate) fn play(role: &str, words: Vec<String>) -> ExitCode {
     match (role, words.as_slice()) {
         ("--as-runner", [program, args @ ..]) => run(program, args),
         ("--as-writer", [folder]) => {
@@ -75,19 +75,19 @@ fn follow(folder: &Path) -> ExitCode {
     }
 }
 
-pub fn clock_ns() -> u128 {
+pub(crate) fn clock_ns() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos())
 }
 
 /// One of these processes, running.
-pub struct Beside {
+pub(crate) struct Beside {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
 }
 
 impl Beside {
-    pub fn start(role: &str, folder: &Path) -> Self {
+    pub(crate) fn start(role: &str, folder: &Path) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .arg(role)
             .arg(folder)
@@ -102,7 +102,7 @@ impl Beside {
         beside
     }
 
-    pub fn line(&mut self) -> String {
+    pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).expect("a line");
         line.trim().to_owned()

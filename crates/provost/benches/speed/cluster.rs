@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const WARM: Duration = Duration::from_secs(11);
 
 /// The bare SDK as a process: takes empty workflows from a queue until stdin ends.
-pub fn bare_queue(at: &str) -> ExitCode {
+pub(crate) fn bare_queue(at: &str) -> ExitCode {
     let (name, url) = at.split_once(' ').expect("a name and an address");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -211,7 +211,7 @@ impl Drop for Worker {
     }
 }
 
-pub fn steps(_: &Asked, table: &mut Table) {
+pub(crate) fn steps(_: &Asked, table: &mut Table) {
     let Some(cluster) = Cluster::start() else { return };
     let many = PLANS * STEPS;
     let (mut ours, mut bare, mut queued) = (Vec::new(), Vec::new(), Vec::new());
@@ -239,7 +239,7 @@ pub fn steps(_: &Asked, table: &mut Table) {
     table.note("  of which went by a queue", &seen);
 }
 
-pub fn flat(_: &Asked, table: &mut Table) {
+pub(crate) fn flat(_: &Asked, table: &mut Table) {
     let Some(cluster) = Cluster::start() else { return };
     // Returns the time of a step, and how many pages the server read for it.
     let took = |name: &str, others: usize| {
@@ -287,7 +287,7 @@ pub fn flat(_: &Asked, table: &mut Table) {
     });
 }
 
-pub fn idle(asked: &Asked, table: &mut Table) {
+pub(crate) fn idle(asked: &Asked, table: &mut Table) {
     let Some(cluster) = Cluster::start() else { return };
     let fleet = Fleet::make(&cluster, folder("cluster-idle"), 1);
     fleet.others_at_the_gate(1_000);

@@ -15,7 +15,7 @@ const SCHEMA: &str = include_str!("../../../provost-store/src/sqlite/schema.sql"
 const TITLE: &str = "Step with a title";
 
 /// Returns the events when a contract holds: the verdict, the pass, and the start of the next step.
-pub fn decision(step: u32) -> [Event; 3] {
+pub(crate) fn decision(step: u32) -> [Event; 3] {
     let (this, next) = (StepNumber(step), StepNumber(step + 1));
     let verdict = Verdict { duration_ms: 3, ..Verdict::bare(Isolation::InPlace, CheckOutcome::Held) };
     [
@@ -31,7 +31,7 @@ pub fn decision(step: u32) -> [Event; 3] {
     ]
 }
 
-pub fn ended(step: u32) -> Event {
+pub(crate) fn ended(step: u32) -> Event {
     Event::AttemptEnded(EndedAttempt {
         duration_ms: 3,
         ..EndedAttempt::new(StepNumber(step), 1, AttemptEnd::Exited { exit_code: 0 })
@@ -39,7 +39,7 @@ pub fn ended(step: u32) -> Event {
 }
 
 /// A plan's chain, written through the store.
-pub struct Chain<'a> {
+pub(crate) struct Chain<'a> {
     log: &'a Sqlite,
     plan: PlanId,
     pub seq: u64,
@@ -47,21 +47,21 @@ pub struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    pub fn new(log: &'a Sqlite, plan: &str) -> Self {
+    pub(crate) fn new(log: &'a Sqlite, plan: &str) -> Self {
         let plan = PlanId(plan.to_owned());
         let seq = log.head(&plan).expect("a head").seq;
         Self { log, plan, seq, step: 1 }
     }
 
     /// Writes one durable decision.
-    pub fn decide(&mut self) -> Result<(), provost_store::Error> {
+    pub(crate) fn decide(&mut self) -> Result<(), provost_store::Error> {
         let events = decision(self.step);
         self.append(&events, Timestamp(1_700_000_000_000 + self.seq))?;
         self.step += 1;
         Ok(())
     }
 
-    pub fn append(&mut self, events: &[Event], at: Timestamp) -> Result<(), provost_store::Error> {
+    pub(crate) fn append(&mut self, events: &[Event], at: Timestamp) -> Result<(), provost_store::Error> {
         let entries: Vec<LogEntry<'_>> =
             events.iter().map(|event| LogEntry { event, task_name: event.step().map(|_| TITLE) }).collect();
         let append = Append {
@@ -78,14 +78,14 @@ impl<'a> Chain<'a> {
 }
 
 /// A database with the same table, indexes and durability, and nothing else.
-pub struct Bare {
+pub(crate) struct Bare {
     connection: Connection,
     rows: Vec<(String, String)>,
     seq: i64,
 }
 
 impl Bare {
-    pub fn open(folder: &Path, patience_ms: u64) -> Self {
+    pub(crate) fn open(folder: &Path, patience_ms: u64) -> Self {
         let connection = Connection::open(folder.join("bare.db")).expect("a database");
         connection.busy_timeout(std::time::Duration::from_millis(patience_ms)).expect("a patience");
         let is_new: bool = connection
@@ -104,12 +104,12 @@ impl Bare {
     }
 
     /// Commits the rows of a decision durably.
-    pub fn decide(&mut self) -> rusqlite::Result<()> {
+    pub(crate) fn decide(&mut self) -> rusqlite::Result<()> {
         self.commit(0..3)
     }
 
     /// Commits the row of an agent's end durably.
-    pub fn end(&mut self) -> rusqlite::Result<()> {
+    pub(crate) fn end(&mut self) -> rusqlite::Result<()> {
         self.commit(3..4)
     }
 

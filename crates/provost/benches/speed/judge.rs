@@ -22,7 +22,7 @@ use crate::table::{Kind, Row, Table};
 
 const ROUNDS: usize = 40;
 
-pub fn measure(_: &Asked, table: &mut Table) {
+pub(crate) fn measure(_: &Asked, table: &mut Table) {
     for (files, what, goal) in [
         (1_000, "judge: one check at clean, 1,000 files", 2.5),
         (50_000, "judge: the same, 50,000 files, one changed", 3.0),

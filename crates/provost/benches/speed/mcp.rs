@@ -60,7 +60,7 @@ impl Client {
     }
 }
 
-pub fn measure(_asked: &Asked, table: &mut Table) {
+pub(crate) fn measure(_asked: &Asked, table: &mut Table) {
     let at = folder("mcp");
     for name in ["work", "state"] {
         std::fs::create_dir_all(at.join(name)).expect("a folder");

@@ -9,24 +9,24 @@ use nix::sys::resource::{Usage, UsageWho, getrusage};
 
 /// The times of one operation, in seconds per round.
 #[derive(Default)]
-pub struct Sample {
+pub(crate) struct Sample {
     pub cpu: Vec<f64>,
     pub wall: Vec<f64>,
 }
 
 impl Sample {
-    pub fn cpu_median(&self) -> f64 {
+    pub(crate) fn cpu_median(&self) -> f64 {
         median(&self.cpu)
     }
 
     /// Returns the median of the ratios of each round; both sides of a round have the same noise.
-    pub fn cpu_over(&self, floor: &Sample) -> f64 {
+    pub(crate) fn cpu_over(&self, floor: &Sample) -> f64 {
         median(&self.cpu.iter().zip(&floor.cpu).map(|(a, b)| a / b).collect::<Vec<_>>())
     }
 }
 
 /// Runs every operation once per round, in rotating order.
-pub fn interleaved<const N: usize>(rounds: usize, operations: [&mut dyn FnMut(); N]) -> [Sample; N] {
+pub(crate) fn interleaved<const N: usize>(rounds: usize, operations: [&mut dyn FnMut(); N]) -> [Sample; N] {
     let mut samples = std::array::from_fn(|_| Sample::default());
     for round in 0..rounds {
         for turn in 0..N {
@@ -41,7 +41,7 @@ pub fn interleaved<const N: usize>(rounds: usize, operations: [&mut dyn FnMut();
 }
 
 /// Returns the CPU time of this process and of its children that have ended.
-pub fn cpu_seconds() -> f64 {
+pub(crate) fn cpu_seconds() -> f64 {
     let of = |who| {
         getrusage(who).map_or(0.0, |usage: Usage| seconds(usage.user_time()) + seconds(usage.system_time()))
     };
@@ -49,7 +49,7 @@ pub fn cpu_seconds() -> f64 {
 }
 
 /// Returns the memory of the largest child, in MB.
-pub fn largest_child_mb() -> f64 {
+pub(crate) fn largest_child_mb() -> f64 {
     getrusage(UsageWho::RUSAGE_CHILDREN).map_or(0.0, |usage| usage.max_rss() as f64 / 1024.0)
 }
 
@@ -57,11 +57,11 @@ fn seconds(time: nix::sys::time::TimeVal) -> f64 {
     time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6
 }
 
-pub fn median(values: &[f64]) -> f64 {
+pub(crate) fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
 
-pub fn quantile(values: &[f64], share: f64) -> f64 {
+pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let last = sorted.len().saturating_sub(1);
@@ -69,7 +69,7 @@ pub fn quantile(values: &[f64], share: f64) -> f64 {
 }
 
 /// Returns the percentage of the last ten seconds in which a process waited for a CPU.
-pub fn pressure() -> f64 {
+pub(crate) fn pressure() -> f64 {
     let text = fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
     let some = text.split_whitespace().find_map(|word| word.strip_prefix("avg10="));
     some.and_then(|number| number.parse().ok()).unwrap_or(0.0)
@@ -77,7 +77,7 @@ pub fn pressure() -> f64 {
 
 /// Creates an empty folder on the disk that is measured. `TMPDIR` selects the disk; inside this repository
 /// it would be part of the workspace.
-pub fn folder(name: &str) -> PathBuf {
+pub(crate) fn folder(name: &str) -> PathBuf {
     let path = house().join(name);
     let _ = fs::remove_dir_all(&path);
     fs::create_dir_all(&path).expect("a folder for the bench");
@@ -86,7 +86,7 @@ pub fn folder(name: &str) -> PathBuf {
 
 /// Returns a folder that is kept for the next run, and whether it existed: deleting tens of thousands of
 /// files would affect the next measurement. Its creator must mark it as [whole](is_whole).
-pub fn kept(name: &str) -> (PathBuf, bool) {
+pub(crate) fn kept(name: &str) -> (PathBuf, bool) {
     let path = std::env::temp_dir().join("provost-speed-kept").join(name);
     let is_there = path.join(WHOLE).exists();
     if !is_there {
@@ -96,7 +96,7 @@ pub fn kept(name: &str) -> (PathBuf, bool) {
     (path, is_there)
 }
 
-pub fn is_whole(kept: &Path) {
+pub(crate) fn is_whole(kept: &Path) {
     fs::write(kept.join(WHOLE), "").expect("a mark");
 }
 
@@ -107,11 +107,11 @@ fn house() -> PathBuf {
 }
 
 /// Removes everything except the kept folders.
-pub fn leave() {
+pub(crate) fn leave() {
     let _ = fs::remove_dir_all(house());
 }
 
-pub fn sync_ms() -> f64 {
+pub(crate) fn sync_ms() -> f64 {
     let mut file = File::create(folder("sync").join("file")).expect("a file");
     let mut times = Vec::new();
     for _ in 0..200 {
@@ -123,7 +123,7 @@ pub fn sync_ms() -> f64 {
 }
 
 /// Formats seconds in a unit that fits.
-pub fn time(seconds: f64) -> String {
+pub(crate) fn time(seconds: f64) -> String {
     match seconds {
         s if s < 1e-3 => format!("{:.1} µs", s * 1e6),
         s if s < 1.0 => format!("{:.2} ms", s * 1e3),

@@ -15,7 +15,7 @@ const HEAD: &str = "---\ntype: plan\nstatus: draft\nowner: bench\ntouches: [\"sr
     **Context:** A plan as people write them.\n**Budget:** max 50k tokens, $0.50, 5 minutes wall clock\n\n## Steps\n\n";
 
 /// Returns a plan of `count` steps, each with the task `task`.
-pub fn text(count: usize, task: &str) -> String {
+pub(crate) fn text(count: usize, task: &str) -> String {
     let mut text = String::from(HEAD);
     for n in 1..=count {
         let _ = write!(
@@ -65,7 +65,7 @@ fn bare(text: &str) -> usize {
     Parser::new_ext(text, Options::empty()).into_offset_iter().map(|(_, range)| range.len()).sum()
 }
 
-pub fn measure(_: &Asked, table: &mut Table) {
+pub(crate) fn measure(_: &Asked, table: &mut Table) {
     against_floor(table, "plan: read and check 20 KB (aim: 1.5×)", &prose(20_000), 20, 150);
     against_floor(table, "plan: read and check 1 MB (aim: 1.5×)", &prose(1_000_000), 1, 30);
     hostile(table);

@@ -116,7 +116,7 @@ const QUERIES: [(&str, u64, Ask); 7] = [
     }),
 ];
 
-pub fn measure(asked: &Asked, table: &mut Table) {
+pub(crate) fn measure(asked: &Asked, table: &mut Table) {
     let (few, most) = if asked.large { (1_000_000, 10_000_000) } else { (100_000, 1_000_000) };
     let (small_at, large_at) = (folder("events-small"), folder("events-large"));
     let (mut small, mut large) = (Stock::make(&small_at, few), Stock::make(&large_at, most));

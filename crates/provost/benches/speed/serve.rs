@@ -163,7 +163,7 @@ fn watch(served: &Served, path: &str, mut publish: impl FnMut()) -> Told {
     })
 }
 
-pub fn fan_out(_asked: &Asked, table: &mut Table) {
+pub(crate) fn fan_out(_asked: &Asked, table: &mut Table) {
     let at = folder("serve");
     for name in ["work", "state"] {
         std::fs::create_dir_all(at.join(name)).expect("a folder");
@@ -237,7 +237,7 @@ fn created(number: usize) -> Event {
     }
 }
 
-pub fn pages(asked: &Asked, table: &mut Table) {
+pub(crate) fn pages(asked: &Asked, table: &mut Table) {
     let at = folder("pages");
     for name in ["work", "state"] {
         std::fs::create_dir_all(at.join(name)).expect("a folder");
@@ -331,7 +331,7 @@ fn answered(stream: &mut TcpStream) {
 }
 
 /// A minimal server that sends the same to all subscribers.
-pub fn bare() -> std::process::ExitCode {
+pub(crate) fn bare() -> std::process::ExitCode {
     use axum::extract::State;
     use axum::response::sse::{Event as Message, Sse};
     use axum::routing::{get, post};

@@ -13,7 +13,7 @@ const PROVOST: &str = env!("CARGO_BIN_EXE_provost");
 const BATCH: usize = 3;
 const ROUNDS: usize = 100;
 
-pub fn measure(_: &Asked, table: &mut Table) {
+pub(crate) fn measure(_: &Asked, table: &mut Table) {
     let Some([noop, sqlite]) = floors() else {
         return table.note("start", "the floor programs could not be built");
     };

@@ -19,7 +19,7 @@ const ROUNDS: usize = 5;
 const FLOOR_STEPS: usize = 500;
 
 /// A workspace with an approved plan.
-pub struct Bed {
+pub(crate) struct Bed {
     pub workspace: PathBuf,
     pub state: PathBuf,
 }
@@ -31,7 +31,7 @@ struct Used {
 }
 
 impl Bed {
-    pub fn make(at: &Path, steps: usize, agent: &str) -> Self {
+    pub(crate) fn make(at: &Path, steps: usize, agent: &str) -> Self {
         let bed = Self { workspace: at.join("workspace"), state: at.join("state") };
         fs::create_dir_all(&bed.workspace).expect("a workspace");
         fs::write(bed.workspace.join("PLAN.md"), plans::text(steps, "Do nothing.")).expect("a plan");
@@ -56,7 +56,7 @@ impl Bed {
     }
 
     /// Runs the plan to its end, in a child of a child, so that its usage is measured separately.
-    pub fn run(&self) -> (f64, f64) {
+    pub(crate) fn run(&self) -> (f64, f64) {
         let used = self.used();
         (used.cpu, used.mb)
     }
@@ -77,7 +77,7 @@ impl Bed {
     }
 }
 
-pub fn measure(asked: &Asked, table: &mut Table) {
+pub(crate) fn measure(asked: &Asked, table: &mut Table) {
     let mut few: Vec<Used> = Vec::new();
     let mut many: Vec<Used> = Vec::new();
     let used = |steps| Bed::make(&folder("step"), steps, "/bin/true").used();

@@ -63,7 +63,7 @@ fn used(state: &Path) -> Used {
     Used { cpu: number(), mb: number() }
 }
 
-pub fn measure(asked: &Asked, table: &mut Table) {
+pub(crate) fn measure(asked: &Asked, table: &mut Table) {
     let few = if asked.large { 500_000 } else { 50_000 };
     let many = few * 20;
     let (few_at, many_at) = (folder("summary-few"), folder("summary-many"));

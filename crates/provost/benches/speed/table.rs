@@ -4,7 +4,7 @@
 
 use crate::measure;
 
-pub struct Table {
+pub(crate) struct Table {
     missed: u32,
     /// The guard of the following rows: a floor measured against itself.
     guard: f64,
@@ -12,7 +12,7 @@ pub struct Table {
 
 /// How far a figure can be trusted while other processes use the machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Exact on every machine.
     Counter,
     /// Not valid if the guard is off.
@@ -21,7 +21,7 @@ pub enum Kind {
     Wall,
 }
 
-pub struct Row<'a> {
+pub(crate) struct Row<'a> {
     pub what: &'a str,
     pub subject: String,
     pub floor: String,
@@ -33,7 +33,7 @@ pub struct Row<'a> {
 }
 
 impl Table {
-    pub fn begin() -> Self {
+    pub(crate) fn begin() -> Self {
         println!(
             "floors are measured beside each subject, in turn with it; ratios are of CPU time unless the row says otherwise"
         );
@@ -48,7 +48,7 @@ impl Table {
     }
 
     /// Measures a floor against itself, which shows whether this machine gives useful figures now.
-    pub fn guard(&mut self, what: &str, ratio: f64) {
+    pub(crate) fn guard(&mut self, what: &str, ratio: f64) {
         self.guard = ratio;
         let word = if is_steady(ratio) { "steady" } else { "busy" };
         println!(
@@ -61,7 +61,7 @@ impl Table {
         );
     }
 
-    pub fn row(&mut self, row: Row<'_>) {
+    pub(crate) fn row(&mut self, row: Row<'_>) {
         let trusted = match row.kind {
             Kind::Counter => true,
             Kind::Cpu => is_steady(self.guard),
@@ -86,18 +86,18 @@ impl Table {
     }
 
     /// Prints a control that must fail; otherwise the rows next to it prove nothing.
-    pub fn control(&mut self, what: &str, seen: &str, does_fail: bool) {
+    pub(crate) fn control(&mut self, what: &str, seen: &str, does_fail: bool) {
         let word =
             if does_fail { "fails, as it must" } else { "did not fail: the row above proves nothing now" };
         println!("{:<50} {seen:>38} {word}", format!("  control: {what}"));
     }
 
-    pub fn note(&mut self, what: &str, seen: &str) {
+    pub(crate) fn note(&mut self, what: &str, seen: &str) {
         println!("{what:<50} {seen:>27}");
     }
 
     /// Returns how many goals were missed.
-    pub fn end(self) -> u32 {
+    pub(crate) fn end(self) -> u32 {
         println!("\n{} missed; cpu pressure: {:.0} %", self.missed, measure::pressure());
         self.missed
     }

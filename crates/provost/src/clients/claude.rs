@@ -10,7 +10,7 @@ use super::{Edit, Finding, Ground, Wanted, finding, jsonc, read};
 /// raised.
 const CAP: &str = "50";
 
-pub fn wanted(ground: &Ground) -> Vec<Wanted> {
+pub(super) fn wanted(ground: &Ground) -> Vec<Wanted> {
     let server = json!({
         "type": "stdio", "command": ground.program, "args": ["mcp"], "env": {}, "alwaysLoad": true,
     });
@@ -49,7 +49,7 @@ fn folder(ground: &Ground) -> std::path::PathBuf {
     ground.folder("CLAUDE_CONFIG_DIR", ".claude")
 }
 
-pub fn findings(ground: &Ground) -> Vec<Finding> {
+pub(super) fn findings(ground: &Ground) -> Vec<Finding> {
     let files = [
         ground.workspace.join(".claude/settings.json"),
         ground.workspace.join(".claude/settings.local.json"),

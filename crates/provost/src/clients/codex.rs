@@ -15,7 +15,7 @@ use trust::Hook;
 /// Comment before provost's tables.
 const MARK: &str = "# provost: its tools, and the hook that holds a session until its plan is done";
 
-pub fn wanted(ground: &Ground) -> Vec<Wanted> {
+pub(super) fn wanted(ground: &Ground) -> Vec<Wanted> {
     vec![Wanted::new(file(ground), vec![tools_and_hook(ground)])]
 }
 
@@ -42,7 +42,7 @@ fn file(ground: &Ground) -> PathBuf {
     }
 }
 
-pub fn users(ground: &Ground) -> PathBuf {
+pub(super) fn users(ground: &Ground) -> PathBuf {
     ground.folder("CODEX_HOME", ".codex").join("config.toml")
 }
 
@@ -55,7 +55,7 @@ fn own(ground: &Ground) -> Option<Option<Hook>> {
 
 /// Returns the settings that make Codex run the hook: trust in the hook and in the project. `None` if there
 /// is no Codex to ask.
-pub fn trusted(ground: &Ground) -> Option<Wanted> {
+pub(super) fn trusted(ground: &Ground) -> Option<Wanted> {
     let hook = own(ground)??;
     let first = match ground.user {
         // In the same file as the hook itself.
@@ -77,7 +77,7 @@ fn table(keys: &[&str], name: &str, value: &str) -> Edit {
 }
 
 /// Appends tables to a TOML file; refuses if the file already sets the same key differently.
-pub fn tables(text: &str, tables: &str, keys: &[String]) -> Result<Option<Splice>, Trouble> {
+pub(super) fn tables(text: &str, tables: &str, keys: &[String]) -> Result<Option<Splice>, Trouble> {
     let parsed = |text: &str| {
         text.parse::<Table>().map_err(|error| Trouble::new(format!("it is not TOML: {}", error.message())))
     };
@@ -127,7 +127,7 @@ fn is_trusted(ground: &Ground, config: &Table) -> bool {
     trusted.and_then(toml::Value::as_str) == Some("trusted")
 }
 
-pub fn findings(ground: &Ground) -> Vec<Finding> {
+pub(super) fn findings(ground: &Ground) -> Vec<Finding> {
     let config = config(ground);
     let again = match ground.user {
         true => "`provost init --user --agent codex --trust`",

@@ -8,7 +8,7 @@ use super::{Edit, Ground, Wanted};
 /// Cursor releases a session after this many refusals; provost counts itself.
 const LOOPS: u32 = 20;
 
-pub fn wanted(ground: &Ground) -> Vec<Wanted> {
+pub(super) fn wanted(ground: &Ground) -> Vec<Wanted> {
     let folder = if ground.user { &ground.home } else { &ground.workspace }.join(".cursor");
     let server = json!({ "command": ground.program, "args": ["mcp"] });
     let hook = json!({ "command": ground.hook(HookClient::Cursor), "loop_limit": LOOPS });

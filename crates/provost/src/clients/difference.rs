@@ -8,7 +8,7 @@ use similar::TextDiff;
 const TIME_LIMIT: Duration = Duration::from_millis(300);
 
 /// Returns the diff; a text that is `None` does not exist on that side.
-pub fn unified(path: &str, before: Option<&str>, after: Option<&str>) -> String {
+pub(crate) fn unified(path: &str, before: Option<&str>, after: Option<&str>) -> String {
     let name = |text: Option<&str>| if text.is_some() { path } else { "/dev/null" };
     let (old, new) = (before.unwrap_or_default(), after.unwrap_or_default());
     let diff = TextDiff::configure().timeout(TIME_LIMIT).diff_lines(old, new);

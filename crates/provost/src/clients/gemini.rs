@@ -7,7 +7,7 @@ use super::{Edit, Finding, Ground, Wanted, finding, jsonc, quoted, read};
 
 const TIMEOUT_MS: u32 = 600_000;
 
-pub fn wanted(ground: &Ground) -> Vec<Wanted> {
+pub(super) fn wanted(ground: &Ground) -> Vec<Wanted> {
     let server = json!({ "command": ground.program, "args": ["mcp"], "timeout": TIMEOUT_MS, "trust": true });
     // If its program is missing, the hook would block every session forever.
     let there = match ground.program.contains('/') {
@@ -31,7 +31,7 @@ pub fn wanted(ground: &Ground) -> Vec<Wanted> {
     vec![Wanted::new(place.join(".gemini/settings.json"), edits)]
 }
 
-pub fn findings(ground: &Ground) -> Vec<Finding> {
+pub(super) fn findings(ground: &Ground) -> Vec<Finding> {
     let value = |path| jsonc::value(&read(&ground.home.join(path)).ok()??).ok();
     let folders: Value = value(".gemini/trustedFolders.json").unwrap_or_default();
     let trusted = |(folder, word): (&String, &Value)| {

@@ -4,7 +4,7 @@ use provost_core::text::hook_protocol::HookClient;
 
 use super::{Edit, Ground, Wanted};
 
-pub fn wanted(ground: &Ground) -> Vec<Wanted> {
+pub(super) fn wanted(ground: &Ground) -> Vec<Wanted> {
     let folder = ground.workspace.join(".git");
     if ground.user || !folder.is_dir() {
         return Vec::new();

@@ -14,7 +14,7 @@ use super::jsonc::Splice;
 use super::{Trouble, write};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub(crate) struct Entry {
     pub path: PathBuf,
     /// The project it belongs to; `None` if it is for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,22 +59,22 @@ impl Before {
 }
 
 /// A file without provost's insertions.
-pub struct Without {
+pub(crate) struct Without {
     pub text: Option<String>,
     /// Whether it is known to be the original, byte for byte.
     pub is_exact: bool,
 }
 
-pub struct Ledger {
+pub(crate) struct Ledger {
     folder: PathBuf,
 }
 
 impl Ledger {
-    pub fn open(state: &Path) -> Self {
+    pub(crate) fn open(state: &Path) -> Self {
         Self { folder: state.join("init") }
     }
 
-    pub fn entries(&self) -> Vec<Entry> {
+    pub(crate) fn entries(&self) -> Vec<Entry> {
         let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let read = |path: PathBuf| serde_json::from_slice(&fs::read(path).ok()?).ok();
         let mut entries: Vec<Entry> = files.filter_map(|file| read(file.path())).collect();
@@ -82,12 +82,12 @@ impl Ledger {
         entries
     }
 
-    pub fn find(&self, path: &Path, project: Option<&Path>) -> Option<Entry> {
+    pub(crate) fn find(&self, path: &Path, project: Option<&Path>) -> Option<Entry> {
         serde_json::from_slice(&fs::read(self.file(path, project)).ok()?).ok()
     }
 
     /// Records a change before the file is written.
-    pub fn keep(
+    pub(crate) fn keep(
         &self,
         path: &Path,
         project: Option<&Path>,
@@ -112,7 +112,7 @@ impl Ledger {
         write(&self.file(path, project), &text)
     }
 
-    pub fn forget(&self, path: &Path, project: Option<&Path>) {
+    pub(crate) fn forget(&self, path: &Path, project: Option<&Path>) {
         let _ = fs::remove_file(self.file(path, project));
     }
 
@@ -129,7 +129,7 @@ impl Ledger {
 
 impl Entry {
     /// Returns the file without provost's insertions; `None` if they are not found any more.
-    pub fn without(&self, now: Option<&str>) -> Option<Without> {
+    pub(crate) fn without(&self, now: Option<&str>) -> Option<Without> {
         let Some(now) = now else {
             return Some(Without { text: None, is_exact: self.before == Before::Absent });
         };
@@ -150,7 +150,7 @@ impl Entry {
     }
 
     /// Returns the inserted text, for people who have to remove it themselves.
-    pub fn added(&self) -> String {
+    pub(crate) fn added(&self) -> String {
         self.added.iter().map(|added| added.text.as_str()).collect()
     }
 }

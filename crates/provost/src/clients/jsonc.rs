@@ -18,30 +18,30 @@ use super::Trouble;
 
 /// Text to insert at a position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Splice {
+pub(crate) struct Splice {
     pub at: usize,
     pub text: String,
 }
 
 impl Splice {
-    pub fn apply(&self, text: &str) -> String {
+    pub(crate) fn apply(&self, text: &str) -> String {
         format!("{}{}{}", &text[..self.at], self.text, &text[self.at..])
     }
 
     /// Returns the text without the insertion, if it is there.
-    pub fn undo(&self, text: &str) -> Option<String> {
+    pub(crate) fn undo(&self, text: &str) -> Option<String> {
         let (before, rest) = text.split_at_checked(self.at)?;
         Some(format!("{before}{}", rest.strip_prefix(self.text.as_str())?))
     }
 }
 
 /// Parses a whole text.
-pub fn value(text: &str) -> Result<Value, Trouble> {
+pub(crate) fn value(text: &str) -> Result<Value, Trouble> {
     Ok(Document::parse(text)?.root.into())
 }
 
 /// Makes `path` have this value; `None` if it already has.
-pub fn member(text: &str, path: &[&str], wanted: &Value) -> Result<Option<Splice>, Trouble> {
+pub(crate) fn member(text: &str, path: &[&str], wanted: &Value) -> Result<Option<Splice>, Trouble> {
     let document = Document::parse(text)?;
     let (depth, found) = document.reach(path)?;
     if depth < path.len() {
@@ -54,7 +54,7 @@ pub fn member(text: &str, path: &[&str], wanted: &Value) -> Result<Option<Splice
 }
 
 /// Makes the list at `path` contain provost's element.
-pub fn element(
+pub(crate) fn element(
     text: &str,
     path: &[&str],
     wanted: &Value,

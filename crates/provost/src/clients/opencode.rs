@@ -9,7 +9,7 @@ use super::{Edit, Finding, Ground, Wanted, finding};
 const PLUGIN: &str = include_str!("opencode.js");
 const TIMEOUT_MS: u32 = 600_000;
 
-pub fn wanted(ground: &Ground) -> Vec<Wanted> {
+pub(super) fn wanted(ground: &Ground) -> Vec<Wanted> {
     let [config, plugin, name] = files(ground);
     let server = json!({
         "type": "local", "command": [ground.program, "mcp"], "enabled": true, "timeout": TIMEOUT_MS,
@@ -44,7 +44,7 @@ fn files(ground: &Ground) -> [PathBuf; 3] {
     [folder.join("opencode.json"), plugin.clone(), plugin]
 }
 
-pub fn findings(ground: &Ground) -> Vec<Finding> {
+pub(super) fn findings(ground: &Ground) -> Vec<Finding> {
     let folder = ground.folder("XDG_CONFIG_HOME", ".config").join("opencode");
     if folder.join("node_modules/@opencode-ai/plugin").is_dir() {
         return Vec::new();

@@ -8,7 +8,7 @@ const PARAGRAPH: &str = include_str!("agents.md");
 /// Files that belong to one worktree or are generated.
 const IGNORED: &str = "# provost: of this worktree alone\nactive-plan\nprogress*.md\nprovost-opencode.js\n";
 
-pub fn wanted(ground: &Ground, agents_md: bool) -> Vec<Wanted> {
+pub(super) fn wanted(ground: &Ground, agents_md: bool) -> Vec<Wanted> {
     let at = |path: &str| ground.workspace.join(path);
     let mut wanted = vec![
         Wanted::new(at("provost.toml"), vec![Edit::Whole(CONFIG.to_owned())]),

@@ -8,7 +8,7 @@ use crate::outcome::{Answer, Outcome};
 
 /// Start an agent with a connection to its model (internal: provost starts it inside the sandbox)
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     /// Socket of provost's proxy
     socket: PathBuf,
     /// Loopback address that is forwarded to the model
@@ -27,7 +27,7 @@ enum Part {
     Serve,
 }
 
-pub fn obey(args: Args) -> Answer {
+pub(super) fn obey(args: Args) -> Answer {
     let name = args.command.first().map(|program| format!(" `{}`", program.display())).unwrap_or_default();
     let failed = |source| Failure::Io { what: format!("start the agent's program{name}"), source };
     let program = std::env::current_exe().map_err(failed)?;

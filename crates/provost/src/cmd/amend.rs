@@ -25,7 +25,7 @@ Examples:
   provost amend                       in your editor
   provost amend --file new-plan.md    from a file; `-` for standard input
   provost amend --from 3 --file rest.md   replace the steps from 3 on while the plan runs")]
-pub struct Args {
+pub(super) struct Args {
     /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
     /// Read the new text from this file
@@ -36,7 +36,7 @@ pub struct Args {
     from: Option<u32>,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Write)?;
     commands::only_people(&harness)?;
     let before = recording::read(&harness)?;

@@ -28,7 +28,7 @@ Examples:
   provost answer PLAN.md:2 skip --note \"done by hand, see #41\"
   provost answer post retry                 check the postconditions again
   provost answer 3 retry --budget \"max $3, 400k tokens\"   new limits for the budget")]
-pub struct Args {
+pub(super) struct Args {
     /// Id from `provost inbox` (`e12`), number of a step, or `post` for the postconditions; write `PLAN:`
     /// before it to name the plan
     id: String,
@@ -59,7 +59,7 @@ enum ChoiceArg {
     Confirm,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let choice = match args.choice {
         ChoiceArg::Retry => Choice::Retry,
         ChoiceArg::Skip => Choice::Skip,

@@ -30,7 +30,7 @@ Examples:
   provost approve --include-uncommitted            uncommitted files become part of the base
   provost approve --policy docs-only               let a policy of provost.toml approve from now on
   provost approve --check unit                     trust a check that agents can use in their plans")]
-pub struct Args {
+pub(super) struct Args {
     /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
     /// Revision that you have read (at least 12 digits)
@@ -53,7 +53,7 @@ pub struct Args {
     notify: bool,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Write)?;
     if let Some(policy) = &args.policy {
         commands::trust_policy(&harness, policy)?;

@@ -14,7 +14,7 @@ use crate::terminal;
 #[command(after_help = "\
 Examples:
   provost ask --question \"What does 'sync' mean in step 2?\"")]
-pub struct Args {
+pub(super) struct Args {
     /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
     /// The question
@@ -25,7 +25,7 @@ pub struct Args {
     by: Option<String>,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Write)?;
     commands::only_people(&harness)?;
     recording::bring_up(&harness)?;

@@ -19,7 +19,7 @@ Examples:
   provost audit                       the active plan
   provost audit --proof FILE --key PUB   envelopes (one per line) with a public key or its file
   provost audit PLAN.md --json        for programs; exit code 70 if the log does not verify, 5 if there is none")]
-pub struct Args {
+pub(super) struct Args {
     /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
     /// Check the envelopes in this file instead of a log
@@ -30,7 +30,7 @@ pub struct Args {
     key: Option<String>,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     if let (Some(proof), Some(key)) = (&args.proof, &args.key) {
         return envelopes(global, proof, key);
     }

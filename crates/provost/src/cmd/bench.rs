@@ -14,7 +14,7 @@ use crate::terminal;
 Examples:
   provost bench plan-overhead
   provost bench plan-overhead --stop-rate 0.3 --tasks 50 --seed 7 --json")]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     what: What,
 }
@@ -52,7 +52,7 @@ struct PlanOverhead {
     usd_out: f64,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let What::PlanOverhead(args) = args.what;
     if !(0.0..=1.0).contains(&args.stop_rate) {
         return Err(Failure::usage("--stop-rate must be between 0 and 1", "0.15 is every seventh turn."));

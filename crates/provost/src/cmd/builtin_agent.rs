@@ -11,7 +11,7 @@ use crate::outcome::Answer;
 /// Reads the prompt from stdin and works in the current folder. Logs to stderr; the last line of stdout is
 /// `{"report": …, "usage": …}`. MODEL_BASE_URL and MODEL_API_KEY override the options.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     #[arg(long)]
     model: String,
     /// anthropic, openai, chat, gemini or ollama
@@ -34,7 +34,7 @@ pub struct Args {
     topics: Option<PathBuf>,
 }
 
-pub fn obey(args: Args) -> Answer {
+pub(super) fn obey(args: Args) -> Answer {
     let io = |what: &str| {
         let what = what.to_owned();
         move |source| Failure::Io { what, source }

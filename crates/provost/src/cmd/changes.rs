@@ -24,7 +24,7 @@ Examples:
   provost changes 2                   step 2 of the active plan
   provost changes PLAN.md 2           step 2 of this plan
   provost changes 2 --names           only the file names")]
-pub struct Args {
+pub(super) struct Args {
     /// Path or name of the plan [default: the active plan]; a number alone is a step of the active plan
     plan: Option<String>,
     /// Number of the step
@@ -34,7 +34,7 @@ pub struct Args {
     names: bool,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let (plan, step) = match (args.plan, args.step) {
         (Some(word), None) => match word.parse() {
             Ok(step) => (None, Some(step)),

@@ -17,7 +17,7 @@ Examples:
   make 2>&1 | provost classify        class, rule and reason
   provost classify --exit-code 124 < err.txt
   provost classify --jsonl < all.jsonl   one {\"id\",\"text\",\"exit_code\"} per line")]
-pub struct Args {
+pub(super) struct Args {
     /// Exit code of the failed command
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     exit_code: Option<i32>,
@@ -26,7 +26,7 @@ pub struct Args {
     jsonl: bool,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let input = input::all()?;
     let recipes = plan_context::recipes(&global.cwd()?)?;
     if args.jsonl {

@@ -15,7 +15,7 @@ Examples:
   provost cluster wake PLAN                      make a worker schedule the plan now
   provost cluster remote git@host:carry.git      exchange trees through this git remote
   provost cluster push PLAN                      push the approved base of the plan to it")]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     what: What,
 }
@@ -79,7 +79,7 @@ pub fn obey(_global: &Global, args: Args) -> Answer {
 }
 
 #[cfg(feature = "cluster")]
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     use provost_dbos::status::ClusterView;
     use provost_dbos::{remote, remote_base};
     use provost_engine::observe::overview::Overview;

@@ -24,7 +24,7 @@ Examples:
   provost commit                      branch provost/NAME for the active plan
   provost commit PLAN.md --branch fix-login -m \"Fix the login timeout\"
   provost commit --note               with the signed statement as a git note (refs/notes/provost)")]
-pub struct Args {
+pub(super) struct Args {
     /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
     /// Branch to make [default: provost/NAME]
@@ -47,7 +47,7 @@ pub struct Args {
     with_others: bool,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Write)?;
     commands::only_people(&harness)?;
     let branch = args.branch.unwrap_or_else(|| commit::usual_branch(&harness.place().path));

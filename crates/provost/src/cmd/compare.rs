@@ -16,7 +16,7 @@ use crate::terminal;
 Examples:
   provost compare PLAN.md second-try            a plan and its fork, by name
   provost compare PLAN.md ../app-b/PLAN.md --json")]
-pub struct Args {
+pub(super) struct Args {
     /// Path, name or log id of the first plan
     one: String,
     /// Path, name or log id of the second plan
@@ -26,7 +26,7 @@ pub struct Args {
 /// Label of a row, and the function that returns the value of each side.
 type Row = (&'static str, fn(&ComparedPlan) -> String);
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let settings = global.settings(None)?;
     let sides = [compare::side(&settings, &args.one)?, compare::side(&settings, &args.other)?];
     if global.json {

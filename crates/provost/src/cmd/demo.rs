@@ -7,7 +7,7 @@ use crate::outcome::Answer;
 /// Makes a temporary repository with a plan of four steps and a scripted agent that lies about one
 /// step and breaks another, then runs the plan.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     /// Create the demo in this new folder instead of a temporary one
     #[arg(long, value_name = "DIR")]
     at: Option<std::path::PathBuf>,
@@ -16,6 +16,6 @@ pub struct Args {
     fast: bool,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     demo::play(global, args.at, args.fast)
 }

@@ -18,7 +18,7 @@ Examples:
   provost diff PLAN.md approved       the file against the last approved revision
   provost diff PLAN.md 3fa2 91bc      one revision against another
   provost diff --list                 every revision, and who approved it")]
-pub struct Args {
+pub(super) struct Args {
     /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
     /// Beginning of a revision, `approved`, or `now` for the current file
@@ -30,7 +30,7 @@ pub struct Args {
     list: bool,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Read)?;
     if args.list {
         return list(global, &harness);

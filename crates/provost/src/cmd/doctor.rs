@@ -25,7 +25,7 @@ Examples:
   provost doctor                      for people
   provost doctor --fix                repair what can be repaired, asking for each
   provost doctor --json               for programs")]
-pub struct Args {
+pub(super) struct Args {
     /// Repair what can be repaired without losing anything
     #[arg(long)]
     fix: bool,
@@ -34,7 +34,7 @@ pub struct Args {
     yes: bool,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let settings = global.settings(None)?;
     if args.fix {
         mend(&settings, args.yes)?;

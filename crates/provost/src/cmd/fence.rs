@@ -8,7 +8,7 @@ use crate::outcome::Answer;
 
 /// Drop privileges, then execute an agent or a check (internal: provost starts it)
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(crate) struct Args {
     /// Privileges to drop
     orders: String,
     #[arg(last = true)]
@@ -16,7 +16,7 @@ pub struct Args {
 }
 
 /// Parses the command line if it names this command, without the cost of parsing all other commands.
-pub fn alone() -> Option<Args> {
+pub(crate) fn alone() -> Option<Args> {
     #[derive(clap::Parser)]
     struct Alone {
         #[command(flatten)]
@@ -26,7 +26,7 @@ pub fn alone() -> Option<Args> {
     (words.next()? == COMMAND).then(|| Alone::parse_from([COMMAND.into()].into_iter().chain(words)).args)
 }
 
-pub fn obey(args: Args) -> Answer {
+pub(crate) fn obey(args: Args) -> Answer {
     let failed = |source| Failure::Io { what: "enter the sandbox".to_owned(), source };
     match provost_engine::exec::confined::enter(&args.orders, &args.command).map_err(failed)? {}
 }

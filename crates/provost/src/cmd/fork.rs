@@ -22,7 +22,7 @@ Examples:
   provost fork PLAN.md --from 2 --name second-try
   provost run --dir ../app-second-try --jobs 2      then run it
   provost compare PLAN.md second-try                and compare both")]
-pub struct Args {
+pub(super) struct Args {
     /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
     /// First step to run again
@@ -39,7 +39,7 @@ pub struct Args {
     folder: Option<PathBuf>,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Write)?;
     commands::only_people(&harness)?;
     let place = harness.place();

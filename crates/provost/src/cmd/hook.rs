@@ -27,7 +27,7 @@ Examples:
   echo '{\"session_id\":\"a\",\"cwd\":\".\"}' | provost hook claude
                                       call it as Claude Code does
   provost hook git-pre-push origin    refuse a push while the plan is not done")]
-pub struct Args {
+pub(crate) struct Args {
     /// Client that calls the hook
     #[arg(value_parser = PossibleValuesParser::new(HookClient::ALL.map(HookClient::word)))]
     client: String,
@@ -38,7 +38,7 @@ pub struct Args {
 
 /// Answers a client's stop hook, if the command line is one. This skips clap: parsing all commands is slow,
 /// and some clients take the exit code of a usage error for a refusal.
-pub fn alone() -> Option<ExitCode> {
+pub(crate) fn alone() -> Option<ExitCode> {
     let mut words = std::env::args_os().skip(1);
     if words.next()? != "hook" {
         return None;
@@ -51,7 +51,7 @@ pub fn alone() -> Option<ExitCode> {
     Some(ExitCode::from(speak(&global, client)))
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(crate) fn obey(global: &Global, args: Args) -> Answer {
     let _ = args.rest;
     let client = HookClient::named(&args.client)
         .ok_or_else(|| Failure::usage("unknown client", "`provost hook --help` lists the clients."))?;

@@ -6,14 +6,14 @@ use crate::outcome::{Answer, Outcome};
 
 /// Run the checks of a session that wants to stop (internal: its hook starts it)
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     /// Client of the session
     client: String,
     /// Plan file
     plan: String,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     // The client may kill all processes of its hook; in a session of its own, the check continues.
     let _ = rustix::process::setsid();
     let harness = global.open(Some(&args.plan), Access::Write)?;

@@ -25,7 +25,7 @@ Examples:
   provost inbox                       items of this repository
   provost inbox e12                   one item, with its attempts
   provost inbox --all --json          every plan of the state folder, for programs")]
-pub struct Args {
+pub(super) struct Args {
     /// One item, such as `e12` or `PLAN:e12`
     id: Option<String>,
     /// Include every plan of the state folder, not only of this repository
@@ -33,7 +33,7 @@ pub struct Args {
     all: bool,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let listing = listing::list(&global.settings(None)?, args.all)?;
     for trouble in &listing.troubles {
         terminal::talk(trouble);

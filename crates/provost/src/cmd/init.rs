@@ -27,7 +27,7 @@ Examples:
   provost init --agent codex --trust  also mark the hook as trusted in Codex
   provost init --user --dry-run       for all projects; only show the changes
   provost init --undo                 undo everything")]
-pub struct Args {
+pub(super) struct Args {
     /// Client to set up; can be repeated [default: all installed clients]
     #[arg(long, value_name = "CLIENT", value_parser = PossibleValuesParser::new(HookClient::ALL.map(HookClient::word)))]
     agent: Vec<String>,
@@ -54,7 +54,7 @@ pub struct Args {
     program: Option<String>,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let settings = global.settings(None)?;
     let ground = ground(&settings, &args)?;
     let ledger = Ledger::open(&settings.state);

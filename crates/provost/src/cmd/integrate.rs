@@ -22,7 +22,7 @@ Examples:
 
 Exit codes: 0 all plans landed, or there was nothing to do · 1 a plan was left out or reopened ·
 5 refused: a named plan is not done or not proved, there are local changes, or the branch keeps moving")]
-pub struct Args {
+pub(super) struct Args {
     /// Paths or names of plans [default: all done plans]
     #[arg(value_name = "PLAN")]
     plans: Vec<String>,
@@ -37,7 +37,7 @@ pub struct Args {
     check: bool,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let settings = global.settings(None)?;
     let wish = match (args.dry_run, args.check) {
         (true, _) => Wish::DryRun,

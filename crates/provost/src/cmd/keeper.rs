@@ -7,9 +7,9 @@ use crate::outcome::{Answer, Outcome};
 
 /// End the agents of a worker that was killed (internal: the worker starts it)
 #[derive(clap::Args, Debug)]
-pub struct Args {}
+pub(super) struct Args {}
 
-pub fn obey(args: Args) -> Answer {
+pub(super) fn obey(args: Args) -> Answer {
     let Args {} = args;
     // What is said to the worker's terminal is said to the worker; this one leaves when the worker has.
     for signal in [SIGHUP, SIGINT, SIGTERM] {

@@ -15,9 +15,9 @@ use crate::{table, terminal};
 Examples:
   provost list                        every plan, its stage and its dependencies
   provost list --json                 for programs")]
-pub struct Args {}
+pub(super) struct Args {}
 
-pub fn obey(global: &Global, _args: Args) -> Answer {
+pub(super) fn obey(global: &Global, _args: Args) -> Answer {
     let plans = agenda::read(&global.settings(None)?)?;
     let problems: Vec<String> = plans.agenda.problems().iter().map(ToString::to_string).collect();
     if global.json {

@@ -36,7 +36,7 @@ Examples:
   provost log --summary                         attempts, time and cost, by step and by agent
   provost log --otel > trace.json               the run as OpenTelemetry spans
   provost log --otel=http://localhost:4318      send the spans to a collector")]
-pub struct Args {
+pub(super) struct Args {
     /// Paths, names or ids of plans [default: the active plan]
     #[arg(value_name = "PLAN")]
     plans: Vec<String>,
@@ -81,7 +81,7 @@ pub struct Args {
     otel: Option<String>,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let since = args.since.as_deref().map(instant::read).transpose()?;
     let until = args.until.as_deref().map(instant::read).transpose()?;
     if let (Some(since), Some(until)) = (since, until)

@@ -21,7 +21,7 @@ Examples:
   claude mcp add provost -- provost mcp
   codex mcp add provost -- provost mcp
   provost mcp --plan fix-auth         the agent works on an existing plan")]
-pub struct Args {
+pub(super) struct Args {
     /// Path or name of the plan for all sessions
     #[arg(long, value_name = "PLAN")]
     plan: Option<String>,
@@ -33,7 +33,7 @@ pub struct Args {
     patience: u64,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let settings = global.settings(args.plan.as_deref())?;
     let session = ClientSession::of_server(&settings.environment, &settings.cwd);
     let session = match &args.session {

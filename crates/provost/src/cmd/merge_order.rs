@@ -19,7 +19,7 @@ Examples:
   provost merge-order                 all plans
   provost merge-order --done          only done plans
   provost merge-order api auth ui     only these, in their order")]
-pub struct Args {
+pub(super) struct Args {
     /// Names of plans [default: all]
     plans: Vec<String>,
     /// Only plans that are done
@@ -27,7 +27,7 @@ pub struct Args {
     done: bool,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let settings = global.settings(None)?;
     let mut plans = agenda::read(&settings)?;
     plans.measure(&settings);

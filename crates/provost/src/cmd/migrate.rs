@@ -16,7 +16,7 @@ Examples:
   provost migrate --to postgres://ada@db.example.org/provost     share the log with other machines
   provost migrate --from postgres://ada@db.example.org/provost   move it back into the state folder")]
 #[group(required = true, multiple = false)]
-pub struct Args {
+pub(super) struct Args {
     /// Move the log from the state folder to this database
     #[arg(long, value_name = "URL")]
     to: Option<String>,
@@ -25,7 +25,7 @@ pub struct Args {
     from: Option<String>,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let way = match (args.to, args.from) {
         (Some(url), _) => MoveDirection::To(url),
         (None, from) => MoveDirection::From(from.unwrap_or_default()),

@@ -29,7 +29,7 @@ Examples:
   provost new login --goal \"log in with a passkey\" --context docs/auth.md
 
 Exit codes: 0 created · 1 the planner wrote no plan · 3 created with errors · 4 drafted, waits for approval")]
-pub struct Args {
+pub(super) struct Args {
     /// Name of the plan: a-z, 0-9, `.`, `_`, `-`
     #[arg(required_unless_present = "list_templates")]
     name: Option<String>,
@@ -54,12 +54,12 @@ pub struct Args {
 }
 
 impl Args {
-    pub fn starts_agents(&self) -> bool {
+    pub(super) fn starts_agents(&self) -> bool {
         self.goal.is_some()
     }
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     if args.list_templates {
         return list(global);
     }

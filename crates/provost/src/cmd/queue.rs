@@ -15,13 +15,13 @@ Examples:
   provost queue                       plans that a process works on
   provost queue --all                 all plans
   provost queue --json                for programs")]
-pub struct Args {
+pub(super) struct Args {
     /// Include plans that no process works on
     #[arg(long, short)]
     all: bool,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let plans = agenda::read(&global.settings(None)?)?;
     let is_shown = |plan: &&PlanEntry| args.all || plan.holder.is_some() || plan.lease.is_some();
     let shown: Vec<&PlanEntry> = plans.listed.iter().filter(is_shown).collect();

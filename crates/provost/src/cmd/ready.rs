@@ -19,9 +19,9 @@ use crate::{table, terminal};
 Examples:
   provost ready                       which plans can start, and what the others wait for
   provost ready --json                for programs: plans in `together` can run at once")]
-pub struct Args {}
+pub(super) struct Args {}
 
-pub fn obey(global: &Global, _args: Args) -> Answer {
+pub(super) fn obey(global: &Global, _args: Args) -> Answer {
     let plans = agenda::read(&global.settings(None)?)?;
     let agenda = &plans.agenda;
     let starts = agenda.starts();

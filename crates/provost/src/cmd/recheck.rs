@@ -16,13 +16,13 @@ use crate::terminal;
 Examples:
   provost recheck 2                   step 2 of the active plan
   provost recheck PLAN.md 2 --json    for programs")]
-pub struct Args {
+pub(super) struct Args {
     /// Path or name of the plan [default: the active plan], and the number of the step
     #[arg(required = true, num_args = 1..=2, value_names = ["PLAN", "STEP"])]
     what: Vec<String>,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let (plan, step) = match args.what.as_slice() {
         [plan, step] => (Some(plan.as_str()), step),
         [step, ..] => (None, step),

@@ -11,7 +11,7 @@ use crate::terminal;
 #[command(after_help = "\
 Examples:
   provost reject --reason \"wrong approach: keep the public API\"")]
-pub struct Args {
+pub(super) struct Args {
     /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
     /// Reason, for the log and the next revision
@@ -22,7 +22,7 @@ pub struct Args {
     by: Option<String>,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Write)?;
     commands::only_people(&harness)?;
     let reason = harness.redactor().text(&args.reason).into_owned();

@@ -32,7 +32,7 @@ Examples:
   provost run --wait                  wait for answers until the plan is done
   provost run --ci --junit out.xml    never ask, never wait; write reports
   provost run --json                  one event per line")]
-pub struct Args {
+pub(super) struct Args {
     /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
     /// Number of steps that may run in parallel, if they are independent and touch different files
@@ -58,7 +58,7 @@ pub struct Args {
     summary: Option<PathBuf>,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Write)?;
     commands::only_people(&harness)?;
     if args.include_uncommitted {

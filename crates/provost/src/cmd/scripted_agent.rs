@@ -5,13 +5,13 @@ use crate::outcome::Answer;
 
 /// Replay a written script as an agent (internal: provost starts it)
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     script: PathBuf,
     step: u32,
     attempt: u32,
 }
 
-pub fn obey(args: Args) -> Answer {
+pub(super) fn obey(args: Args) -> Answer {
     let code = provost_engine::scripted::perform(&args.script, args.step, args.attempt)
         .map_err(|source| Failure::Io { what: "read the prompt".to_owned(), source })?;
     std::process::exit(code)

@@ -32,7 +32,7 @@ Examples:
   provost serve token --scope agent         a token for an agent's client, at /mcp
   provost serve tokens                      valid tokens; `provost serve revoke ID` revokes one"
 )]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     what: Option<What>,
     /// Address to listen on; port 0 takes any free port
@@ -106,7 +106,7 @@ enum ScopeArg {
     Agent,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     match args.what {
         None => serve(global, args),
         Some(What::Link { scope, by }) => link(global, scope, by),

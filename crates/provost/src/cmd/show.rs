@@ -20,7 +20,7 @@ Examples:
   provost show                        the active plan
   provost show PLAN.md --json         for programs
   provost show --recorded > PLAN.md   the text in the log, if the file was lost")]
-pub struct Args {
+pub(super) struct Args {
     /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
     /// Do not run the checks on the base (before approval, provost runs them in the sandbox to show which
@@ -35,7 +35,7 @@ pub struct Args {
     include_uncommitted: bool,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Read)?;
     if args.recorded {
         terminal::print(&harness.run()?.text)?;

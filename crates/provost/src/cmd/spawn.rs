@@ -18,7 +18,7 @@ Examples:
   provost spawn fix-auth              branch spawn/fix-auth-1, worktree ../PROJECT-fix-auth-1
   cd \"$(provost spawn fix-auth)\" && provost run
   provost spawn fix-auth --setup      run the setup without asking")]
-pub struct Args {
+pub(super) struct Args {
     /// Name of the plan
     plan: String,
     /// Run the configured setup without asking
@@ -29,7 +29,7 @@ pub struct Args {
     no_setup: bool,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let settings = global.settings(Some(&args.plan))?;
     let commands = worktrees::setup(&settings)?;
     let set_up = !commands.is_empty() && !args.no_setup && (args.setup || agreed(&commands)?);

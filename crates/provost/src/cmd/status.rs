@@ -16,12 +16,12 @@ use crate::terminal;
 Examples:
   provost status                      the active plan
   provost status PLAN.md --json       for programs")]
-pub struct Args {
+pub(super) struct Args {
     /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Read)?;
     let (run, changed) = recording::preview(&harness)?;
     crate::open_plan::is_a_plan(&harness, &run)?;

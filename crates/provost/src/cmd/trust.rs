@@ -14,12 +14,12 @@ use crate::terminal;
 Examples:
   provost trust                       files that wait, and the attempt they came with
   provost trust sub/provost.toml      I have read it")]
-pub struct Args {
+pub(super) struct Args {
     /// File, as the refusal names it
     file: Option<PathBuf>,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let settings = global.settings(None)?;
     let Some(file) = args.file else {
         let waiting = provost_engine::trust::list(&settings.state);

@@ -21,7 +21,7 @@ Examples:
   provost verify PLAN.md --json       for programs
   provost verify --sarif > plan.sarif for code scanning
   provost verify --explain P012       what a code means")]
-pub struct Args {
+pub(super) struct Args {
     /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
     /// Print SARIF 2.1.0
@@ -35,7 +35,7 @@ pub struct Args {
     no_record: bool,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     if let Some(code) = &args.explain {
         return explain(code);
     }

@@ -19,7 +19,7 @@ Examples:
   provost watch PLAN.md               open this plan first
   provost watch --here                only plans of this repository
   provost watch --no-color            without colours, like NO_COLOR=1")]
-pub struct Args {
+pub(super) struct Args {
     /// Path or name of the plan to open first
     plan: Option<String>,
     /// Only plans of this repository
@@ -36,7 +36,7 @@ pub struct Args {
     by: Option<String>,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     const ELSEWHERE: &str = "Use `provost status` or `provost log --follow`; both have --json.";
     if global.json {
         return Err(Failure::usage("`watch` draws on a terminal and has no --json output", ELSEWHERE));

@@ -23,7 +23,7 @@ Examples:
   provost which                       the active plan
   provost which fix-auth --json       for programs
   IFS=$'\\t' read -r plan progress < <(provost which --plan fix-auth --porcelain)")]
-pub struct Args {
+pub(super) struct Args {
     /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
     /// Name of the plan (`foo` or `PLAN-foo.md`), never a path
@@ -34,7 +34,7 @@ pub struct Args {
     porcelain: bool,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     if args.porcelain || args.named.is_some() {
         return bridge(global, &args);
     }

@@ -23,7 +23,7 @@ Examples:
   provost worker --roles coder --no-checks --no-ticks --remote git@host:carry.git
                                                  run agents only; other machines run the checks
   provost cluster status                         workers, queues, waiting items")]
-pub struct Args {
+pub(super) struct Args {
     /// Work for these roles only [default: all]
     #[arg(long, value_delimiter = ',', value_name = "ROLE")]
     roles: Option<Vec<String>>,
@@ -63,7 +63,7 @@ fn lifetime(text: &str) -> Result<Duration, String> {
     }
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let settings = global.settings(None)?;
     Overview::open(settings.clone())?.only_people(&Who::Here)?;
     work(global, settings, args)

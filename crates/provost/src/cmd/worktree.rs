@@ -12,7 +12,7 @@ Examples:
   provost worktree list               all worktrees and their plans
   provost worktree prune              show which can be removed, and why the others stay
   provost worktree prune --yes        remove them")]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     deed: Deed,
 }
@@ -33,7 +33,7 @@ enum Deed {
     },
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     match args.deed {
         Deed::List => list(global),
         Deed::Prune { yes } => prune(global, yes),

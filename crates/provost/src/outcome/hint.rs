@@ -9,7 +9,7 @@ use provost_engine::{
 use crate::failure::Failure;
 
 /// Returns a sentence that names the next command.
-pub fn hint(failure: &Failure) -> Option<String> {
+pub(crate) fn hint(failure: &Failure) -> Option<String> {
     match failure {
         Failure::Usage { hint, .. } => hint.clone(),
         Failure::Io { .. } => None,

@@ -6,7 +6,7 @@ use provost_core::model::pass::Pass;
 
 use super::{Check, Control, End, Report};
 
-pub fn text(report: &Report) -> String {
+pub(crate) fn text(report: &Report) -> String {
     let count = |is: fn(&End) -> bool| report.checks.iter().filter(|check| is(&check.end)).count();
     let unfinished = report.unfinished();
     let failures =

@@ -7,7 +7,7 @@ use super::{End, Report};
 /// Maximum size of the output of one check.
 const OUTPUT_MAX: usize = 4000;
 
-pub fn text(report: &Report) -> String {
+pub(crate) fn text(report: &Report) -> String {
     let mut out = format!("## {}\n\n", line(&report.title));
     let passed = report.checks.iter().filter(|check| matches!(check.end, End::Passed(_, _))).count();
     let _ = writeln!(

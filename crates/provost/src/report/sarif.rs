@@ -6,7 +6,7 @@ use super::{End, Report};
 
 const RULE: &str = "contract";
 
-pub fn text(report: &Report, file: &str) -> String {
+pub(crate) fn text(report: &Report, file: &str) -> String {
     let failed = report.checks.iter().filter(|check| matches!(check.end, End::Failed(_) | End::Waiting(_)));
     let mut results: Vec<Value> = failed
         .map(|check| {

@@ -21,7 +21,7 @@ use provost_engine::settings::Access;
 use crate::failure::Failure;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub(super) enum Decision {
     Approve {
         plan: PlanId,
         revision: Revision,
@@ -55,7 +55,7 @@ impl Decision {
 }
 
 /// Carries out a decision and returns a description of the result.
-pub fn carry_out(overview: &Overview, decision: Decision, by: &str) -> Result<String, Failure> {
+pub(super) fn carry_out(overview: &Overview, decision: Decision, by: &str) -> Result<String, Failure> {
     let plan = decision.plan();
     let seen = overview.plan(plan)?.ok_or_else(|| Error::NotThere { plan: plan.clone() })?;
     let harness = overview.harness(&seen, Access::Write, Who::Here)?;

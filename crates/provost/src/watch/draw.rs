@@ -30,12 +30,12 @@ const LEAST: (u16, u16) = (30, 6);
 
 /// Whether colours are used.
 #[derive(Clone, Copy, Debug)]
-pub struct Ink {
+pub(super) struct Ink {
     pub colour: bool,
 }
 
 impl Ink {
-    pub fn of(self, tone: Tone) -> Style {
+    pub(super) fn of(self, tone: Tone) -> Style {
         let style = Style::new();
         let hue = |colour: Color| if self.colour { style.fg(colour) } else { style };
         match tone {
@@ -56,7 +56,7 @@ pub(super) struct Sheet<'b> {
     pub ink: Ink,
 }
 
-pub fn screen(buf: &mut Buffer, known: &Known, view: &View, ink: Ink) -> Areas {
+pub(super) fn screen(buf: &mut Buffer, known: &Known, view: &View, ink: Ink) -> Areas {
     let area = buf.area;
     let mut sheet = Sheet { buf, ink };
     let mut areas = Areas::default();
@@ -210,7 +210,7 @@ fn ask(sheet: &mut Sheet<'_>, area: Rect, dialog: &Dialog) {
 
 impl Sheet<'_> {
     /// Draws one line of an area from parts, cut at its end.
-    pub fn line(&mut self, area: Rect, row: usize, parts: &[(Tone, String)]) {
+    pub(super) fn line(&mut self, area: Rect, row: usize, parts: &[(Tone, String)]) {
         let Some(y) = u16::try_from(row).ok().filter(|row| *row < area.height) else { return };
         let mut room = usize::from(area.width);
         let spans = parts.iter().map(|(tone, words)| {
@@ -223,7 +223,7 @@ impl Sheet<'_> {
     }
 
     /// Draws the rows of a list around the selected one, which is marked. Returns its area and its first row.
-    pub fn list(
+    pub(super) fn list(
         &mut self,
         area: Rect,
         count: usize,
@@ -247,7 +247,7 @@ impl Sheet<'_> {
     }
 
     /// Draws paragraphs, wrapped to the width, from a line on. Returns the area and the number of lines.
-    pub fn page(&mut self, area: Rect, page: &[Said], scroll: usize) -> (Rect, usize) {
+    pub(super) fn page(&mut self, area: Rect, page: &[Said], scroll: usize) -> (Rect, usize) {
         let room = usize::from(area.width.saturating_sub(1));
         let lines: Vec<(Tone, String)> = page
             .iter()
@@ -269,7 +269,7 @@ impl Sheet<'_> {
     }
 
     /// Splits an area for a list and a page: side by side if it is wide enough.
-    pub fn halves(&mut self, area: Rect, rows: usize) -> (Rect, Rect) {
+    pub(super) fn halves(&mut self, area: Rect, rows: usize) -> (Rect, Rect) {
         if area.width >= WIDE {
             let left = Rect { width: area.width * 2 / 5, ..area };
             let right = Rect { x: left.right() + 2, width: area.width - left.width - 2, ..area };

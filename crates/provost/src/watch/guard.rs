@@ -29,12 +29,12 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 static PEN: Mutex<()> = Mutex::new(());
 
 /// Restores the terminal when it is dropped.
-pub struct Guard {
+pub(super) struct Guard {
     mouse: bool,
 }
 
 impl Guard {
-    pub fn take(mouse: bool) -> Result<Self, Failure> {
+    pub(super) fn take(mouse: bool) -> Result<Self, Failure> {
         on_panic();
         let guard = Self { mouse };
         guard.enter()?;
@@ -42,7 +42,7 @@ impl Guard {
     }
 
     /// Takes the terminal again, after [`leave`] or after a shell had it.
-    pub fn enter(&self) -> Result<(), Failure> {
+    pub(super) fn enter(&self) -> Result<(), Failure> {
         let failed = |source| Failure::Io { what: "take the terminal".to_owned(), source };
         TAKEN.store(true, Ordering::SeqCst);
         // Another program may have changed the mode meanwhile.
@@ -53,12 +53,12 @@ impl Guard {
     }
 
     /// Turns the mouse on or off; without it, a terminal lets people select text.
-    pub fn mouse(&mut self, wanted: bool) {
+    pub(super) fn mouse(&mut self, wanted: bool) {
         self.mouse = wanted;
         let _ = write(if wanted { MOUSE } else { NO_MOUSE });
     }
 
-    pub fn has_mouse(&self) -> bool {
+    pub(super) fn has_mouse(&self) -> bool {
         self.mouse
     }
 }
@@ -70,7 +70,7 @@ impl Drop for Guard {
 }
 
 /// Restores the terminal.
-pub fn leave() {
+pub(super) fn leave() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         let _ = write(LEAVE);
         let _ = disable_raw_mode();
@@ -84,13 +84,13 @@ fn write(sequence: &str) -> io::Result<()> {
 }
 
 /// Locks the screen for drawing, so that nothing is drawn on a restored terminal.
-pub fn pen() -> MutexGuard<'static, ()> {
+pub(super) fn pen() -> MutexGuard<'static, ()> {
     PEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Restores the terminal and ends the program after a signal, whatever else runs. Waits a limited time for a
 /// terminal that accepts no output (stopped, or on a stalled connection).
-pub fn end(code: u8) -> ! {
+pub(super) fn end(code: u8) -> ! {
     let mut pen = None;
     for _ in 0..20 {
         match PEN.try_lock() {

@@ -8,7 +8,7 @@ use crossterm::event::{
 
 /// Input mode of the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub(super) enum Mode {
     Looking,
     /// The person types a line of text.
     Typing,
@@ -17,7 +17,7 @@ pub enum Mode {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Intent {
+pub(super) enum Intent {
     /// Move in the list.
     Move(i32),
     First,
@@ -54,7 +54,7 @@ pub enum Intent {
     Redraw,
 }
 
-pub fn intent(event: &Event, mode: Mode) -> Option<Intent> {
+pub(super) fn intent(event: &Event, mode: Mode) -> Option<Intent> {
     match event {
         Event::Key(key) if key.kind != KeyEventKind::Release => pressed(key, mode),
         Event::Mouse(mouse) if mode == Mode::Looking => pointed(mouse),

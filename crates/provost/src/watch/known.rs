@@ -14,7 +14,7 @@ use super::text;
 
 /// Everything the screen can show at the moment.
 #[derive(Default)]
-pub struct Known {
+pub(super) struct Known {
     pub now: Timestamp,
     /// Name under which decisions are recorded.
     pub by: String,
@@ -32,14 +32,14 @@ pub struct Known {
 
 impl Known {
     /// Returns whether an agent works; the clock is then updated often.
-    pub fn is_busy(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         self.plans.iter().any(PlanCard::is_at_work)
     }
 }
 
 /// Meaning of a text, for colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tone {
+pub(super) enum Tone {
     Plain,
     Quiet,
     Strong,
@@ -51,41 +51,41 @@ pub enum Tone {
 
 /// A paragraph of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub(super) struct Said {
     pub tone: Tone,
     pub text: String,
 }
 
 impl Said {
-    pub fn new(tone: Tone, text: impl AsRef<str>) -> Self {
+    pub(super) fn new(tone: Tone, text: impl AsRef<str>) -> Self {
         Self { tone, text: text::visible(text.as_ref()) }
     }
 
-    pub fn plain(text: impl AsRef<str>) -> Self {
+    pub(super) fn plain(text: impl AsRef<str>) -> Self {
         Self::new(Tone::Plain, text)
     }
 
-    pub fn quiet(text: impl AsRef<str>) -> Self {
+    pub(super) fn quiet(text: impl AsRef<str>) -> Self {
         Self::new(Tone::Quiet, text)
     }
 
-    pub fn strong(text: impl AsRef<str>) -> Self {
+    pub(super) fn strong(text: impl AsRef<str>) -> Self {
         Self::new(Tone::Strong, text)
     }
 
-    pub fn gap() -> Self {
+    pub(super) fn gap() -> Self {
         Self { tone: Tone::Plain, text: "\n".to_owned() }
     }
 
     /// Returns a paragraph with indented lines.
-    pub fn indented(tone: Tone, text: impl AsRef<str>) -> Self {
+    pub(super) fn indented(tone: Tone, text: impl AsRef<str>) -> Self {
         let lines = text::visible(text.as_ref().trim_end());
         Self { tone, text: lines.lines().map(|line| format!("  {line}\n")).collect() }
     }
 }
 
 /// Returns the colour of a plan.
-pub fn tone(card: &PlanCard) -> Tone {
+pub(super) fn tone(card: &PlanCard) -> Tone {
     match card.stage {
         _ if card.trouble.is_some() => Tone::Bad,
         _ if card.waits_for_person => Tone::Wait,
@@ -97,7 +97,7 @@ pub fn tone(card: &PlanCard) -> Tone {
 }
 
 /// Returns the card with texts that may be drawn.
-pub fn drawable(card: PlanCard) -> PlanCard {
+pub(super) fn drawable(card: PlanCard) -> PlanCard {
     PlanCard {
         name: text::line(&card.name),
         title: text::line(&card.title),
@@ -110,7 +110,7 @@ pub fn drawable(card: PlanCard) -> PlanCard {
 
 /// The details of one plan.
 #[derive(Clone)]
-pub struct Sheet {
+pub(super) struct Sheet {
     pub card: PlanCard,
     /// The steps, then the postconditions.
     pub parts: Vec<Part>,
@@ -118,7 +118,7 @@ pub struct Sheet {
 
 /// A step or a postcondition.
 #[derive(Clone)]
-pub struct Part {
+pub(super) struct Part {
     /// `2`, or `post 1`.
     pub number: String,
     pub mark: &'static str,
@@ -133,7 +133,7 @@ pub struct Part {
 
 /// An item that waits for a person.
 #[derive(Clone)]
-pub struct Waits {
+pub(super) struct Waits {
     pub item: InboxItemView,
     pub answers: Vec<Answer>,
     /// Limits that would be enough, if a budget ran out.
@@ -143,14 +143,14 @@ pub struct Waits {
 
 /// One of the possible answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub(super) struct Answer {
     pub choice: Choice,
     pub does: &'static str,
 }
 
 impl Answer {
     /// Returns the key of this answer.
-    pub fn key(self) -> char {
+    pub(super) fn key(self) -> char {
         match self.choice {
             Choice::Retry => 'r',
             Choice::Skip => 's',
@@ -163,7 +163,7 @@ impl Answer {
 
 /// Data of the gate: what an approval would cover.
 #[derive(Clone)]
-pub struct Gate {
+pub(super) struct Gate {
     pub plan: PlanId,
     pub name: String,
     /// The full revision, which the approval is bound to.
@@ -178,7 +178,7 @@ pub struct Gate {
 
 /// One event.
 #[derive(Clone)]
-pub struct LogLine {
+pub(super) struct LogLine {
     pub plan: PlanId,
     pub plan_name: String,
     pub seq: u64,
@@ -193,11 +193,11 @@ pub struct LogLine {
 
 impl LogLine {
     /// Returns whether it contains the filter text, in any case.
-    pub fn matches(&self, filter: &str) -> bool {
+    pub(super) fn matches(&self, filter: &str) -> bool {
         let filter = filter.to_lowercase();
         [&self.plan_name, &self.event, &self.words].iter().any(|text| text.to_lowercase().contains(&filter))
     }
 }
 
 #[cfg(test)]
-pub mod sample;
+pub(super) mod sample;

@@ -22,7 +22,7 @@ use crate::terminal;
 /// With more waiting items than this, the inbox is read only if it is shown.
 const FEW: usize = 200;
 
-pub struct Reader {
+pub(super) struct Reader {
     overview: Arc<Overview>,
     /// Only plans of this repository.
     here: Option<Here>,
@@ -36,7 +36,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub fn new(overview: Arc<Overview>, here: Option<Here>) -> Self {
+    pub(super) fn new(overview: Arc<Overview>, here: Option<Here>) -> Self {
         Self {
             overview,
             here,
@@ -48,7 +48,7 @@ impl Reader {
     }
 
     /// Updates the data. Read errors are shown, and the old data stays.
-    pub fn read(&mut self, view: &View, known: &mut Known) {
+    pub(super) fn read(&mut self, view: &View, known: &mut Known) {
         known.now = terminal::now();
         known.trouble = match self.try_read(view, known) {
             Ok(()) => None,
@@ -57,7 +57,7 @@ impl Reader {
     }
 
     /// Returns whether an attempt of the open plan has printed more since the last call.
-    pub fn is_more_printed(&mut self, known: &Known) -> bool {
+    pub(super) fn is_more_printed(&mut self, known: &Known) -> bool {
         let Some(card) = known.sheet.as_ref().map(|sheet| &sheet.card) else { return false };
         let output = |step: &u32| self.overview.output(&card.id, StepNumber(*step));
         let now: Vec<_> = card.at_work.iter().map(output).collect();
@@ -67,7 +67,7 @@ impl Reader {
     }
 
     /// Makes the gate be read again, even without new events.
-    pub fn forget_gate(&mut self) {
+    pub(super) fn forget_gate(&mut self) {
         self.gate = None;
     }
 
@@ -140,7 +140,7 @@ impl Reader {
 }
 
 /// Returns an error with its causes as one text.
-pub fn words(failure: &Failure) -> String {
+pub(super) fn words(failure: &Failure) -> String {
     let mut text = failure.to_string();
     let mut cause = std::error::Error::source(failure);
     while let Some(error) = cause {

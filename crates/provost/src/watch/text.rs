@@ -14,7 +14,7 @@ const TAB: usize = 4;
 const MARKS: u32 = 2;
 
 /// Returns the text with invisible characters replaced by symbols; keeps lines.
-pub fn visible(text: &str) -> String {
+pub(super) fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     // More combining marks on one character than any language has would cover the lines above and below.
     let mut marks = 0;
@@ -43,12 +43,12 @@ pub fn visible(text: &str) -> String {
 }
 
 /// Returns the visible text in one line.
-pub fn line(text: &str) -> String {
+pub(super) fn line(text: &str) -> String {
     visible(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 /// Returns a line being typed, with its spaces.
-pub fn line_as_typed(text: &str) -> String {
+pub(super) fn line_as_typed(text: &str) -> String {
     visible(&text.replace('\n', " "))
 }
 
@@ -73,12 +73,12 @@ fn is_mark(sign: char) -> bool {
 }
 
 /// Returns the number of columns it takes.
-pub fn width(text: &str) -> usize {
+pub(super) fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
 /// Cuts a line to `room` columns and marks the cut.
-pub fn cut(text: &str, room: usize) -> String {
+pub(super) fn cut(text: &str, room: usize) -> String {
     if width(text) <= room {
         return text.to_owned();
     }
@@ -86,7 +86,7 @@ pub fn cut(text: &str, room: usize) -> String {
 }
 
 /// Cuts or pads a text to exactly `room` columns.
-pub fn fit(text: &str, room: usize) -> String {
+pub(super) fn fit(text: &str, room: usize) -> String {
     let mut cut = cut(text, room);
     cut.extend(std::iter::repeat_n(' ', room.saturating_sub(width(&cut))));
     cut
@@ -94,7 +94,7 @@ pub fn fit(text: &str, room: usize) -> String {
 
 /// Wraps a text to `room` columns, at spaces if there are any; continued lines keep the indentation of their
 /// line.
-pub fn wrap(text: &str, room: usize) -> Vec<String> {
+pub(super) fn wrap(text: &str, room: usize) -> Vec<String> {
     let room = room.max(8);
     let mut lines = Vec::new();
     for line in text.lines() {

@@ -15,15 +15,15 @@ use super::decide::Decision;
 use super::keys::{Intent, Mode};
 use super::known::{Gate, Known, LogLine, Said, Tone, Waits};
 
-pub use dialog::Dialog;
-pub use pick::Pick;
+pub(super) use dialog::Dialog;
+pub(super) use pick::Pick;
 use pick::{busiest, event_keys, item_keys, part_keys, plan_keys};
 
 /// Screens that one key opens from anywhere.
-pub const TABS: [&str; 3] = ["Agenda", "Inbox", "Log"];
+pub(super) const TABS: [&str; 3] = ["Agenda", "Inbox", "Log"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Screen {
+pub(super) enum Screen {
     Agenda,
     Inbox,
     Log,
@@ -36,7 +36,7 @@ pub enum Screen {
 
 /// Positions of the drawn elements, for the mouse and for scrolling.
 #[derive(Clone, Debug, Default)]
-pub struct Areas {
+pub(super) struct Areas {
     pub tabs: Vec<Rect>,
     /// Area of a list, and its first visible row.
     pub list: Option<(Rect, usize)>,
@@ -45,7 +45,7 @@ pub struct Areas {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub(super) enum Wish {
     Nothing,
     /// Another screen is shown, so its data must be read.
     Read,
@@ -56,7 +56,7 @@ pub enum Wish {
     Quit,
 }
 
-pub struct View {
+pub(super) struct View {
     screens: Vec<Screen>,
     pub agenda: Pick,
     pub inbox: Pick,
@@ -77,7 +77,7 @@ pub struct View {
 }
 
 impl View {
-    pub fn new(first: Option<PlanId>) -> Self {
+    pub(super) fn new(first: Option<PlanId>) -> Self {
         let mut screens = vec![Screen::Agenda];
         screens.extend(first.map(Screen::Plan));
         Self {
@@ -96,12 +96,12 @@ impl View {
         }
     }
 
-    pub fn screen(&self) -> &Screen {
+    pub(super) fn screen(&self) -> &Screen {
         self.screens.last().unwrap_or(&Screen::Agenda)
     }
 
     /// Returns the tab that the current screen was opened from.
-    pub fn tab(&self) -> usize {
+    pub(super) fn tab(&self) -> usize {
         match self.screens.first() {
             Some(Screen::Inbox) => 1,
             Some(Screen::Log) => 2,
@@ -110,7 +110,7 @@ impl View {
     }
 
     /// Returns the plan that must be read for the current screen.
-    pub fn open_plan(&self) -> Option<&PlanId> {
+    pub(super) fn open_plan(&self) -> Option<&PlanId> {
         match self.screen() {
             Screen::Plan(plan) => Some(plan),
             _ => None,
@@ -118,14 +118,14 @@ impl View {
     }
 
     /// Returns the plan whose gate must be read for the current screen.
-    pub fn open_gate(&self) -> Option<&PlanId> {
+    pub(super) fn open_gate(&self) -> Option<&PlanId> {
         match self.screen() {
             Screen::Gate(plan) => Some(plan),
             _ => None,
         }
     }
 
-    pub fn mode(&self) -> Mode {
+    pub(super) fn mode(&self) -> Mode {
         match &self.dialog {
             None => Mode::Looking,
             Some(Dialog::Words { .. }) => Mode::Typing,
@@ -133,21 +133,21 @@ impl View {
         }
     }
 
-    pub fn events<'k>(&self, known: &'k Known) -> Vec<&'k LogLine> {
+    pub(super) fn events<'k>(&self, known: &'k Known) -> Vec<&'k LogLine> {
         let of_plan = |line: &&LogLine| self.log_of.as_ref().is_none_or(|plan| *plan == line.plan);
         known.log.iter().filter(of_plan).filter(|line| line.matches(&self.filter)).collect()
     }
 
-    pub fn chosen_plan<'k>(&self, known: &'k Known) -> Option<&'k PlanCard> {
+    pub(super) fn chosen_plan<'k>(&self, known: &'k Known) -> Option<&'k PlanCard> {
         known.plans.get(self.agenda.at)
     }
 
-    pub fn chosen_item<'k>(&self, known: &'k Known) -> Option<&'k Waits> {
+    pub(super) fn chosen_item<'k>(&self, known: &'k Known) -> Option<&'k Waits> {
         known.waiting.get(self.inbox.at)
     }
 
     /// Keeps the same lines selected after a read.
-    pub fn settle(&mut self, known: &Known) {
+    pub(super) fn settle(&mut self, known: &Known) {
         self.agenda.settle(&plan_keys(known));
         self.inbox.settle(&item_keys(known));
         if self.parts.key.is_empty() {
@@ -162,7 +162,7 @@ impl View {
         }
     }
 
-    pub fn hear(&mut self, intent: Intent, known: &Known) -> Wish {
+    pub(super) fn hear(&mut self, intent: Intent, known: &Known) -> Wish {
         match intent {
             Intent::Quit => return Wish::Quit,
             Intent::Suspend => return Wish::Suspend,
@@ -437,7 +437,7 @@ impl View {
     }
 
     /// Shows the result of a decision, and leaves the gate if it succeeded.
-    pub fn decided(&mut self, note: (Tone, String)) {
+    pub(super) fn decided(&mut self, note: (Tone, String)) {
         if note.0 == Tone::Good && matches!(self.screen(), Screen::Gate(_)) {
             let _ = self.back();
         }

@@ -8,13 +8,13 @@ use provost_rehearsal::skip;
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub struct Env {
+pub(crate) struct Env {
     folder: TempDir,
 }
 
 /// Output and exit code of a command.
 #[derive(Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     pub code: i32,
     pub out: String,
     pub err: String,
@@ -23,19 +23,19 @@ pub struct Answer {
 impl Answer {
     /// Checks the exit code; prints the whole output if it differs.
     #[track_caller]
-    pub fn exits(self, code: i32) -> Self {
+    pub(crate) fn exits(self, code: i32) -> Self {
         assert_eq!(self.code, code, "\n--- stdout\n{}\n--- stderr\n{}", self.out, self.err);
         self
     }
 
     #[track_caller]
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}", self.out))
     }
 
     /// Parses one JSON object per line.
     #[track_caller]
-    pub fn lines(&self) -> Vec<Value> {
+    pub(crate) fn lines(&self) -> Vec<Value> {
         self.out
             .lines()
             .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
@@ -45,7 +45,7 @@ impl Answer {
 
 impl Env {
     /// Creates a repository with one commit: the plan, the configuration and the agent.
-    pub fn new(plan: &str) -> Self {
+    pub(crate) fn new(plan: &str) -> Self {
         let env = Self { folder: tempfile::tempdir().expect("a temporary folder") };
         for folder in ["work", "home", "state"] {
             std::fs::create_dir(env.folder.path().join(folder)).expect("a folder");
@@ -62,7 +62,7 @@ impl Env {
     }
 
     /// Sets the agent: a script that reads the prompt from stdin and works in the workspace.
-    pub fn agent(self, script: &str) -> Self {
+    pub(crate) fn agent(self, script: &str) -> Self {
         self.write("agent.sh", script);
         self.git(&["add", "agent.sh"]);
         self.git(&["commit", "--quiet", "--amend", "--no-edit", "--", "agent.sh"]);
@@ -70,7 +70,7 @@ impl Env {
     }
 
     /// Requires a level instead of the strongest one.
-    pub fn isolation(self, level: &str) -> Self {
+    pub(crate) fn isolation(self, level: &str) -> Self {
         self.write(
             "provost.toml",
             format!("{}[verify]\nisolation = \"{level}\"\n", self.read("provost.toml")),
@@ -78,29 +78,29 @@ impl Env {
         self
     }
 
-    pub fn work(&self) -> PathBuf {
+    pub(crate) fn work(&self) -> PathBuf {
         self.folder.path().join("work")
     }
 
-    pub fn state(&self) -> PathBuf {
+    pub(crate) fn state(&self) -> PathBuf {
         self.folder.path().join("state")
     }
 
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) {
         let path = self.work().join(name);
         std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
         std::fs::write(path, text).expect("a file");
     }
 
-    pub fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.work().join(name)).unwrap_or_default()
     }
 
-    pub fn git(&self, arguments: &[&str]) {
+    pub(crate) fn git(&self, arguments: &[&str]) {
         let status = Command::new("git")
             .args(["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false"])
             .args(arguments.first())
@@ -113,7 +113,7 @@ impl Env {
         assert!(status.expect("git").success(), "git {arguments:?}");
     }
 
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_provost"));
         command
             .args(arguments)
@@ -127,22 +127,22 @@ impl Env {
         command
     }
 
-    pub fn provost(&self, arguments: &[&str]) -> Answer {
+    pub(crate) fn provost(&self, arguments: &[&str]) -> Answer {
         answer(self.command(arguments).output().expect("provost"))
     }
 
-    pub fn start(&self, arguments: &[&str]) -> Child {
+    pub(crate) fn start(&self, arguments: &[&str]) -> Child {
         self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("provost")
     }
 
     /// Returns a person at a terminal that is opened now.
-    pub fn person(&self) -> Person<'_> {
+    pub(crate) fn person(&self) -> Person<'_> {
         Person { env: self, seat: Seat::take(self) }
     }
 
     /// Returns whether this machine attests the level `clean`. If not, the test is counted as skipped.
     #[track_caller]
-    pub fn has_fences(&self) -> bool {
+    pub(crate) fn has_fences(&self) -> bool {
         let doctor = self.provost(&["doctor", "--json"]).exits(0).json();
         let is_clean = doctor["level"] == "clean";
         if !is_clean {
@@ -151,31 +151,31 @@ impl Env {
         is_clean
     }
 
-    pub fn revision(&self) -> String {
+    pub(crate) fn revision(&self) -> String {
         let shown = self.provost(&["show", "--json"]).exits(0).json();
         shown["revision"].as_str().expect("a revision").to_owned()
     }
 
     /// Approves the current revision.
-    pub fn approve(&self) -> &Self {
+    pub(crate) fn approve(&self) -> &Self {
         self.provost(&["approve", "--revision", &self.revision()]).exits(0);
         self
     }
 
     /// Approves the current revision with uncommitted files as part of the base.
-    pub fn approve_with_uncommitted(&self) -> &Self {
+    pub(crate) fn approve_with_uncommitted(&self) -> &Self {
         let shown = self.provost(&["show", "--include-uncommitted", "--json"]).exits(0).json();
         let revision = shown["revision"].as_str().expect("a revision").to_owned();
         self.provost(&["approve", "--include-uncommitted", "--revision", &revision]).exits(0);
         self
     }
 
-    pub fn stage(&self) -> String {
+    pub(crate) fn stage(&self) -> String {
         self.provost(&["status", "--json"]).exits(0).json()["stage"].as_str().unwrap_or_default().to_owned()
     }
 
     /// Returns `number state` of every step.
-    pub fn states(&self) -> String {
+    pub(crate) fn states(&self) -> String {
         let status = self.provost(&["status", "--json"]).exits(0).json();
         let steps = status["steps"].as_array().cloned().unwrap_or_default();
         let words: Vec<String> = steps
@@ -186,14 +186,14 @@ impl Env {
     }
 
     /// Returns the names of all events.
-    pub fn events(&self) -> Vec<String> {
+    pub(crate) fn events(&self) -> Vec<String> {
         let log = self.provost(&["log", "--json"]).exits(0);
         log.lines().iter().map(|event| event["event"].as_str().unwrap_or("?").to_owned()).collect()
     }
 }
 
 /// A person at a terminal: if agents run without a sandbox, some decisions need one.
-pub struct Person<'a> {
+pub(crate) struct Person<'a> {
     env: &'a Env,
     /// `None` without the program `script`; commands that need no terminal still work.
     seat: Option<Seat>,
@@ -202,7 +202,7 @@ pub struct Person<'a> {
 impl Person<'_> {
     /// Types the command. The output of both streams is in `out`.
     #[track_caller]
-    pub fn provost(&mut self, arguments: &[&str]) -> Answer {
+    pub(crate) fn provost(&mut self, arguments: &[&str]) -> Answer {
         match &mut self.seat {
             Some(seat) => seat.provost(arguments),
             None => self.env.provost(arguments),
@@ -210,7 +210,7 @@ impl Person<'_> {
     }
 
     #[track_caller]
-    pub fn approve(&mut self) {
+    pub(crate) fn approve(&mut self) {
         self.provost(&["approve", "--revision", &self.env.revision()]).exits(0);
     }
 }
@@ -271,7 +271,7 @@ impl Drop for Seat {
     }
 }
 
-pub fn answer(output: Output) -> Answer {
+pub(crate) fn answer(output: Output) -> Answer {
     Answer {
         code: output.status.code().unwrap_or(-1),
         out: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -280,7 +280,7 @@ pub fn answer(output: Output) -> Answer {
 }
 
 /// Returns a plan whose steps run these contracts, with this `on_fail`.
-pub fn plan(contracts: &[&str], on_fail: &str) -> String {
+pub(crate) fn plan(contracts: &[&str], on_fail: &str) -> String {
     let mut text = String::from(
         "---\ntype: plan\nstatus: draft\nowner: test\ntouches: [\"out/**\"]\n---\n\n# A plan\n\n## Steps\n",
     );
@@ -295,4 +295,4 @@ pub fn plan(contracts: &[&str], on_fail: &str) -> String {
 }
 
 /// An agent that does its work: it makes `out/N` for part N.
-pub const HONEST: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out; echo done > out/$part; echo \"wrote out/$part\"\n";
+pub(crate) const HONEST: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out; echo done > out/$part; echo \"wrote out/$part\"\n";

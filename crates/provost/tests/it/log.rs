@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::env::{Env, HONEST, plan};
 
 /// A plan that is only in the log, with known times, tokens and failures.
-pub const TOLD: &str = "told-1a2b3c4d";
+pub(crate) const TOLD: &str = "told-1a2b3c4d";
 
 /// The events, one `seconds NAME {details}` per line.
 const STORY: &str = r#"
@@ -49,7 +49,7 @@ const STORY: &str = r#"
 "#;
 
 /// Writes these events to the log of `env`.
-pub fn tell(env: &Env) {
+pub(crate) fn tell(env: &Env) {
     append(env, TOLD, STORY);
 }
 

@@ -1,8 +1,8 @@
 //! Tests `provost mcp`: an agent in its own client plans, works and claims, and the checks decide.
 
-pub mod client;
+pub(crate) mod client;
 mod fuzz;
-pub mod official;
+pub(crate) mod official;
 
 use serde_json::{Value, json};
 

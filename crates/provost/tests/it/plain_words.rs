@@ -40,7 +40,7 @@ const PHRASES: &[(&str, &str)] = &[
 const OPENERS: &[&str] = &["What", "Who", "Whom", "Whose", "Where", "Wherever", "Whether", "Whatever"];
 
 /// Returns what is wrong with the words of a text, one line per problem.
-pub fn complaints(text: &str) -> Vec<String> {
+pub(crate) fn complaints(text: &str) -> Vec<String> {
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let low = flat.to_lowercase();
     let mut found: Vec<String> = PHRASES

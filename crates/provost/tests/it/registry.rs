@@ -10,7 +10,11 @@ use std::process::Command;
 use provost_rehearsal::skip;
 
 /// Runs the installer once; `Err` has the reason if it fails.
-pub fn installed(name: &str, proof: &str, install: impl Fn(&Path) -> Command) -> Result<PathBuf, String> {
+pub(crate) fn installed(
+    name: &str,
+    proof: &str,
+    install: impl Fn(&Path) -> Command,
+) -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     // Tests and test binaries run in parallel.
@@ -28,7 +32,7 @@ pub fn installed(name: &str, proof: &str, install: impl Fn(&Path) -> Command) ->
 }
 
 /// Installs packages of the npm registry, by name and version.
-pub fn npm(name: &str, proof: &str, packages: &[&str]) -> Option<PathBuf> {
+pub(crate) fn npm(name: &str, proof: &str, packages: &[&str]) -> Option<PathBuf> {
     let found = installed(name, proof, |folder| {
         let mut npm = Command::new("npm");
         npm.args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"]).arg(folder).args(packages);
@@ -45,7 +49,7 @@ pub fn npm(name: &str, proof: &str, packages: &[&str]) -> Option<PathBuf> {
 
 /// Handles a missing npm package: skips the test if the registry is not reachable, and fails otherwise.
 #[track_caller]
-pub fn npm_package(name: &str, why: &str) {
+pub(crate) fn npm_package(name: &str, why: &str) {
     match Command::new("npm").args(["ping", "--silent"]).output() {
         Err(_) => skip::tool("npm", "apt-get install nodejs npm"),
         Ok(ping) if ping.status.success() => panic!("npm's registry can be reached, but {name}: {why}"),
@@ -55,7 +59,7 @@ pub fn npm_package(name: &str, why: &str) {
 
 /// Handles a missing Python package in the same way.
 #[track_caller]
-pub fn python_package(name: &str, why: &str) {
+pub(crate) fn python_package(name: &str, why: &str) {
     match reaches_pypi() {
         None => skip::tool("pip", "apt-get install python3-pip"),
         Some(true) => panic!("PyPI can be reached, but {name}: {why}"),
@@ -64,7 +68,7 @@ pub fn python_package(name: &str, why: &str) {
 }
 
 /// Returns whether pip can fetch a small package; `None` without Python or pip.
-pub fn reaches_pypi() -> Option<bool> {
+pub(crate) fn reaches_pypi() -> Option<bool> {
     let folder = tempfile::tempdir().expect("a folder");
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--retries", "1"]);

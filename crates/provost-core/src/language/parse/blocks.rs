@@ -15,7 +15,7 @@ use crate::model::plan::Span;
 
 /// A block at the top level of the text. One value is reused for all blocks, to save allocations.
 #[derive(Debug, Default)]
-pub struct Block<'t> {
+pub(super) struct Block<'t> {
     pub kind: BlockKind,
     pub span: Span,
     /// The lines of a paragraph or an underlined heading.
@@ -32,7 +32,7 @@ pub struct Block<'t> {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BlockKind {
+pub(super) enum BlockKind {
     Heading {
         level: u8,
         underlined: bool,
@@ -48,14 +48,14 @@ pub enum BlockKind {
 
 /// A line of a paragraph, without surrounding white space.
 #[derive(Clone, Debug)]
-pub struct ParagraphLine {
+pub(super) struct ParagraphLine {
     pub span: Span,
     /// Bold text at its start.
     pub strong: Option<Strong>,
 }
 
 #[derive(Clone, Debug)]
-pub struct Strong {
+pub(super) struct Strong {
     pub span: Span,
     /// The text between the stars.
     pub inner: Span,
@@ -64,7 +64,7 @@ pub struct Strong {
 }
 
 #[derive(Clone, Debug)]
-pub struct CodeFence {
+pub(super) struct CodeFence {
     pub span: Span,
     /// The first word of the info string, as a span of the text.
     pub info: Span,
@@ -76,18 +76,18 @@ pub struct CodeFence {
 }
 
 #[derive(Debug)]
-pub struct ListItem {
+pub(super) struct ListItem {
     pub span: Span,
     pub parts: Vec<ItemPart>,
 }
 
 #[derive(Debug)]
-pub enum ItemPart {
+pub(super) enum ItemPart {
     Text(Vec<ParagraphLine>),
     Fence(CodeFence),
 }
 
-pub struct Blocks<'t> {
+pub(super) struct Blocks<'t> {
     text: &'t str,
     /// Start of the current piece.
     base: usize,
@@ -104,7 +104,7 @@ fn events(text: &str, base: usize, end: usize) -> OffsetIter<'_> {
 
 impl<'t> Blocks<'t> {
     /// Reads `text` from byte `base` on; spans refer to the whole text.
-    pub fn new(text: &'t str, base: usize, piece: usize) -> Self {
+    pub(super) fn new(text: &'t str, base: usize, piece: usize) -> Self {
         let piece = pieces::can_be_cut(text).then_some(piece);
         let end = piece.map_or(text.len(), |piece| pieces::end(text, base, piece));
         Self { text, base, end, piece, events: events(text, base, end) }
@@ -127,7 +127,7 @@ impl<'t> Blocks<'t> {
     }
 
     /// Fills `block` with the next block; returns `false` at the end.
-    pub fn next(&mut self, block: &mut Block<'t>) -> bool {
+    pub(super) fn next(&mut self, block: &mut Block<'t>) -> bool {
         block.clear();
         let Some((event, span)) = self.event() else { return false };
         block.span = span;
@@ -413,7 +413,7 @@ impl Block<'_> {
     }
 
     /// Returns the bold text in a container, to find fields at places where fields are not read.
-    pub fn strongs(&self) -> &[Strong] {
+    pub(super) fn strongs(&self) -> &[Strong] {
         &self.strongs
     }
 }

@@ -35,7 +35,7 @@ const fn suspect() -> [bool; 256] {
 }
 
 /// Reports every character that must not be in a plan.
-pub fn inspect(text: &str, sink: &mut Sink) {
+pub(super) fn inspect(text: &str, sink: &mut Sink) {
     let bytes = text.as_bytes();
     let mut at = if text.starts_with('\u{feff}') { 3 } else { 0 };
     while let Some(step) = bytes[at..].iter().position(|byte| SUSPECT[*byte as usize]) {
@@ -77,14 +77,14 @@ fn belongs_to_emoji(text: &str, at: usize, end: usize, c: char) -> bool {
 }
 
 /// Recognises an emoji, roughly by Unicode block.
-pub fn is_pictograph(c: char) -> bool {
+pub(super) fn is_pictograph(c: char) -> bool {
     matches!(c, '\u{a9}' | '\u{ae}' | '\u{203c}' | '\u{2049}' | '\u{2100}'..='\u{27bf}'
         | '\u{2900}'..='\u{297f}' | '\u{2b00}'..='\u{2bff}' | '\u{3030}' | '\u{303d}'
         | '\u{3297}' | '\u{3299}' | '\u{1f000}'..='\u{1faff}')
 }
 
 /// Reports the first non-ASCII characters of a value that is run or names a file.
-pub fn ascii(text: &str, span: Span, what: &str, sink: &mut Sink) {
+pub(super) fn ascii(text: &str, span: Span, what: &str, sink: &mut Sink) {
     let raw = span.of(text);
     if raw.is_ascii() {
         return;

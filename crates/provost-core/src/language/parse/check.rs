@@ -7,7 +7,7 @@ use crate::language::diagnostic::say;
 use crate::model::plan::{Check, Contract, Shell, Span, Spanned};
 
 /// Returns the check of a fenced block, if it is one.
-pub fn shell(text: &str, fence: CodeFence, sink: &mut Sink) -> Option<Shell> {
+pub(super) fn shell(text: &str, fence: CodeFence, sink: &mut Sink) -> Option<Shell> {
     let opening = first_line(text, fence.span);
     if !fence.closed {
         sink.push(say::fence_open(opening));
@@ -32,13 +32,13 @@ pub fn shell(text: &str, fence: CodeFence, sink: &mut Sink) -> Option<Shell> {
     Some(Shell { command: fence.command, body: fence.body, expectations: Vec::new() })
 }
 
-pub fn first_line(text: &str, span: Span) -> Span {
+pub(super) fn first_line(text: &str, span: Span) -> Span {
     let line = span.of(text).lines().next().unwrap_or("");
     Span::new(span.start, span.start + line.trim_end().len())
 }
 
 /// Adds an expectation to a check; returns `false` if the line is not one.
-pub fn expect(contract: &mut Contract, line: &str, span: Span, sink: &mut Sink) -> bool {
+pub(super) fn expect(contract: &mut Contract, line: &str, span: Span, sink: &mut Sink) -> bool {
     let Check::Shell(shell) = &mut contract.check else { return false };
     match values::expectation(line) {
         Ok(expectation) => {

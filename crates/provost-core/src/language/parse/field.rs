@@ -1,7 +1,7 @@
 //! Lists the fields of a step and their names.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Field {
+pub(super) enum Field {
     Target,
     Needs,
     Subscriptions,
@@ -28,7 +28,7 @@ pub enum Field {
 }
 
 impl Field {
-    pub const ALL: [Field; 23] = [
+    pub(super) const ALL: [Field; 23] = [
         Field::Target,
         Field::Needs,
         Field::Subscriptions,
@@ -54,7 +54,7 @@ impl Field {
         Field::Secrets,
     ];
 
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Field::Target => "target",
             Field::Needs => "needs",
@@ -82,7 +82,7 @@ impl Field {
         }
     }
 
-    pub fn named(name: &str) -> Option<Field> {
+    pub(super) fn named(name: &str) -> Option<Field> {
         let same = |field: &&Field| {
             // Compare length and first letter first: nearly all names differ there.
             name.len() == field.name().len()
@@ -96,7 +96,7 @@ impl Field {
     }
 
     /// Explains the form of the value, for a person who wrote it in another form.
-    pub fn form(self) -> &'static str {
+    pub(super) fn form(self) -> &'static str {
         match self {
             Field::Target => "Write one role, such as `coder`.",
             Field::Plan => "Write the slug of one plan.",

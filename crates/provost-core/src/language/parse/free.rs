@@ -4,20 +4,20 @@ use crate::model::plan::Span;
 
 /// Free text, collected as spans and built once.
 #[derive(Default)]
-pub struct Free {
+pub(super) struct Free {
     pub start: Option<usize>,
     pub visible: Vec<Span>,
     pub hidden: Vec<Span>,
 }
 
 impl Free {
-    pub fn span(&self) -> Span {
+    pub(super) fn span(&self) -> Span {
         let start = self.start.or(self.visible.first().map(|span| span.start)).unwrap_or(0);
         Span::new(start, self.visible.last().map_or(start, |span| span.end).max(start))
     }
 
     /// Returns the visible lines as written, without the hidden bytes.
-    pub fn build(&self, text: &str) -> String {
+    pub(super) fn build(&self, text: &str) -> String {
         let (Some(first), Some(last)) = (self.visible.first(), self.visible.last()) else {
             return String::new();
         };

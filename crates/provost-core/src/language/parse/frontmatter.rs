@@ -16,7 +16,7 @@ use crate::model::plan::{Plan, STATUSES, Span, Spanned};
 type Yaml<T> = serde_saphyr::Spanned<T>;
 
 /// Reads the frontmatter into `plan` and returns the byte where the body begins.
-pub fn read(text: &str, plan: &mut Plan, sink: &mut Sink) -> usize {
+pub(super) fn read(text: &str, plan: &mut Plan, sink: &mut Sink) -> usize {
     let start = if text.starts_with('\u{feff}') { 3 } else { 0 };
     let Some(yaml) = opening(text, start) else {
         sink.push(say::no_frontmatter(start));

@@ -8,7 +8,7 @@ use pulldown_cmark::CowStr;
 
 use crate::model::plan::{Mark, MarkPlace, Span, Spanned, StepNumber};
 
-pub enum Heading {
+pub(super) enum Heading {
     Step(Box<StepHeading>),
     /// `3–N.`, `N+1.`, `2-4.`: one heading for several steps.
     Range {
@@ -21,7 +21,7 @@ pub enum Heading {
     },
 }
 
-pub struct StepHeading {
+pub(super) struct StepHeading {
     pub number: StepNumber,
     pub title: String,
     pub span: Span,
@@ -32,11 +32,11 @@ pub struct StepHeading {
 }
 
 /// Joins the visible text of all pieces of a heading.
-pub fn shown(pieces: &[(Span, CowStr<'_>)]) -> String {
+pub(super) fn shown(pieces: &[(Span, CowStr<'_>)]) -> String {
     pieces.iter().map(|(_, piece)| piece.as_ref()).collect::<String>().trim().to_string()
 }
 
-pub fn read(text: &str, pieces: &[(Span, CowStr<'_>)], end: usize) -> Heading {
+pub(super) fn read(text: &str, pieces: &[(Span, CowStr<'_>)], end: usize) -> Heading {
     let Some(start) = pieces.first().map(|(span, _)| span.start) else {
         return Heading::Other { number: None, fix: None };
     };
@@ -125,7 +125,7 @@ fn depends_on(
 }
 
 /// Reads `1, Task 2 and step 3`, each with its span; `base` is the offset of `list`.
-pub fn numbers(list: &str, base: usize) -> Option<Vec<Spanned<StepNumber>>> {
+pub(super) fn numbers(list: &str, base: usize) -> Option<Vec<Spanned<StepNumber>>> {
     let mut found = Vec::new();
     let mut at = 0;
     for word in list.split([' ', '\t', ',', '&', '#']) {

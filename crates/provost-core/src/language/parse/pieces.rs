@@ -7,10 +7,10 @@
 //! **Invariant:** reading the pieces one after the other gives exactly the result of reading the whole.
 
 /// Minimum length of a piece; a shorter text is one piece.
-pub const USUAL: usize = 128 * 1024;
+pub(super) const USUAL: usize = 128 * 1024;
 
 /// Returns the end of the piece that begins at `from`.
-pub fn end(text: &str, from: usize, at_least: usize) -> usize {
+pub(super) fn end(text: &str, from: usize, at_least: usize) -> usize {
     let rest = text.get(from..).unwrap_or("");
     if rest.len() <= at_least {
         return text.len();
@@ -38,7 +38,7 @@ pub fn end(text: &str, from: usize, at_least: usize) -> usize {
 }
 
 /// A link definition applies to the whole text, so such a text stays whole.
-pub fn can_be_cut(text: &str) -> bool {
+pub(super) fn can_be_cut(text: &str) -> bool {
     !text.contains("]:")
 }
 

@@ -52,7 +52,7 @@ struct Reader<'a, 't> {
 }
 
 /// Reads the body of a plan, from byte `from` on.
-pub fn read(text: &str, from: usize, piece: usize, plan: &mut Plan, sink: &mut Sink) {
+pub(super) fn read(text: &str, from: usize, piece: usize, plan: &mut Plan, sink: &mut Sink) {
     let mut reader = Reader {
         text,
         plan,

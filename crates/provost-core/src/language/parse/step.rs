@@ -19,7 +19,7 @@ mod field_values;
 use field_values::single;
 
 /// The field that gets the following text.
-pub enum Open {
+pub(super) enum Open {
     /// None: text here is not read.
     Nothing,
     Task(Free),
@@ -39,7 +39,7 @@ pub enum Open {
     Refused,
 }
 
-pub struct StepDraft {
+pub(super) struct StepDraft {
     pub step: Step,
     pub open: Open,
     seen: u32,
@@ -49,7 +49,7 @@ pub struct StepDraft {
 }
 
 impl StepDraft {
-    pub fn new(heading: StepHeading, section: Span, sink: &mut Sink) -> Self {
+    pub(super) fn new(heading: StepHeading, section: Span, sink: &mut Sink) -> Self {
         let (needs, seen) = match heading.needs {
             Some(needs) => (Needs::Steps(needs), 1 << Field::Needs as u32),
             None => (Needs::Before, 0),
@@ -96,14 +96,14 @@ impl StepDraft {
     }
 
     /// Rejects a field that could not be read; its text is dropped.
-    pub fn refuse(&mut self, text: &str, field: Option<Field>, sink: &mut Sink) {
+    pub(super) fn refuse(&mut self, text: &str, field: Option<Field>, sink: &mut Sink) {
         self.close(text, sink);
         self.tried |= field.map_or(0, |field| 1 << field as u32);
         self.open = Open::Refused;
     }
 
     /// Opens a field. `name` is the bold name, `value` the rest of its line, `hidden` the invisible bytes.
-    pub fn open(
+    pub(super) fn open(
         &mut self,
         text: &str,
         field: Field,
@@ -208,7 +208,7 @@ impl StepDraft {
     }
 
     /// Reads a fenced block, if a check waits for one.
-    pub fn fence(&mut self, text: &str, fence: CodeFence, sink: &mut Sink) {
+    pub(super) fn fence(&mut self, text: &str, fence: CodeFence, sink: &mut Sink) {
         match &mut self.open {
             Open::Check { field, at, waiting } if *waiting => {
                 *waiting = false;
@@ -230,7 +230,7 @@ impl StepDraft {
     }
 
     /// Reads a line that opens no field.
-    pub fn line(&mut self, text: &str, span: Span, hidden: &[Span], sink: &mut Sink) {
+    pub(super) fn line(&mut self, text: &str, span: Span, hidden: &[Span], sink: &mut Sink) {
         match &mut self.open {
             Open::Check { field, waiting: false, .. } => {
                 let field = *field;
@@ -259,7 +259,7 @@ impl StepDraft {
     }
 
     /// Reports unread text, once per step.
-    pub fn unread(&mut self, span: Span, sink: &mut Sink) {
+    pub(super) fn unread(&mut self, span: Span, sink: &mut Sink) {
         if !self.warned_text {
             self.warned_text = true;
             sink.push(say::text_unread(span));
@@ -274,7 +274,7 @@ impl StepDraft {
     }
 
     /// Closes the open field.
-    pub fn close(&mut self, text: &str, sink: &mut Sink) {
+    pub(super) fn close(&mut self, text: &str, sink: &mut Sink) {
         match std::mem::replace(&mut self.open, Open::Nothing) {
             Open::Task(free) => {
                 let span = free.span();
@@ -298,7 +298,7 @@ impl StepDraft {
     }
 
     /// Finishes the step. Missing fields are reported here, because only now all fields have been read.
-    pub fn finish(mut self, text: &str, end: usize, sink: &mut Sink) -> Step {
+    pub(super) fn finish(mut self, text: &str, end: usize, sink: &mut Sink) -> Step {
         self.close(text, sink);
         self.step.section.end = end;
         let (at, number) = (self.step.heading, self.step.number);

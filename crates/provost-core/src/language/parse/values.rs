@@ -10,7 +10,7 @@ use crate::model::plan::{Budget, Expectation, OnFail, Stream, Then};
 const LONGEST_SECS: u64 = 366 * 24 * 3600;
 
 /// Reads `10 minutes`, `1h 30m`, `90s`, `1.5 hours`.
-pub fn duration(value: &str) -> Option<Duration> {
+pub(super) fn duration(value: &str) -> Option<Duration> {
     let mut rest = value.trim();
     let mut total_ms: u64 = 0;
     if rest.is_empty() {
@@ -122,7 +122,7 @@ fn micro_usd(words: &str) -> Option<u64> {
 }
 
 /// Reads `retry(2), then escalate`.
-pub fn on_fail(value: &str) -> Option<OnFail> {
+pub(super) fn on_fail(value: &str) -> Option<OnFail> {
     let mut retries = None;
     let mut then = None;
     for part in value.trim().trim_end_matches('.').split(',') {
@@ -153,7 +153,7 @@ fn without_word<'v>(value: &'v str, word: &str) -> Option<&'v str> {
     head.eq_ignore_ascii_case(word).then(|| value[word.len()..].trim())
 }
 
-pub fn switch(value: &str) -> Option<bool> {
+pub(super) fn switch(value: &str) -> Option<bool> {
     match value.to_ascii_lowercase().as_str() {
         "on" | "yes" | "true" => Some(true),
         "off" | "no" | "false" => Some(false),
@@ -162,7 +162,7 @@ pub fn switch(value: &str) -> Option<bool> {
 }
 
 /// Why a line is not an expectation.
-pub enum Misread {
+pub(super) enum Misread {
     /// It does not look like one.
     Other,
     Form,
@@ -170,7 +170,7 @@ pub enum Misread {
 }
 
 /// Reads `exit_code == 0`, `stdout contains "…"`, `stderr is empty`, `stdout matches /…/`.
-pub fn expectation(line: &str) -> Result<Expectation, Misread> {
+pub(super) fn expectation(line: &str) -> Result<Expectation, Misread> {
     let line = line.trim();
     if let Some(rest) = line.strip_prefix("exit_code") {
         let rest = rest.trim_start();
@@ -235,7 +235,7 @@ fn delimited(text: &str, delimiter: char) -> Option<&str> {
 }
 
 /// Removes a ` # comment`.
-pub fn uncommented(value: &str) -> &str {
+pub(super) fn uncommented(value: &str) -> &str {
     if value.starts_with('#') {
         return "";
     }

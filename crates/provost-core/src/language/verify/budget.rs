@@ -12,7 +12,7 @@ const LEAST_TOKENS: u64 = 1_000;
 const LEAST_MICRO_USD: u64 = 1_000;
 const LEAST_WALL: Duration = Duration::from_secs(5);
 
-pub fn check(plan: &Plan, sink: &mut Sink) {
+pub(super) fn check(plan: &Plan, sink: &mut Sink) {
     if plan.steps.is_empty() {
         return;
     }

@@ -20,7 +20,7 @@ enum Seen<'p> {
     Published(&'p str),
 }
 
-pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
+pub(super) fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
     let mut missing: HashSet<&str> = HashSet::new();
     let mut unknown: HashSet<&str> = HashSet::new();
     let mut published: HashSet<&str> = HashSet::new();

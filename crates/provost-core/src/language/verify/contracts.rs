@@ -24,7 +24,7 @@ const SETTING_UP: [&str; 17] = [
     "declare", "mkdir", "sleep", "exit", "umask",
 ];
 
-pub fn check(text: &str, plan: &Plan, facts: &Facts, sink: &mut Sink) {
+pub(super) fn check(text: &str, plan: &Plan, facts: &Facts, sink: &mut Sink) {
     let mut reported: HashSet<String> = HashSet::new();
     let mut any = None;
     for step in &plan.steps {

@@ -8,7 +8,7 @@ use crate::model::plan::{Needs, Plan, StepNumber};
 /// Maximum number of reported cycles; more would not help.
 const MOST_CYCLES: usize = 3;
 
-pub fn check(plan: &Plan, sink: &mut Sink) {
+pub(super) fn check(plan: &Plan, sink: &mut Sink) {
     let explicit = plan.steps.iter().any(|step| matches!(step.needs, Needs::Steps(_)));
     if !explicit {
         return;

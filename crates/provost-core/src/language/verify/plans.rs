@@ -8,7 +8,7 @@ use crate::language::parse::Sink;
 use crate::model::plan::Plan;
 use crate::model::suggest;
 
-pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
+pub(super) fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
     let carrying = plan.steps.iter().filter_map(|step| step.plan.as_ref());
     for slug in plan.depends_on.iter().chain(carrying) {
         if slug.value == facts.slug {

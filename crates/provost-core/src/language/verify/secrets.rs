@@ -5,7 +5,7 @@ use crate::language::facts::Facts;
 use crate::language::parse::Sink;
 use crate::model::plan::Plan;
 
-pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
+pub(super) fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
     for step in &plan.steps {
         for secret in &step.secrets {
             if !step.network.as_ref().is_some_and(|network| network.value) {

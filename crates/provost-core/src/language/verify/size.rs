@@ -11,7 +11,7 @@ const VAGUE: [&str; 9] =
 /// Objects that are vague.
 const NOTHING: [&str; 9] = ["it", "this", "that", "things", "everything", "stuff", "code", "better", "bugs"];
 
-pub fn check(plan: &Plan, sink: &mut Sink) {
+pub(super) fn check(plan: &Plan, sink: &mut Sink) {
     let count = plan.steps.len();
     if count > 0 && !(3..=7).contains(&count) {
         sink.push(say::step_count(plan.steps[0].heading, count));

@@ -5,7 +5,7 @@ use crate::language::facts::Facts;
 use crate::language::parse::Sink;
 use crate::model::plan::{Check, Contract, Plan, Span, Step};
 
-pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
+pub(super) fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
     for step in &plan.steps {
         for contract in step.precondition.iter().chain(&step.contract) {
             kind(contract, step, facts, sink);

@@ -8,7 +8,7 @@ use crate::language::parse::Sink;
 use crate::model::plan::Plan;
 use crate::model::suggest;
 
-pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
+pub(super) fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
     let mut reported = BTreeSet::new();
     for target in plan.steps.iter().filter_map(|step| step.target.as_ref()) {
         if let Some(why) = facts.not_startable.get(&target.value)

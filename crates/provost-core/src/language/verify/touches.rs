@@ -9,7 +9,7 @@ use crate::language::globs::overlap::GlobSet;
 use crate::language::parse::Sink;
 use crate::model::plan::{Plan, Span, Spanned};
 
-pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
+pub(super) fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
     match &plan.touches {
         // Without git there is no base to compare with, so the field would have no effect.
         None if facts.git && !plan.steps.is_empty() => {

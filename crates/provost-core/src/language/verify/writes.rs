@@ -8,7 +8,7 @@ use crate::language::parse::Sink;
 use crate::language::{runner, test_files};
 use crate::model::plan::{Check, Plan};
 
-pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
+pub(super) fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
     // Tests that an earlier step may have written are not this step's own.
     let mut earlier: HashSet<String> = HashSet::new();
     let mut are_written = false;

@@ -44,7 +44,7 @@ fn used(tokens: u64) -> Usage {
 }
 
 impl Story {
-    pub fn new(budget: &str, steps: &[&str]) -> Self {
+    pub(super) fn new(budget: &str, steps: &[&str]) -> Self {
         Self::under(RunPolicy::default(), &text(budget, steps))
     }
 
@@ -89,7 +89,7 @@ impl Story {
         }
     }
 
-    pub fn try_harness(&mut self, command: HarnessCommand) -> Result<(), Refusal> {
+    pub(super) fn try_harness(&mut self, command: HarnessCommand) -> Result<(), Refusal> {
         let means = RecoveryInput { now: Timestamp(self.now), ..RecoveryInput::default() };
         let events = decide::harness_with(&self.run, &means, command)?;
         self.take(events);
@@ -118,7 +118,7 @@ impl Story {
         self.human(HumanCommand::Raise { step, budget, note, by })
     }
 
-    pub fn next(&self, jobs: usize) -> Vec<Action> {
+    pub(super) fn next(&self, jobs: usize) -> Vec<Action> {
         schedule::next(&self.run, &InHand::default(), jobs, Timestamp(self.now))
     }
 
@@ -128,7 +128,7 @@ impl Story {
         self.run.ledger.held(step).expect("held")
     }
 
-    pub fn end(&mut self, step: StepNumber, duration_ms: u64, usage: Usage) {
+    pub(super) fn end(&mut self, step: StepNumber, duration_ms: u64, usage: Usage) {
         self.now += duration_ms;
         let attempt = self.run.step(step).map_or(0, |step| step.attempts);
         let (end, report, notes) = (AttemptEnd::Exited { exit_code: 0 }, String::new(), Vec::new());
@@ -141,7 +141,7 @@ impl Story {
         }));
     }
 
-    pub fn judge(&mut self, step: StepNumber, held: bool) {
+    pub(super) fn judge(&mut self, step: StepNumber, held: bool) {
         let outcome = if held {
             CheckOutcome::Held
         } else {

@@ -8,7 +8,7 @@ use crate::rules::command::Refusal;
 use crate::state::run::{LandedCommit, Run, Stage};
 
 /// Records a landing, once.
-pub fn landed(run: &Run, plan: String, target: String, before: String, commit: String) -> Decision {
+pub(super) fn landed(run: &Run, plan: String, target: String, before: String, commit: String) -> Decision {
     if run.landed == Some(LandedCommit { target: target.clone(), commit: commit.clone() }) {
         return Ok(Vec::new());
     }
@@ -20,7 +20,7 @@ pub fn landed(run: &Run, plan: String, target: String, before: String, commit: S
 
 /// Reopens a plan. A broken contract blocks its step; a broken postcondition fails the plan. Either way a
 /// person decides.
-pub fn undone(run: &Run, subject: CheckSubject, verdict: Verdict, reason: String) -> Decision {
+pub(super) fn undone(run: &Run, subject: CheckSubject, verdict: Verdict, reason: String) -> Decision {
     if run.stage != Stage::Done || run.landed.is_none() || verdict.held() {
         return Err(wrong_stage(run, "opening it again", "done, landed and undone"));
     }

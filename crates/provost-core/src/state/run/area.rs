@@ -9,7 +9,7 @@ use crate::model::verdict::Isolation;
 
 /// Computed at first use: a plan that runs one step at a time never needs it.
 #[derive(Clone, Debug, Default)]
-pub struct Areas(OnceLock<Vec<Area>>);
+pub(super) struct Areas(OnceLock<Vec<Area>>);
 
 /// The files a step may change.
 #[derive(Clone, Debug)]

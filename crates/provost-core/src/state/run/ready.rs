@@ -9,7 +9,7 @@ use crate::model::plan::{Needs, Plan, StepNumber};
 
 /// The pending steps whose needs are met, updated in constant time per event.
 #[derive(Clone, Debug, Default)]
-pub struct ReadySteps {
+pub(super) struct ReadySteps {
     pub steps: BTreeSet<StepNumber>,
     /// The same in critical-path order (longest remaining chain first).
     pub longest: BTreeSet<(Reverse<u64>, StepNumber)>,
@@ -29,7 +29,7 @@ pub struct ReadySteps {
 }
 
 impl ReadySteps {
-    pub fn new(plan: &Plan, steps: &[StepRun]) -> Self {
+    pub(super) fn new(plan: &Plan, steps: &[StepRun]) -> Self {
         let count = steps.len();
         let mut ready = ReadySteps {
             remaining: Graph::of(plan).remaining(|at| graph::length_ms(&plan.steps[at])),
@@ -57,7 +57,7 @@ impl ReadySteps {
         ready
     }
 
-    pub fn moved(&mut self, index: usize, before: &StepState, steps: &[StepRun], plan: &Plan) {
+    pub(super) fn moved(&mut self, index: usize, before: &StepState, steps: &[StepRun], plan: &Plan) {
         let now = &steps[index].state;
         count(&mut self.settled, before.is_settled(), now.is_settled());
         count(&mut self.failed, *before == StepState::Failed, *now == StepState::Failed);

@@ -11,7 +11,7 @@ use super::{AttemptOrder, Executor};
 use crate::plan::uncommitted::own_trees;
 
 /// Input to find the tree that an attempt starts with.
-pub struct StartTreeInput {
+pub(super) struct StartTreeInput {
     /// Tree that the previous steps left.
     tree: Option<String>,
     touches: Option<Vec<String>>,

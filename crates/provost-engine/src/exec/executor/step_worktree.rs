@@ -14,7 +14,7 @@ use provost_host::tree::Apart;
 use super::{AttemptOrder, Executor};
 
 /// State that the workspace must have before a task starts, if agents work in their own worktrees.
-pub struct WorkspaceSync {
+pub(super) struct WorkspaceSync {
     seq: u64,
     pub(super) tree: String,
     /// Steps that are settled and need no worktree any more.

@@ -15,17 +15,17 @@ type Variables = Vec<(OsString, OsString)>;
 
 static KEYS: Mutex<Option<Arc<Variables>>> = Mutex::new(None);
 
-pub fn know(keys: Variables) {
+pub(super) fn know(keys: Variables) {
     *KEYS.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(keys));
 }
 
 /// Remembers the credentials of the log, unless some are known already.
-pub fn know_first(keys: &Variables) {
+pub(crate) fn know_first(keys: &Variables) {
     KEYS.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| Arc::new(keys.clone()));
 }
 
 /// Returns the database at an address, with the known credentials.
-pub fn at(url: &str) -> Result<DatabaseAddress, Error> {
+pub(crate) fn at(url: &str) -> Result<DatabaseAddress, Error> {
     let keys = KEYS.lock().unwrap_or_else(PoisonError::into_inner).clone();
     Ok(DatabaseAddress::new(url, keys.as_deref().map_or(&[], Vec::as_slice))?)
 }
@@ -36,14 +36,14 @@ pub fn database(state: &Path) -> Result<Option<DatabaseAddress>, Error> {
 }
 
 /// Returns whether both addresses name the same database and user.
-pub fn same(here: &str, wanted: &str) -> bool {
+pub(crate) fn same(here: &str, wanted: &str) -> bool {
     match (DatabaseAddress::new(here, &[]), DatabaseAddress::new(wanted, &[])) {
         (Ok(here), Ok(wanted)) => here.to_string() == wanted.to_string(),
         _ => false,
     }
 }
 
-pub fn remote_log(url: &str, access: Access) -> Result<Box<dyn Log>, Error> {
+pub(super) fn remote_log(url: &str, access: Access) -> Result<Box<dyn Log>, Error> {
     let address = at(url)?;
     Ok(match access {
         Access::Write => Box::new(Postgres::open(&address)?),

@@ -6,7 +6,7 @@ use super::wire::{Attribute, Value};
 
 /// Returns the attributes of an event that only marks an instant; `None` for events that only start or end a
 /// span.
-pub fn of(event: &Event) -> Option<Vec<Attribute>> {
+pub(super) fn of(event: &Event) -> Option<Vec<Attribute>> {
     Some(match event {
         Event::PlanRewritten { changes, .. } => {
             attributes([("provost.law.changes", changes.as_slice().into())])
@@ -65,17 +65,17 @@ pub fn of(event: &Event) -> Option<Vec<Attribute>> {
     })
 }
 
-pub fn attributes<const N: usize>(pairs: [(&'static str, Value); N]) -> Vec<Attribute> {
+pub(super) fn attributes<const N: usize>(pairs: [(&'static str, Value); N]) -> Vec<Attribute> {
     pairs.into_iter().map(|(key, value)| Attribute { key, value }).collect()
 }
 
 /// Returns an attribute, or `None` if its value is unknown.
-pub fn maybe(key: &'static str, value: Option<impl Into<Value>>) -> Option<Attribute> {
+pub(super) fn maybe(key: &'static str, value: Option<impl Into<Value>>) -> Option<Attribute> {
     value.map(|value| Attribute { key, value: value.into() })
 }
 
 /// Returns a reason without the agent's words or the person's name that some reasons end with.
-pub fn told(reason: &str) -> &str {
+pub(super) fn told(reason: &str) -> &str {
     if reason.starts_with("the agent is blocked: ") {
         "the agent is blocked"
     } else if reason.starts_with("aborted by ") {
@@ -93,7 +93,7 @@ fn approver(by: &Approver) -> String {
     }
 }
 
-pub fn answer(choice: Choice) -> &'static str {
+pub(super) fn answer(choice: Choice) -> &'static str {
     match choice {
         Choice::Retry => "retry",
         Choice::Skip => "skip",
@@ -103,14 +103,14 @@ pub fn answer(choice: Choice) -> &'static str {
     }
 }
 
-pub fn outcome(outcome: RunOutcome) -> &'static str {
+pub(super) fn outcome(outcome: RunOutcome) -> &'static str {
     match outcome {
         RunOutcome::Done => "done",
         RunOutcome::Failed => "failed",
     }
 }
 
-pub fn why(why: RunEndReason) -> &'static str {
+pub(super) fn why(why: RunEndReason) -> &'static str {
     match why {
         RunEndReason::Done => "done",
         RunEndReason::Failed => "failed",

@@ -13,7 +13,7 @@ use super::wire::{Attribute, INTERNAL, Id, Nanoseconds, OtelSpan, SpanEvent, Spa
 /// Maximum number of events per span, as collectors expect; the rest is only counted.
 const EVENTS_MAX: usize = 128;
 
-pub fn run_begun(plan: &PlanId, sealed: &SealedEvent) -> OtelSpan {
+pub(super) fn run_begun(plan: &PlanId, sealed: &SealedEvent) -> OtelSpan {
     let at = instant(sealed.at);
     // The plan's name without the digest that makes it unique.
     let name = plan.0.rsplit_once('-').map_or(plan.0.as_str(), |(name, _)| name);
@@ -37,7 +37,7 @@ pub fn run_begun(plan: &PlanId, sealed: &SealedEvent) -> OtelSpan {
     }
 }
 
-pub fn attempt_begun(step: &OtelSpan, sealed: &SealedEvent, attempt: u32, role: &str) -> OtelSpan {
+pub(super) fn attempt_begun(step: &OtelSpan, sealed: &SealedEvent, attempt: u32, role: &str) -> OtelSpan {
     let name = format!("invoke_agent {role}");
     let mut span = child(step, "attempt", sealed, &name, instant(sealed.at));
     span.attributes.extend(attributes([
@@ -48,7 +48,12 @@ pub fn attempt_begun(step: &OtelSpan, sealed: &SealedEvent, attempt: u32, role: 
     span
 }
 
-pub fn attempt_ended(mut span: OtelSpan, at: Nanoseconds, end: &AttemptEnd, usage: &Usage) -> OtelSpan {
+pub(super) fn attempt_ended(
+    mut span: OtelSpan,
+    at: Nanoseconds,
+    end: &AttemptEnd,
+    usage: &Usage,
+) -> OtelSpan {
     let (kind, message) = match end {
         AttemptEnd::Exited { exit_code } => ("exited", format!("exit code {exit_code}")),
         AttemptEnd::Signalled { signal } => ("signalled", format!("signal {signal}")),
@@ -87,19 +92,19 @@ fn used(usage: &Usage) -> impl Iterator<Item = Attribute> {
     .flatten()
 }
 
-pub fn lost(mut span: OtelSpan, at: Nanoseconds) -> OtelSpan {
+pub(super) fn lost(mut span: OtelSpan, at: Nanoseconds) -> OtelSpan {
     span.attributes.extend(maybe("error.type", Some("lost")));
     span.status = SpanStatus::bad("provost stopped while it ran");
     unseen(span, at)
 }
 
 /// Ends an attempt whose end was not recorded; its usage is unknown.
-pub fn unseen(mut span: OtelSpan, at: Nanoseconds) -> OtelSpan {
+pub(super) fn unseen(mut span: OtelSpan, at: Nanoseconds) -> OtelSpan {
     span.attributes.extend(maybe("provost.attempt.end", Some("lost")));
     ended(span, at)
 }
 
-pub fn check(
+pub(super) fn check(
     parent: &OtelSpan,
     sealed: &SealedEvent,
     begun: Nanoseconds,
@@ -144,7 +149,7 @@ pub fn check(
     ended(span, at)
 }
 
-pub fn complete(root: &mut OtelSpan, event: &Event) {
+pub(super) fn complete(root: &mut OtelSpan, event: &Event) {
     let Event::RunEnded { outcome, summary, why, .. } = event else { return };
     // A resumed run ends more than once; the last end counts.
     root.attributes.retain(|known| !known.key.starts_with("provost.run.") && known.key != "error.type");
@@ -166,14 +171,14 @@ pub fn complete(root: &mut OtelSpan, event: &Event) {
     };
 }
 
-pub fn waiting(parent: &OtelSpan, whom: &'static str, sealed: &SealedEvent) -> OtelSpan {
+pub(super) fn waiting(parent: &OtelSpan, whom: &'static str, sealed: &SealedEvent) -> OtelSpan {
     let name = if whom == "approval" { "wait for approval" } else { "wait for a person" };
     let mut span = child(parent, "wait", sealed, name, instant(sealed.at));
     span.attributes.extend(maybe("provost.wait.for", Some(whom)));
     span
 }
 
-pub fn answered(mut wait: OtelSpan, at: Nanoseconds, event: &Event) -> OtelSpan {
+pub(super) fn answered(mut wait: OtelSpan, at: Nanoseconds, event: &Event) -> OtelSpan {
     let answer = match event {
         Event::Approved { .. } => Some("approve"),
         Event::Rejected { .. } => Some("reject"),
@@ -184,7 +189,7 @@ pub fn answered(mut wait: OtelSpan, at: Nanoseconds, event: &Event) -> OtelSpan 
     ended(wait, at)
 }
 
-pub fn child(
+pub(super) fn child(
     parent: &OtelSpan,
     kind: &str,
     sealed: &SealedEvent,
@@ -208,12 +213,12 @@ pub fn child(
 }
 
 /// Ends a span, never before its start even if the clock jumped.
-pub fn ended(mut span: OtelSpan, at: Nanoseconds) -> OtelSpan {
+pub(super) fn ended(mut span: OtelSpan, at: Nanoseconds) -> OtelSpan {
     span.end_time_unix_nano = at.max(span.start_time_unix_nano);
     span
 }
 
-pub fn note(span: &mut OtelSpan, sealed: &SealedEvent, event: &Event) {
+pub(super) fn note(span: &mut OtelSpan, sealed: &SealedEvent, event: &Event) {
     let Some(mut attributes) = notes::of(event) else { return };
     if span.events.len() >= EVENTS_MAX {
         span.dropped_events_count += 1;
@@ -224,12 +229,12 @@ pub fn note(span: &mut OtelSpan, sealed: &SealedEvent, event: &Event) {
     span.events.push(SpanEvent { time_unix_nano, name, attributes });
 }
 
-pub fn instant(at: Timestamp) -> Nanoseconds {
+pub(super) fn instant(at: Timestamp) -> Nanoseconds {
     Nanoseconds(at.0.saturating_mul(1_000_000))
 }
 
 /// Returns a span id. One event may start several spans, so `kind` makes the ids differ.
-pub fn span_id(kind: &str, hash: &Hash) -> Id<8> {
+pub(super) fn span_id(kind: &str, hash: &Hash) -> Id<8> {
     Id(first(&Hash::of(format!("{kind} {hash}").as_bytes())))
 }
 

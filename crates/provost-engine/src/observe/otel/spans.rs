@@ -17,7 +17,7 @@ use super::parts::{
 use super::wire::{Nanoseconds, OtelSpan, SpanStatus};
 
 /// One run with its open spans.
-pub struct Tracer {
+pub(super) struct Tracer {
     plan: PlanId,
     /// `None` before the first event.
     root: Option<OtelSpan>,
@@ -36,13 +36,13 @@ struct OpenStep {
 }
 
 impl Tracer {
-    pub fn new(plan: &PlanId) -> Self {
+    pub(super) fn new(plan: &PlanId) -> Self {
         let (root, wait, run) = (None, None, Run::default());
         Self { plan: plan.clone(), root, run, steps: BTreeMap::new(), wait, last: Nanoseconds(0) }
     }
 
     /// Applies an event; finished spans are added to `closed`.
-    pub fn hear(&mut self, sealed: &SealedEvent, event: &Event, closed: &mut Vec<OtelSpan>) {
+    pub(super) fn hear(&mut self, sealed: &SealedEvent, event: &Event, closed: &mut Vec<OtelSpan>) {
         self.run.apply(event);
         let at = instant(sealed.at);
         self.last = self.last.max(at);
@@ -186,7 +186,7 @@ impl Tracer {
     }
 
     /// Ends all open spans at the last event and marks them as open.
-    pub fn end(&mut self, closed: &mut Vec<OtelSpan>) {
+    pub(super) fn end(&mut self, closed: &mut Vec<OtelSpan>) {
         let Some(mut root) = self.root.take() else { return };
         let from = closed.len();
         closed.extend(self.wait.take().map(|wait| ended(wait, self.last)));

@@ -55,7 +55,7 @@ pub struct OtelSpan {
 }
 
 /// Span kind: the work happened inside this program or a child of it.
-pub const INTERNAL: u8 = 1;
+pub(super) const INTERNAL: u8 = 1;
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]

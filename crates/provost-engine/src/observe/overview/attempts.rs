@@ -56,7 +56,7 @@ const NAMES: [&str; 10] = [
     "TASK_COMPLETED",
 ];
 
-pub fn of(log: &dyn Log, plan: &PlanId) -> Result<Vec<AttemptRecord>, Error> {
+pub(super) fn of(log: &dyn Log, plan: &PlanId) -> Result<Vec<AttemptRecord>, Error> {
     let mut all: Vec<AttemptRecord> = Vec::new();
     let query = Query { names: NAMES.map(str::to_owned).to_vec(), ..Query::plan(plan) };
     let mut bad = Ok(());

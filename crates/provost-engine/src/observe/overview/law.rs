@@ -21,7 +21,7 @@ pub struct SpecChanges {
     pub lines: Vec<String>,
 }
 
-pub fn changes(log: &dyn Log, plan: &PlanId, run: &Run) -> Result<Option<SpecChanges>, Error> {
+pub(super) fn changes(log: &dyn Log, plan: &PlanId, run: &Run) -> Result<Option<SpecChanges>, Error> {
     let mut approved = None;
     newest(log, plan, &["GATE_APPROVED"], &mut |event| match event {
         Event::Approved { revision, by, missing: 0, .. } => {

@@ -17,7 +17,7 @@ pub struct Life {
 }
 
 /// Returns the revisions, oldest first; leaves out those without an attempt, except the last.
-pub fn of(log: &dyn Log, seen: &PlanSnapshot) -> Result<Vec<Life>, Error> {
+pub(super) fn of(log: &dyn Log, seen: &PlanSnapshot) -> Result<Vec<Life>, Error> {
     let mut all = attempts::of(log, &seen.id)?.into_iter();
     let mut lives: Vec<Life> = Vec::new();
     let (mut run, mut begun, mut moved, mut tried) = (Run::default(), seen.begun, seen.begun, 0);

@@ -19,7 +19,7 @@ use super::{Crowd, Next, workspace};
 use crate::sim::{Died, SimWorld};
 
 /// The next act of a worker for a plan.
-pub struct Act {
+pub(super) struct Act {
     pub desk: usize,
     pub worker: Name,
     pub row: u64,
@@ -27,7 +27,7 @@ pub struct Act {
     pub stage: Doing,
 }
 
-pub enum Doing {
+pub(super) enum Doing {
     Looks { tries: u32 },
     Decides { fence: Fence, run: Run, head: Head },
     Has(WorkItem),
@@ -77,7 +77,7 @@ impl World for Member<'_> {
 
 impl Crowd {
     /// Lets the agent of a dead worker finish its work, sometimes.
-    pub fn left_by_the_dead(&mut self, act: &Act) {
+    pub(super) fn left_by_the_dead(&mut self, act: &Act) {
         if let Doing::Works { action: Action::Dispatch { step }, fence, .. } = &act.stage
             && self.db().is_last(fence)
             && self.dice.chance(50)
@@ -88,7 +88,7 @@ impl Crowd {
         }
     }
 
-    pub fn finish(&mut self, act: &Act) {
+    pub(super) fn finish(&mut self, act: &Act) {
         self.db().rows.remove(&act.row);
         if self.desks[act.desk].name == act.worker {
             self.desks[act.desk].acts -= 1;
@@ -114,7 +114,7 @@ impl Crowd {
     }
 
     /// Does a scheduling pass, like `provost_dbos::tick` and `Harness::turn`.
-    pub fn look(&mut self, mut act: Act) {
+    pub(super) fn look(&mut self, mut act: Act) {
         let Doing::Looks { tries } = &mut act.stage else { unreachable!() };
         *tries += 1;
         let tries = *tries;
@@ -149,7 +149,7 @@ impl Crowd {
         self.soon(Next::Renew(self.numbers - 1), TTL / 3);
     }
 
-    pub fn decide(&mut self, mut act: Act) {
+    pub(super) fn decide(&mut self, mut act: Act) {
         let stage = std::mem::replace(&mut act.stage, Doing::Looks { tries: 0 });
         let Doing::Decides { fence, run, head } = stage else { unreachable!() };
         let plan = self.db().plans[act.plan].id.clone();
@@ -187,7 +187,7 @@ impl Crowd {
     }
 
     /// Takes an item, like `provost_dbos::item` and `Harness::carry_out_item`.
-    pub fn take(&mut self, mut act: Act) {
+    pub(super) fn take(&mut self, mut act: Act) {
         let Doing::Has(item) = act.stage else { unreachable!() };
         if !self.db().is_offered(act.plan, item, act.row) {
             return self.finish(&act);
@@ -218,7 +218,7 @@ impl Crowd {
         self.hold(act);
     }
 
-    pub fn report(&mut self, mut act: Act) {
+    pub(super) fn report(&mut self, mut act: Act) {
         let Doing::Works { fence, item, run, head, .. } =
             std::mem::replace(&mut act.stage, Doing::Has(WorkItem::End))
         else {

@@ -18,19 +18,19 @@ use provost_store::{Append, Cursor, Effect, Error, Fence, Holder, Lease, Log, Me
 use crate::sim::die;
 
 /// Time without a heartbeat after which other workers take over, in milliseconds.
-pub const TTL: u64 = 30_000;
+pub(super) const TTL: u64 = 30_000;
 
 /// Name of a worker; new each time it starts.
-pub type Name = u64;
+pub(super) type Name = u64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Work {
+pub(super) enum Work {
     Look,
     Item(WorkItem),
 }
 
 #[derive(Clone, Debug)]
-pub struct Row {
+pub(super) struct Row {
     pub plan: usize,
     pub work: Work,
     pub not_before: u64,
@@ -38,7 +38,7 @@ pub struct Row {
 }
 
 #[derive(Clone, Debug)]
-pub struct Offered {
+pub(super) struct Offered {
     pub row: u64,
     taken: Option<(Name, Fence)>,
 }
@@ -49,14 +49,14 @@ struct Holding {
     expires: u64,
 }
 
-pub struct Plan {
+pub(super) struct Plan {
     pub id: PlanId,
     pub log: Memory,
     pub offered: BTreeMap<String, Offered>,
 }
 
 #[derive(Default)]
-pub struct Database {
+pub(super) struct Database {
     pub now: u64,
     pub plans: Vec<Plan>,
     pub rows: BTreeMap<u64, Row>,
@@ -67,11 +67,11 @@ pub struct Database {
 }
 
 impl Database {
-    pub fn offered(&self, plan: usize) -> Vec<WorkItem> {
+    pub(super) fn offered(&self, plan: usize) -> Vec<WorkItem> {
         self.plans[plan].offered.keys().map(|name| name.parse().unwrap()).collect()
     }
 
-    pub fn lease(&mut self, plan: usize, worker: Name) -> Option<Fence> {
+    pub(super) fn lease(&mut self, plan: usize, worker: Name) -> Option<Fence> {
         let Plan { id, log, .. } = &self.plans[plan];
         let name = format!("plan {id}");
         let held = self.leases.get(&name);
@@ -92,14 +92,14 @@ impl Database {
         Some(fence)
     }
 
-    pub fn renew(&mut self, fence: &Fence) -> bool {
+    pub(super) fn renew(&mut self, fence: &Fence) -> bool {
         let now = self.now;
         let held = self.leases.get_mut(&fence.name);
         let held = held.filter(|held| held.epoch == fence.epoch && held.holder.is_some());
         held.map(|held| held.expires = now + TTL).is_some()
     }
 
-    pub fn release(&mut self, fence: &Fence) {
+    pub(super) fn release(&mut self, fence: &Fence) {
         if let Some(held) = self.leases.get_mut(&fence.name)
             && held.epoch == fence.epoch
         {
@@ -108,7 +108,7 @@ impl Database {
     }
 
     /// Returns whether no other worker has taken over this lease.
-    pub fn is_last(&self, fence: &Fence) -> bool {
+    pub(super) fn is_last(&self, fence: &Fence) -> bool {
         self.leases.get(&fence.name).is_some_and(|held| held.epoch == fence.epoch)
     }
 
@@ -117,7 +117,7 @@ impl Database {
         self.is_last(fence) && self.leases.get(&fence.name).is_some_and(live)
     }
 
-    pub fn wake(&mut self, plan: usize, not_before: u64) {
+    pub(super) fn wake(&mut self, plan: usize, not_before: u64) {
         self.enqueue(Row { plan, work: Work::Look, not_before, claimed: None });
     }
 
@@ -139,12 +139,12 @@ impl Database {
         self.plans[plan].offered.insert(name.to_owned(), Offered { row, taken: None });
     }
 
-    pub fn is_offered(&self, plan: usize, item: WorkItem, row: u64) -> bool {
+    pub(super) fn is_offered(&self, plan: usize, item: WorkItem, row: u64) -> bool {
         let offered = self.plans[plan].offered.get(&item.to_string());
         offered.is_some_and(|offered| offered.row == row && offered.taken.is_none())
     }
 
-    pub fn take(&mut self, plan: usize, item: WorkItem, row: u64, by: (Name, Fence)) -> bool {
+    pub(super) fn take(&mut self, plan: usize, item: WorkItem, row: u64, by: (Name, Fence)) -> bool {
         let is_free = self.is_offered(plan, item, row);
         if let (true, Some(offered)) = (is_free, self.plans[plan].offered.get_mut(&item.to_string())) {
             offered.taken = Some(by);
@@ -152,7 +152,7 @@ impl Database {
         is_free
     }
 
-    pub fn give_back(&mut self, plan: usize, item: WorkItem, row: u64, delay: u64) {
+    pub(super) fn give_back(&mut self, plan: usize, item: WorkItem, row: u64, delay: u64) {
         if self.is_offered(plan, item, row) {
             let (work, not_before) = (Work::Item(item), self.now + delay);
             let row = self.enqueue(Row { plan, work, not_before, claimed: None });
@@ -161,7 +161,7 @@ impl Database {
     }
 
     /// Removes what dead workers left, and schedules the affected plans again.
-    pub fn sweep(&mut self) -> usize {
+    pub(super) fn sweep(&mut self) -> usize {
         let dead: BTreeSet<Name> =
             self.seen.iter().filter(|(_, seen)| **seen + TTL < self.now).map(|(name, _)| *name).collect();
         let is_there = |name: &Name| self.seen.contains_key(name) && !dead.contains(name);
@@ -211,7 +211,7 @@ impl Database {
 }
 
 /// The database as one worker accesses it for one plan. The worker may die before and after a write.
-pub struct Line<'a> {
+pub(super) struct Line<'a> {
     pub database: &'a Mutex<Database>,
     pub plan: usize,
     pub log: Memory,

@@ -8,7 +8,7 @@ const LINE_MAX: usize = 8 << 20;
 const NOISE_MAX: u32 = 100;
 
 #[derive(Default)]
-pub struct Lines {
+pub(super) struct Lines {
     line: Vec<u8>,
     noise: u32,
     /// Reading has ended because of an error.
@@ -17,7 +17,7 @@ pub struct Lines {
 
 impl Lines {
     /// Passes each complete message to `each`. Returns the reason if the agent does not speak ACP.
-    pub fn take(&mut self, mut bytes: &[u8], each: &mut dyn FnMut(Value)) -> Result<(), String> {
+    pub(super) fn take(&mut self, mut bytes: &[u8], each: &mut dyn FnMut(Value)) -> Result<(), String> {
         while !self.shut && !bytes.is_empty() {
             let end = bytes.iter().position(|byte| *byte == b'\n');
             let part = &bytes[..end.unwrap_or(bytes.len())];

@@ -36,7 +36,7 @@ enum Open {
     Load,
 }
 
-pub struct AcpTurn<'a> {
+pub(super) struct AcpTurn<'a> {
     workspace: String,
     prompt: &'a str,
     resume: Option<Resume<'a>>,
@@ -64,7 +64,7 @@ pub struct AcpTurn<'a> {
 }
 
 /// Result of a turn.
-pub struct Finish {
+pub(super) struct Finish {
     /// The turn came to an end, good or bad, and was not cancelled.
     pub done: bool,
     /// The agent answered `initialize`.
@@ -83,7 +83,7 @@ pub struct Finish {
 }
 
 impl<'a> AcpTurn<'a> {
-    pub fn new(acp: &Acp, work: &AttemptInput<'a>, mode: Option<String>) -> Self {
+    pub(super) fn new(acp: &Acp, work: &AttemptInput<'a>, mode: Option<String>) -> Self {
         Self {
             workspace: work.workspace.to_string_lossy().into_owned(),
             prompt: work.prompt,
@@ -116,7 +116,7 @@ impl<'a> AcpTurn<'a> {
         }
     }
 
-    pub fn begin(&mut self, say: &mut Vec<u8>) {
+    pub(super) fn begin(&mut self, say: &mut Vec<u8>) {
         let params = json!({
             "protocolVersion": VERSION,
             "clientCapabilities": { "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false },
@@ -125,12 +125,12 @@ impl<'a> AcpTurn<'a> {
         self.ask("initialize", params, say);
     }
 
-    pub fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.stage == Stage::Over
     }
 
     /// Asks the agent to stop. The caller finds out whether it does.
-    pub fn cancel(&mut self, say: &mut Vec<u8>) {
+    pub(super) fn cancel(&mut self, say: &mut Vec<u8>) {
         if let (Stage::Prompt, Some(session)) = (self.stage, &self.session) {
             let params = json!({ "sessionId": session });
             write(&json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": params }), say);
@@ -140,12 +140,12 @@ impl<'a> AcpTurn<'a> {
         self.cancelled = true;
     }
 
-    pub fn fail(&mut self, why: impl Into<String>) {
+    pub(super) fn fail(&mut self, why: impl Into<String>) {
         self.failure.get_or_insert(why.into());
         self.stage = Stage::Over;
     }
 
-    pub fn hear(&mut self, message: Value, say: &mut Vec<u8>) {
+    pub(super) fn hear(&mut self, message: Value, say: &mut Vec<u8>) {
         match (message["method"].as_str(), message.get("id")) {
             (Some(method), Some(id)) => self.asked(method, id.clone(), &message["params"], say),
             (Some("session/update"), None) => self.told(&message["params"]),
@@ -389,7 +389,7 @@ impl<'a> AcpTurn<'a> {
         }
     }
 
-    pub fn finish(self) -> Finish {
+    pub(super) fn finish(self) -> Finish {
         let mut notes = self.notes;
         if let Some((done, all)) = self.plan.filter(|(_, all)| *all > 0) {
             notes.push(format!("by its own plan the agent has done {done} of {all}"));

@@ -18,7 +18,7 @@ use crate::files::safe_open;
 /// Temporary name; the finished file is renamed over its target.
 const UNFINISHED: &str = ".provost-unfinished";
 
-pub struct AcpFiles<'a> {
+pub(super) struct AcpFiles<'a> {
     pub workspace: &'a Path,
     /// Paths in the workspace that the agent may not write.
     pub closed: Vec<&'a Path>,
@@ -26,7 +26,7 @@ pub struct AcpFiles<'a> {
 
 impl AcpFiles<'_> {
     /// Writes a file in the workspace. Returns the reason, for the agent, if it is not allowed or fails.
-    pub fn write(&self, path: &str, text: &str) -> Result<(), String> {
+    pub(super) fn write(&self, path: &str, text: &str) -> Result<(), String> {
         let path = Path::new(path);
         let within =
             path.strip_prefix(self.workspace).map_err(|_| "it is not in the workspace".to_owned())?;

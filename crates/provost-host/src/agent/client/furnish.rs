@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use crate::agent::{AttemptInput, served};
 use crate::config::Client;
 
-pub const CLAUDE_SETTINGS: &str = "harness.json";
-pub const CLAUDE_TOOLS_FILE: &str = "harness-tools.json";
+pub(super) const CLAUDE_SETTINGS: &str = "harness.json";
+pub(super) const CLAUDE_TOOLS_FILE: &str = "harness-tools.json";
 
 /// Lock file by which opencode sees that its plugin package is installed.
 const OPENCODE_LOCK: &str = r#"{ "packages": { "": { "dependencies": { "@opencode-ai/plugin": "*" } } } }"#;
@@ -96,7 +96,12 @@ const XDG: [(&str, &str); 4] = [
 
 /// Writes the client's configuration, again for each attempt, because the agent may have changed it in the
 /// last one.
-pub fn furnish(client: Client, home: &Path, model: Option<&str>, work: &AttemptInput<'_>) -> io::Result<()> {
+pub(super) fn furnish(
+    client: Client,
+    home: &Path,
+    model: Option<&str>,
+    work: &AttemptInput<'_>,
+) -> io::Result<()> {
     match client {
         Client::Claude => {
             let settings = json!({ "permissions": { "allow": CLAUDE_TOOLS } });

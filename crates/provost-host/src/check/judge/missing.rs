@@ -16,7 +16,7 @@ use provost_core::model::plan::{Expectation, Shell};
 use rustix::process::Signal;
 
 /// The signal with which the contract's own shell kills itself if a command is not found.
-pub const ENDED_BY: Signal = Signal::USR2;
+pub(super) const ENDED_BY: Signal = Signal::USR2;
 
 /// Prefix of the line that the shell prints in that case.
 const TOLD: &str = "provost: not found: ";
@@ -41,7 +41,7 @@ const HANDLER: &str = r#"() {
 /// Returns the variable that gives the check's shell this function. `tree` is the path of the tree under
 /// test. Returns `None` for a contract that reads definitions or changes `PATH`, because it may call
 /// programs of the work, and for one that expects exit code 126 or 127.
-pub fn variable(shell: &Shell, tree: &Path) -> Option<(OsString, OsString)> {
+pub(super) fn variable(shell: &Shell, tree: &Path) -> Option<(OsString, OsString)> {
     let wants = |code: i32| shell.expectations.iter().any(|each| each.value == Expectation::ExitIs(code));
     if tool_names::defines(&shell.command) || wants(126) || wants(127) {
         return None;
@@ -53,7 +53,7 @@ pub fn variable(shell: &Shell, tree: &Path) -> Option<(OsString, OsString)> {
 
 /// A tool that a check needs and the machine does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MissingTool {
+pub(super) enum MissingTool {
     Command(String),
     /// The shell reported it, but the contract discards the message.
     Unnamed,
@@ -61,7 +61,7 @@ pub enum MissingTool {
 }
 
 impl MissingTool {
-    pub fn reason(&self) -> String {
+    pub(super) fn reason(&self) -> String {
         match self {
             MissingTool::Command(name) => tool_names::lacks_program(name),
             MissingTool::Unnamed => {
@@ -76,13 +76,13 @@ impl MissingTool {
 
 /// How a check ended.
 #[derive(Clone, Copy)]
-pub enum CheckEnd {
+pub(super) enum CheckEnd {
     Signalled(i32),
     Held,
 }
 
 /// Returns the missing tool, if the check ended because of it or held in spite of it.
-pub fn found(shell: &Shell, end: CheckEnd, outputs: &[&str]) -> Option<MissingTool> {
+pub(super) fn found(shell: &Shell, end: CheckEnd, outputs: &[&str]) -> Option<MissingTool> {
     match end {
         CheckEnd::Signalled(signal) if signal == ENDED_BY.as_raw() => {
             let mut lines = outputs.iter().flat_map(|output| output.lines()).map(str::trim);

@@ -40,7 +40,7 @@ const TOOLCHAINS: [(&str, &str); 7] = [
 const INSTALLED: [&str; 6] =
     ["VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME", "GOROOT", "DOTNET_ROOT", "GEM_HOME"];
 
-pub struct Surroundings {
+pub(super) struct Surroundings {
     environment: Vec<(OsString, OsString)>,
     /// `PATH` in a sandbox, where the tree is mounted at the workspace's path.
     fenced_path: OsString,
@@ -50,7 +50,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    pub fn make(workspace: &Path, more: &[(OsString, OsString)]) -> io::Result<Self> {
+    pub(super) fn make(workspace: &Path, more: &[(OsString, OsString)]) -> io::Result<Self> {
         let room = TempFolders::enter()?;
         let fixed = fixed_part(workspace);
         let mut environment = fixed.variables.clone();
@@ -62,12 +62,12 @@ impl Surroundings {
         Ok(Self { environment, fenced_path: fixed.fenced_path.clone(), plain_path, _room: room })
     }
 
-    pub fn environment(&self) -> &[(OsString, OsString)] {
+    pub(super) fn environment(&self) -> &[(OsString, OsString)] {
         &self.environment
     }
 
     /// Returns the environment in a sandbox, which has its own home and temporary folder.
-    pub fn inside_a_fence(&self) -> Vec<(OsString, OsString)> {
+    pub(super) fn inside_a_fence(&self) -> Vec<(OsString, OsString)> {
         let mut environment = self.environment.clone();
         for (name, value) in &mut environment {
             match name.to_str() {
@@ -112,7 +112,7 @@ pub fn kept_in_workspace(workspace: &Path) -> Vec<String> {
 }
 
 /// Returns how the programs of a check are found, for its verdict.
-pub fn environment(workspace: &Path) -> CheckEnvironment {
+pub(super) fn environment(workspace: &Path) -> CheckEnvironment {
     let fixed = fixed_part(workspace);
     fixed.recorded.get_or_init(|| fixed.record()).clone()
 }

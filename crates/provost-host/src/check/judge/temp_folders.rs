@@ -29,7 +29,7 @@ struct House {
 }
 
 /// Home and temporary folder of one check.
-pub struct TempFolders {
+pub(super) struct TempFolders {
     folders: [Folder; 2],
 }
 
@@ -39,7 +39,7 @@ struct Folder {
 }
 
 impl TempFolders {
-    pub fn enter() -> io::Result<Self> {
+    pub(super) fn enter() -> io::Result<Self> {
         let mut house = house();
         let house = match &mut *house {
             Some(house) => house,
@@ -57,11 +57,11 @@ impl TempFolders {
         Ok(Self { folders: [make("home")?, make("tmp")?] })
     }
 
-    pub fn home(&self) -> &Path {
+    pub(super) fn home(&self) -> &Path {
         &self.folders[0].path
     }
 
-    pub fn tmp(&self) -> &Path {
+    pub(super) fn tmp(&self) -> &Path {
         &self.folders[1].path
     }
 }

@@ -31,14 +31,14 @@ const LINE: u64 = 512;
 
 /// Paths that no folder of the result may contain.
 #[derive(Clone, Copy)]
-pub struct ForbiddenPaths<'a> {
+pub(super) struct ForbiddenPaths<'a> {
     pub workspace: &'a Path,
     pub home: Option<&'a Path>,
 }
 
 /// Returns the folders, or single files if no folder fits, that a check needs for the programs in `path`.
 /// `more` are folders that are needed whole.
-pub fn folders(path: &[PathBuf], more: &[PathBuf], outside: ForbiddenPaths<'_>) -> Vec<PathBuf> {
+pub(super) fn folders(path: &[PathBuf], more: &[PathBuf], outside: ForbiddenPaths<'_>) -> Vec<PathBuf> {
     let mut search = Search { outside, found: more.iter().cloned().collect(), looked: BTreeSet::new() };
     for folder in path {
         search.programs(folder);
@@ -52,7 +52,7 @@ pub fn folders(path: &[PathBuf], more: &[PathBuf], outside: ForbiddenPaths<'_>) 
 
 /// Returns the folder of the workspace that must be copied for checks to use the programs in `folder`: a
 /// virtual environment, or the packages of node.
-pub fn kept_in_workspace(folder: &Path, workspace: &Path) -> Option<PathBuf> {
+pub(super) fn kept_in_workspace(folder: &Path, workspace: &Path) -> Option<PathBuf> {
     let prefix = folder.parent()?;
     let is_environment = folder.ends_with("bin") && prefix.join("pyvenv.cfg").is_file();
     let is_packages = folder.ends_with("node_modules/.bin");
@@ -196,7 +196,7 @@ fn is_top(place: &Path) -> bool {
 }
 
 /// Returns whether every check sees this path.
-pub fn is_system(path: &Path) -> bool {
+pub(super) fn is_system(path: &Path) -> bool {
     SYSTEM.iter().any(|system| path.starts_with(system))
 }
 

@@ -71,7 +71,7 @@ struct Run<'a> {
 }
 
 /// Runs the supply's command; the result is in `room`, in a folder with the supply's name.
-pub fn supply(
+pub(super) fn supply(
     supply: &Supply,
     supplies: &Supplies,
     locks: &[(&str, Vec<u8>)],

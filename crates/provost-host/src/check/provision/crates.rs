@@ -20,7 +20,7 @@ const CRATE_MAX: u64 = 256 << 20;
 
 /// Script for the sandbox: unpacks the crates to `vendor` in cargo's home, and lets cargo verify the
 /// result.
-pub const UNPACK: &str = r#"
+pub(super) const UNPACK: &str = r#"
 set -e
 mkdir "$CARGO_HOME/vendor"
 for crate in "$PROVISION_CRATES"/*.crate; do
@@ -48,7 +48,7 @@ struct Package {
 
 /// Copies all crates of the lock file into `to`; returns `false` if the cache lacks one. `home` becomes
 /// cargo's home and gets the configuration that names the crates.
-pub fn gather(lock: &[u8], to: &Path, home: &Path) -> io::Result<bool> {
+pub(super) fn gather(lock: &[u8], to: &Path, home: &Path) -> io::Result<bool> {
     let Some(cache) = users_cache() else { return Ok(false) };
     let Ok(lock) = toml::from_slice::<Lock>(lock) else { return Ok(false) };
     fs::create_dir(to)?;

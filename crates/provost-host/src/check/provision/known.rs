@@ -9,7 +9,7 @@ use crate::config;
 use super::{Supply, View};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PackageManager {
+pub(super) enum PackageManager {
     Cargo,
     Npm,
     Uv,
@@ -21,9 +21,9 @@ const PIP: &str = "python3 -m venv .venv && .venv/bin/python -m pip install \
                    --disable-pip-version-check --no-input --requirement requirements.txt";
 
 impl PackageManager {
-    pub const ALL: [Self; 5] = [Self::Cargo, Self::Npm, Self::Uv, Self::Pip, Self::Go];
+    pub(super) const ALL: [Self; 5] = [Self::Cargo, Self::Npm, Self::Uv, Self::Pip, Self::Go];
 
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             PackageManager::Cargo => "cargo",
             PackageManager::Npm => "npm",
@@ -33,7 +33,7 @@ impl PackageManager {
         }
     }
 
-    pub fn program(self) -> &'static str {
+    pub(super) fn program(self) -> &'static str {
         match self {
             PackageManager::Pip => "python3",
             kind => kind.name(),
@@ -106,7 +106,7 @@ impl PackageManager {
         }
     }
 
-    pub fn supply(self, own: Option<&config::Supply>) -> Supply {
+    pub(super) fn supply(self, own: Option<&config::Supply>) -> Supply {
         let text = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
         };
@@ -141,7 +141,7 @@ impl PackageManager {
     }
 
     /// Returns whether this lock file names anything outside of the tree; `true` if it cannot be parsed.
-    pub fn asks(self, lock: &[u8]) -> bool {
+    pub(super) fn asks(self, lock: &[u8]) -> bool {
         let text = String::from_utf8_lossy(lock);
         let has_line = |is_asking: fn(&str) -> bool| text.lines().map(str::trim).any(is_asking);
         match self {
@@ -160,7 +160,7 @@ impl PackageManager {
     }
 
     /// Returns whether the tree contains the packages already.
-    pub fn is_served(self, view: &View<'_>) -> bool {
+    pub(super) fn is_served(self, view: &View<'_>) -> bool {
         let is_vendored = |name: &&str| {
             let text = view.read(name).unwrap_or_default();
             let text = String::from_utf8_lossy(&text);
@@ -175,7 +175,7 @@ impl PackageManager {
 }
 
 /// Returns the part of an error message that says what the user can do.
-pub fn what_to_do(name: &str) -> String {
+pub(super) fn what_to_do(name: &str) -> String {
     let way = match name {
         "cargo" => "vendor the crates (`cargo vendor`), or run `cargo fetch` once with a network",
         "npm" => "install the packages into node_modules before the plan is approved",

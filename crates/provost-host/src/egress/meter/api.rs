@@ -41,11 +41,11 @@ pub(super) struct No {
 }
 
 impl No {
-    pub fn now(status: u16, why: impl Into<String>) -> Self {
+    pub(super) fn now(status: u16, why: impl Into<String>) -> Self {
         Self { status, why: why.into(), is_final: true }
     }
 
-    pub fn perhaps_later(status: u16, why: impl Into<String>) -> Self {
+    pub(super) fn perhaps_later(status: u16, why: impl Into<String>) -> Self {
         Self { is_final: false, ..Self::now(status, why) }
     }
 }

@@ -10,22 +10,22 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
-pub struct OpenAnswers {
+pub(super) struct OpenAnswers {
     answers: Mutex<u32>,
     booked: Condvar,
 }
 
 /// An answer that is not booked yet; dropped when it is booked.
-pub struct OpenAnswer<'a>(&'a OpenAnswers);
+pub(super) struct OpenAnswer<'a>(&'a OpenAnswers);
 
 impl OpenAnswers {
-    pub fn begin(&self) -> OpenAnswer<'_> {
+    pub(super) fn begin(&self) -> OpenAnswer<'_> {
         *self.answers.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         OpenAnswer(self)
     }
 
     /// Waits until every answer is booked.
-    pub fn wait(&self) {
+    pub(super) fn wait(&self) {
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.booked.wait_timeout_while(answers, PATIENCE, |answers| *answers > 0);
         drop(waited);

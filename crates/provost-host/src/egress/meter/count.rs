@@ -13,7 +13,7 @@ const BODY_MAX: usize = 64 * 1024 * 1024;
 
 /// The usage that one answer reported, as far as it did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReportedUsage {
+pub(super) struct ReportedUsage {
     pub model: Option<String>,
     pub input: Option<u64>,
     pub output: Option<u64>,
@@ -23,13 +23,13 @@ pub struct ReportedUsage {
 
 impl ReportedUsage {
     /// Returns zero usage, for an error.
-    pub fn nothing() -> Self {
+    pub(super) fn nothing() -> Self {
         let zero = Some(0);
         Self { model: None, input: zero, output: zero, cache_read: zero, cache_write: zero }
     }
 
     /// Returns the usage as one call.
-    pub fn usage(&self) -> Usage {
+    pub(super) fn usage(&self) -> Usage {
         Usage {
             model: self.model.clone(),
             calls: Some(1),
@@ -42,7 +42,7 @@ impl ReportedUsage {
     }
 }
 
-pub struct Tap {
+pub(super) struct Tap {
     form: Form,
     body: Body,
     counted: ReportedUsage,
@@ -59,7 +59,7 @@ enum Body {
 }
 
 impl Tap {
-    pub fn new(form: Form, content_type: Option<&str>) -> Self {
+    pub(super) fn new(form: Form, content_type: Option<&str>) -> Self {
         let is_stream = content_type.is_some_and(|kind| kind.trim_start().starts_with("text/event-stream"));
         let body = match is_stream {
             true => Body::Stream { line: Vec::new(), is_too_long: false },
@@ -68,7 +68,7 @@ impl Tap {
         Self { form, body, counted: ReportedUsage::default(), bytes: 0 }
     }
 
-    pub fn feed(&mut self, bytes: &[u8]) {
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len();
         match &mut self.body {
             Body::Whole(body) if body.len() + bytes.len() <= BODY_MAX => body.extend_from_slice(bytes),
@@ -97,11 +97,11 @@ impl Tap {
     }
 
     /// Returns whether the answer has reported its output tokens, normally the last usage that it reports.
-    pub fn has_said_all(&self) -> bool {
+    pub(super) fn has_said_all(&self) -> bool {
         self.counted.output.is_some()
     }
 
-    pub fn end(mut self) -> ReportedUsage {
+    pub(super) fn end(mut self) -> ReportedUsage {
         match &self.body {
             Body::Stream { line, .. } => event(self.form, line, &mut self.counted),
             Body::Whole(body) => match serde_json::from_slice(body) {

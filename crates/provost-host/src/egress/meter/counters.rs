@@ -17,7 +17,7 @@ pub struct Limit {
 }
 
 #[derive(Debug, Default)]
-pub struct UsageCounters {
+pub(super) struct UsageCounters {
     calls: u64,
     models: BTreeMap<String, u64>,
     input: Sum,
@@ -52,7 +52,7 @@ impl Sum {
 }
 
 /// One finished call.
-pub struct FinishedCall<'a> {
+pub(super) struct FinishedCall<'a> {
     pub counted: &'a ReportedUsage,
     pub micro_usd: Option<u64>,
     /// Bytes of request and answer, for the estimate.
@@ -66,11 +66,11 @@ fn guess(bytes: usize) -> u64 {
 
 impl UsageCounters {
     /// Counts a call that begins.
-    pub fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         self.calls += 1;
     }
 
-    pub fn book(&mut self, call: &FinishedCall<'_>) {
+    pub(super) fn book(&mut self, call: &FinishedCall<'_>) {
         let ReportedUsage { model, input, output, cache_read, cache_write } = call.counted;
         if let Some(model) = model {
             *self.models.entry(model.clone()).or_default() += 1;
@@ -88,7 +88,7 @@ impl UsageCounters {
     }
 
     /// Returns the reason if the limit is reached.
-    pub fn is_over(&mut self, limit: &Limit) -> Option<String> {
+    pub(super) fn is_over(&mut self, limit: &Limit) -> Option<String> {
         let why = match (limit.tokens, limit.micro_usd) {
             (Some(0), _) | (_, Some(0)) => "the budget is used up".to_owned(),
             (Some(most), _) if self.tokens >= most => {
@@ -104,11 +104,11 @@ impl UsageCounters {
     }
 
     /// Records why a call was rejected; only the first reason is kept.
-    pub fn stop(&mut self, why: String) {
+    pub(super) fn stop(&mut self, why: String) {
         self.stopped.get_or_insert(why);
     }
 
-    pub fn usage(&self) -> Usage {
+    pub(super) fn usage(&self) -> Usage {
         // The model with the most calls.
         let model = self.models.iter().max_by_key(|(_, calls)| **calls).map(|(model, _)| model.clone());
         Usage {
@@ -123,7 +123,7 @@ impl UsageCounters {
     }
 
     /// Returns notes for people.
-    pub fn notes(&self) -> Vec<String> {
+    pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(why) = &self.stopped {
             notes.push(format!("provost blocked further calls to the model: {why}"));

@@ -26,7 +26,7 @@ enum Then {
     Ends,
 }
 
-pub fn serve(counter: &Counter, agent: &TcpStream, number: u64) -> io::Result<()> {
+pub(super) fn serve(counter: &Counter, agent: &TcpStream, number: u64) -> io::Result<()> {
     agent.set_nodelay(true)?;
     agent.set_read_timeout(Some(PATIENCE))?;
     agent.set_write_timeout(Some(PATIENCE))?;

@@ -21,14 +21,14 @@ const HOP: [&str; 10] = [
 
 /// The first line and the headers of a request or an answer.
 #[derive(Clone, Debug)]
-pub struct HttpHead {
+pub(super) struct HttpHead {
     pub first: String,
     pub headers: Vec<(String, String)>,
 }
 
 impl HttpHead {
     /// Reads a head; `None` at the end of the stream.
-    pub fn read(from: &mut impl BufRead) -> io::Result<Option<Self>> {
+    pub(super) fn read(from: &mut impl BufRead) -> io::Result<Option<Self>> {
         let mut left = HEAD_MAX;
         let Some(first) = line(from, &mut left)? else { return Ok(None) };
         let mut headers = Vec::new();
@@ -45,20 +45,20 @@ impl HttpHead {
         }
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
             .find(|(known, _)| known.eq_ignore_ascii_case(name))
             .map(|(_, value)| value.as_str())
     }
 
-    pub fn has_token(&self, name: &str, token: &str) -> bool {
+    pub(super) fn has_token(&self, name: &str, token: &str) -> bool {
         let values = self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
         values.flat_map(|(_, value)| value.split(',')).any(|each| each.trim().eq_ignore_ascii_case(token))
     }
 
     /// Returns the headers that are forwarded.
-    pub fn passed(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(super) fn passed(&self) -> impl Iterator<Item = (&str, &str)> {
         let is_passed = |name: &str| !HOP.iter().any(|hop| hop.eq_ignore_ascii_case(name));
         self.headers
             .iter()
@@ -68,7 +68,7 @@ impl HttpHead {
 
     /// Returns how the body is delimited. A head with both kinds of length is an error, because it is used
     /// for request smuggling.
-    pub fn length(&self) -> io::Result<Option<Framing>> {
+    pub(super) fn length(&self) -> io::Result<Option<Framing>> {
         let is_chunked = self.has_token("transfer-encoding", "chunked");
         match (is_chunked, self.header("content-length")) {
             (true, Some(_)) => Err(ErrorKind::InvalidData.into()),
@@ -110,7 +110,7 @@ fn line(from: &mut impl BufRead, left: &mut usize) -> io::Result<Option<String>>
 
 /// How the end of a body is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Framing {
+pub(super) enum Framing {
     Length(u64),
     /// `left`: bytes left in the current chunk.
     Chunked {
@@ -121,7 +121,7 @@ pub enum Framing {
 
 impl Framing {
     /// Reads the next bytes into `piece`; returns `false` at the end of the body.
-    pub fn next(&mut self, from: &mut impl BufRead, piece: &mut Vec<u8>) -> io::Result<bool> {
+    pub(super) fn next(&mut self, from: &mut impl BufRead, piece: &mut Vec<u8>) -> io::Result<bool> {
         piece.clear();
         match self {
             Framing::Length(0) => Ok(false),

@@ -22,7 +22,7 @@ const NOT_PASSED: [&str; 7] =
     ["host", "expect", "accept-encoding", "authorization", "x-api-key", "x-goog-api-key", "cookie"];
 
 /// A request that was read and may pass.
-pub struct MeteredRequest {
+pub(super) struct MeteredRequest {
     pub method: String,
     /// Path at the upstream, with its query.
     path: String,
@@ -37,7 +37,7 @@ pub struct MeteredRequest {
 
 /// Memory of a body, counted until it is sent.
 #[derive(Default)]
-pub struct BodyMemory(usize);
+pub(super) struct BodyMemory(usize);
 
 impl BodyMemory {
     fn take(&mut self, count: usize) -> bool {
@@ -53,7 +53,7 @@ impl Drop for BodyMemory {
 }
 
 /// Reads a request, or returns the rejection. The limit is not checked here.
-pub fn read(
+pub(super) fn read(
     counter: &Counter,
     reader: &mut BufReader<TcpStream>,
     head: HttpHead,
@@ -169,7 +169,7 @@ impl MeteredRequest {
     }
 
     /// Returns the request for the upstream, with the key.
-    pub fn sent(&self, counter: &Counter) -> Vec<u8> {
+    pub(super) fn sent(&self, counter: &Counter) -> Vec<u8> {
         let service = &counter.service;
         let mut text =
             format!("{} {} HTTP/1.1\r\nhost: {}\r\n", self.method, self.path, service.target.host());

@@ -128,14 +128,14 @@ fn config(trusted: &TrustRoots) -> Result<Arc<ClientConfig>, String> {
 }
 
 /// A connection to the provider.
-pub struct UpstreamConnection {
+pub(super) struct UpstreamConnection {
     raw: TcpStream,
     pub reader: BufReader<UpstreamStream>,
 }
 
 impl UpstreamConnection {
     /// Sets the agent that waits for the next answer.
-    pub fn wait_for(&mut self, agent: &TcpStream) -> io::Result<()> {
+    pub(super) fn wait_for(&mut self, agent: &TcpStream) -> io::Result<()> {
         let watched = match self.reader.get_mut() {
             UpstreamStream::Plain(watched) => watched,
             UpstreamStream::Tls(stream) => &mut stream.sock,
@@ -145,25 +145,25 @@ impl UpstreamConnection {
     }
 
     /// Returns a handle with which another thread can end the connection.
-    pub fn handle(&self) -> Option<TcpStream> {
+    pub(super) fn handle(&self) -> Option<TcpStream> {
         self.raw.try_clone().ok()
     }
 
     /// Returns whether nothing has arrived since the last answer, not even the end of the stream.
-    pub fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         let mut looked_at = [PollFd::new(&self.raw, PollFlags::IN | PollFlags::RDHUP)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         self.reader.buffer().is_empty() && rustix::event::poll(&mut looked_at, Some(&at_once)) == Ok(0)
     }
 
-    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let stream = self.reader.get_mut();
         stream.write_all(bytes)?;
         stream.flush()
     }
 }
 
-pub enum UpstreamStream {
+pub(super) enum UpstreamStream {
     Plain(UpstreamSocket),
     Tls(Box<StreamOwned<ClientConnection, UpstreamSocket>>),
 }
@@ -194,7 +194,7 @@ impl Write for UpstreamStream {
 }
 
 /// Reads from the provider while the agent is connected.
-pub struct UpstreamSocket {
+pub(super) struct UpstreamSocket {
     wire: TcpStream,
     agent: Option<TcpStream>,
     /// Timeout for the next byte.

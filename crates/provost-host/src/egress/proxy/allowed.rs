@@ -66,7 +66,7 @@ pub struct AllowedHosts {
 
 /// Why an address is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leave {
+pub(super) enum Leave {
     WellKnown,
     Named,
 }

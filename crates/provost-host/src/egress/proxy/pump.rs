@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_secs(20);
 const BUFFER: usize = 32 * 1024;
 
-pub trait PumpedStream {
+pub(super) trait PumpedStream {
     fn shut(&self, how: Shutdown);
     fn patience(&self, patience: Duration) -> io::Result<()>;
 }
@@ -37,7 +37,7 @@ impl PumpedStream for UnixStream {
 }
 
 /// Copies until both sides have ended, one fails, or both were silent for `idle`.
-pub fn pump<A, B>(one: &A, other: &B, idle: Duration) -> io::Result<()>
+pub(super) fn pump<A, B>(one: &A, other: &B, idle: Duration) -> io::Result<()>
 where
     A: PumpedStream + Sync,
     B: PumpedStream + Sync,

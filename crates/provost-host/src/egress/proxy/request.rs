@@ -12,12 +12,12 @@ const HEADERS_MAX: usize = 128;
 const OURS: [&str; 6] =
     ["proxy-connection", "proxy-authorization", "proxy-authenticate", "connection", "keep-alive", "host"];
 
-pub struct ProxyRequest {
+pub(super) struct ProxyRequest {
     pub to: Address,
     pub form: RequestForm,
 }
 
-pub enum RequestForm {
+pub(super) enum RequestForm {
     /// `CONNECT host:port`: forwards bytes unchanged.
     Tunnel,
     /// `GET http://host/path`: the head in the form that the server expects.
@@ -26,7 +26,7 @@ pub enum RequestForm {
 
 /// Reads the head up to its empty line, and returns the bytes after it separately. A head that is too large
 /// is invalid data.
-pub fn read_head(mut from: &UnixStream) -> io::Result<(Vec<u8>, Vec<u8>)> {
+pub(super) fn read_head(mut from: &UnixStream) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     loop {
@@ -48,7 +48,7 @@ pub fn read_head(mut from: &UnixStream) -> io::Result<(Vec<u8>, Vec<u8>)> {
 }
 
 impl ProxyRequest {
-    pub fn parse(head: &[u8]) -> Result<Self, &'static str> {
+    pub(super) fn parse(head: &[u8]) -> Result<Self, &'static str> {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut request = httparse::Request::new(&mut headers);
         match request.parse(head) {

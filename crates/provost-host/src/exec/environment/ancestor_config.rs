@@ -16,7 +16,7 @@ use rustix::fs::{Access, access};
 const MOST: usize = 1000;
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct Above(BTreeMap<PathBuf, Mark>);
+pub(super) struct Above(BTreeMap<PathBuf, Mark>);
 
 /// Attributes of a file at the time of the snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ struct Mark {
 
 impl Above {
     /// Takes a snapshot of every folder above `tree` that this user can write.
-    pub fn look(tree: &Path) -> Self {
+    pub(super) fn look(tree: &Path) -> Self {
         let mut seen = BTreeMap::new();
         for folder in tree.ancestors().skip(1).filter(|folder| access(*folder, Access::WRITE_OK).is_ok()) {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -41,7 +41,7 @@ impl Above {
     }
 
     /// Returns a path that was added, changed or removed since the snapshot.
-    pub fn changed(&self, tree: &Path) -> Option<PathBuf> {
+    pub(super) fn changed(&self, tree: &Path) -> Option<PathBuf> {
         let Self(now) = Self::look(tree);
         let is_new = |path: &&PathBuf| self.0.get(*path) != now.get(*path);
         now.keys().find(is_new).or_else(|| self.0.keys().find(is_new)).cloned()

@@ -11,7 +11,7 @@ use crate::tree;
 use crate::tree::{Base, ImportLimits, Layer, Touches, Trees, Variation};
 
 /// provost's trees of a workspace, and the approved one.
-pub struct ApprovedTree {
+pub(super) struct ApprovedTree {
     pub trees: Trees,
     pub base: Base,
     pub touches: Touches,
@@ -27,7 +27,7 @@ pub struct ApprovedTree {
 }
 
 impl ApprovedTree {
-    pub fn make(estate: &RunPaths<'_>, approval: &ApprovedFiles<'_>) -> Result<Self, Error> {
+    pub(super) fn make(estate: &RunPaths<'_>, approval: &ApprovedFiles<'_>) -> Result<Self, Error> {
         let mut trees = trees_of(estate.workspace, estate.state)?;
         if approval.limits.as_git {
             trees.leave_out_submodules();
@@ -43,7 +43,7 @@ impl ApprovedTree {
     }
 
     /// Prepares the repository that checks see. If that fails, they see none.
-    pub fn show_repository(&mut self) {
+    pub(super) fn show_repository(&mut self) {
         self.repository = self
             .commit
             .as_deref()
@@ -51,7 +51,7 @@ impl ApprovedTree {
     }
 
     /// Returns the tree that the work began with, and a layer with the agent's changes.
-    pub fn look(&self, case: &CheckSpec<'_>) -> Result<(Base, Layer), tree::Error> {
+    pub(super) fn look(&self, case: &CheckSpec<'_>) -> Result<(Base, Layer), tree::Error> {
         let start = case.start.filter(|_| case.with_work && case.apart.is_none());
         let base = match start.map(|start| start.tree.as_str()).or(case.tree) {
             None => self.base.clone(),
@@ -74,7 +74,7 @@ impl ApprovedTree {
         Ok((base, layer))
     }
 
-    pub fn kept(&self, id: &str) -> Result<Base, tree::Error> {
+    pub(super) fn kept(&self, id: &str) -> Result<Base, tree::Error> {
         let kept = self.trees.kept(id, &self.caches)?;
         kept.ok_or_else(|| tree::Error::Damaged { id: id.to_owned() })
     }
@@ -94,7 +94,7 @@ impl ApprovedTree {
     }
 
     /// Calls `take` and drops the changes that are outside of the plan's `touches`.
-    pub fn within(
+    pub(super) fn within(
         &self,
         globs: Option<&[String]>,
         base: &Base,

@@ -26,13 +26,13 @@ use crate::sandbox::{Confines, Network, Rules, SandboxFeatures, Unavailable};
 const LIBRARIES: [&str; 4] = ["lib", "lib64", "libexec", "include"];
 
 /// A home and a temporary folder for one agent or check; removed on drop.
-pub struct PrivateFolders {
+pub(super) struct PrivateFolders {
     _folder: TempDir,
     places: [PathBuf; 2],
 }
 
 impl PrivateFolders {
-    pub fn make() -> Result<Self, Unavailable> {
+    pub(super) fn make() -> Result<Self, Unavailable> {
         let make = || -> io::Result<Self> {
             let folder = tempfile::Builder::new().prefix("provost-own-").tempdir()?;
             let places = ["home", "tmp"].map(|name| folder.path().join(name));
@@ -45,22 +45,22 @@ impl PrivateFolders {
         make().map_err(|source| Unavailable::Scratch { path: std::env::temp_dir(), source })
     }
 
-    pub fn home(&self) -> &Path {
+    pub(super) fn home(&self) -> &Path {
         &self.places[0]
     }
 
-    pub fn tmp(&self) -> &Path {
+    pub(super) fn tmp(&self) -> &Path {
         &self.places[1]
     }
 
     /// Returns variables that take precedence over others of these names.
-    pub fn environment(&self) -> [(OsString, OsString); 2] {
+    pub(super) fn environment(&self) -> [(OsString, OsString); 2] {
         [("HOME".into(), self.home().into()), ("TMPDIR".into(), self.tmp().into())]
     }
 }
 
 /// A check that is ready to run in its sandbox.
-pub struct ConfinedCheck<'a> {
+pub(super) struct ConfinedCheck<'a> {
     pub confines: Confines<'a>,
     pub env: Vec<(OsString, OsString)>,
     _own: PrivateFolders,

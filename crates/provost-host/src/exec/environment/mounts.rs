@@ -22,7 +22,7 @@ use crate::tree::{Base, Layer};
 
 use super::RunPaths;
 
-pub struct Outfit {
+pub(super) struct Outfit {
     supplies: Supplies,
     prepared: OnceLock<PreparedSupplies>,
     builds: Option<Builds>,
@@ -32,7 +32,7 @@ pub struct Outfit {
 }
 
 /// The mounts of one check, and the variables that lead its tools to them.
-pub struct CheckMounts {
+pub(super) struct CheckMounts {
     given: CheckSupplies,
     places: Vec<PathBuf>,
     // Each holds one folder of `given`.
@@ -42,7 +42,7 @@ pub struct CheckMounts {
 }
 
 impl Outfit {
-    pub fn new(estate: &RunPaths<'_>, wanted: &super::CheckSettings<'_>, base: &Base) -> Self {
+    pub(super) fn new(estate: &RunPaths<'_>, wanted: &super::CheckSettings<'_>, base: &Base) -> Self {
         let builds = wanted.build_caches.then(|| Builds::open(estate.state, estate.workspace).ok());
         Self {
             supplies: Supplies::new(estate.state, estate.workspace, wanted.provision),
@@ -54,12 +54,12 @@ impl Outfit {
     }
 
     /// Provisions the dependencies of the approved base.
-    pub fn prepare(&self, approved: &View<'_>, means: &InstallEnvironment<'_>) {
+    pub(super) fn prepare(&self, approved: &View<'_>, means: &InstallEnvironment<'_>) {
         self.prepared.get_or_init(|| self.supplies.prepare(approved, means));
     }
 
     /// Returns the dependencies for a check on this tree; provisions them now if they are missing.
-    pub fn given(
+    pub(super) fn given(
         &self,
         view: &View<'_>,
         base: &Base,
@@ -75,7 +75,7 @@ impl Outfit {
     }
 
     /// Prepares the mounts of a sandboxed check.
-    pub fn fenced(
+    pub(super) fn fenced(
         &self,
         offer: &SandboxFeatures,
         scratch: &Path,
@@ -101,7 +101,7 @@ impl Outfit {
     }
 
     /// Prepares the files of a check in a folder. It gets copies, since nothing keeps it from writing.
-    pub fn in_folder(
+    pub(super) fn in_folder(
         &self,
         tree: &Path,
         given: CheckSupplies,
@@ -129,14 +129,14 @@ impl Outfit {
     }
 
     /// Creates an empty folder for one check.
-    pub fn room(&self) -> Result<TempDir, MissingSupply> {
+    pub(super) fn room(&self) -> Result<TempDir, MissingSupply> {
         let made = folder::make_private(&self.running).and_then(|()| tempfile::tempdir_in(&self.running));
         made.map_err(MissingSupply::not_placed)
     }
 
     /// Keeps the build caches of a check if that is allowed, and adds to the verdict what was provisioned
     /// again.
-    pub fn after(&self, fitted: CheckMounts, layer: &Layer, verdict: Verdict) -> Verdict {
+    pub(super) fn after(&self, fitted: CheckMounts, layer: &Layer, verdict: Verdict) -> Verdict {
         let may_keep = match (layer.id == self.approved, &verdict.outcome) {
             // Only approved files took part, so the result does not matter.
             (true, CheckOutcome::Held | CheckOutcome::Broke { .. }) => Some(CodeOrigin::Approved),
@@ -153,16 +153,16 @@ impl Outfit {
 
 impl CheckMounts {
     /// Adds a folder that the check may write; removed with the check.
-    pub fn add_place(&mut self, folder: TempDir) {
+    pub(super) fn add_place(&mut self, folder: TempDir) {
         self.folders.push(folder);
     }
 
     /// Returns the folders outside of the tree, for a check in a folder.
-    pub fn places(&self) -> impl Iterator<Item = &Path> {
+    pub(super) fn places(&self) -> impl Iterator<Item = &Path> {
         self.folders.iter().map(TempDir::path)
     }
 
-    pub fn kept(&self) -> Vec<CheckMount<'_>> {
+    pub(super) fn kept(&self) -> Vec<CheckMount<'_>> {
         let ready = self.given.ready.iter().zip(self.places.iter().zip(&self.folders));
         let given = ready.map(|(ready, (at, folder))| CheckMount {
             at,

@@ -3,12 +3,12 @@
 //! **Invariant:** a slug is a single path component, and not the name of a conflict copy.
 
 /// The file of the plan without a name.
-pub const UNNAMED: &str = "PLAN.md";
+pub(crate) const UNNAMED: &str = "PLAN.md";
 /// The text that Syncthing inserts between a name and its extension.
 const SYNCTHING: &str = ".sync-conflict-";
 
 /// Returns the file name for `fix-auth`, `PLAN-fix-auth.md` or `PLAN.md`; `None` for anything else.
-pub fn as_file_name(name: &str) -> Option<String> {
+pub(crate) fn as_file_name(name: &str) -> Option<String> {
     if name == UNNAMED {
         return Some(UNNAMED.to_owned());
     }
@@ -18,7 +18,7 @@ pub fn as_file_name(name: &str) -> Option<String> {
     (is_slug(name) && !name.ends_with(".md")).then(|| format!("PLAN-{name}.md"))
 }
 
-pub fn named_slug(file_name: &str) -> Option<&str> {
+pub(crate) fn named_slug(file_name: &str) -> Option<&str> {
     file_name.strip_prefix("PLAN-")?.strip_suffix(".md").filter(|slug| is_slug(slug))
 }
 
@@ -32,7 +32,7 @@ pub fn is_slug(name: &str) -> bool {
 }
 
 /// Returns a slug for any file that was given by its path.
-pub fn slug_of(file_name: &str) -> String {
+pub(crate) fn slug_of(file_name: &str) -> String {
     let stem = file_name.strip_suffix(".md").unwrap_or(file_name);
     let stem = stem.strip_prefix("PLAN-").unwrap_or(stem).to_ascii_lowercase();
     let fits = |each: char| each.is_ascii_lowercase() || each.is_ascii_digit() || "._-".contains(each);
@@ -42,7 +42,7 @@ pub fn slug_of(file_name: &str) -> String {
 }
 
 /// Returns the name of the progress file that belongs to a plan's file.
-pub fn progress_of(file_name: &str) -> String {
+pub(crate) fn progress_of(file_name: &str) -> String {
     match file_name {
         UNNAMED => "progress.md".to_owned(),
         other => format!("progress-{}.md", slug_of(other)),
@@ -51,7 +51,7 @@ pub fn progress_of(file_name: &str) -> String {
 
 /// Returns the original of a conflict copy, and the tool that uses such names. `is_there` is called only if
 /// the name alone is ambiguous.
-pub fn conflict_copy(
+pub(crate) fn conflict_copy(
     file_name: &str,
     host: &str,
     is_there: impl Fn(&str) -> bool,

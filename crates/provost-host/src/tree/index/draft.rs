@@ -7,7 +7,7 @@ use super::{EntryKind, Index, Leaf, TreeEntry, damaged, seal};
 
 /// A tree that is being put together, from nothing or from a stored one.
 #[derive(Default)]
-pub struct TreeDraft<'a> {
+pub(crate) struct TreeDraft<'a> {
     kept: Option<&'a Index>,
     root: Names,
 }
@@ -22,23 +22,23 @@ enum Node {
 }
 
 impl<'a> TreeDraft<'a> {
-    pub fn on(index: &'a Index) -> io::Result<Self> {
+    pub(crate) fn on(index: &'a Index) -> io::Result<Self> {
         Ok(Self { kept: Some(index), root: names(index, index.root())? })
     }
 
     /// Puts a file or a link at a path, replacing what was there.
-    pub fn set(&mut self, path: &[u8], leaf: Leaf) -> io::Result<()> {
+    pub(crate) fn set(&mut self, path: &[u8], leaf: Leaf) -> io::Result<()> {
         let (folder, name) = parted(path);
         self.open(folder)?.insert(name.to_vec(), Node::Leaf(leaf));
         Ok(())
     }
 
     /// Adds a folder, even if it stays empty.
-    pub fn folder(&mut self, path: &[u8]) -> io::Result<()> {
+    pub(crate) fn folder(&mut self, path: &[u8]) -> io::Result<()> {
         self.open(path).map(|_| ())
     }
 
-    pub fn get(&mut self, path: &[u8]) -> io::Result<Option<Leaf>> {
+    pub(crate) fn get(&mut self, path: &[u8]) -> io::Result<Option<Leaf>> {
         let kept = self.kept;
         let mut here = &mut self.root;
         let (folder, name) = parted(path);
@@ -58,7 +58,7 @@ impl<'a> TreeDraft<'a> {
     }
 
     /// Returns whether there is an entry at a path.
-    pub fn has(&mut self, path: &[u8]) -> io::Result<bool> {
+    pub(crate) fn has(&mut self, path: &[u8]) -> io::Result<bool> {
         let kept = self.kept;
         let mut here = &mut self.root;
         let mut parts = parts(path).peekable();
@@ -77,7 +77,7 @@ impl<'a> TreeDraft<'a> {
 
     /// Returns the removed paths; for a folder that is completely gone, the uppermost such folder instead
     /// of its files.
-    pub fn vanished(&mut self, removed: &[Vec<u8>]) -> io::Result<Vec<Vec<u8>>> {
+    pub(crate) fn vanished(&mut self, removed: &[Vec<u8>]) -> io::Result<Vec<Vec<u8>>> {
         let mut tops = BTreeSet::new();
         for path in removed {
             // Another entry is there, or above it, and covers it.
@@ -106,19 +106,19 @@ impl<'a> TreeDraft<'a> {
     }
 
     /// Removes a file or a link, and the folders that become empty.
-    pub fn remove(&mut self, path: &[u8]) -> io::Result<()> {
+    pub(crate) fn remove(&mut self, path: &[u8]) -> io::Result<()> {
         let kept = self.kept;
         let parts: Vec<&[u8]> = parts(path).collect();
         removed(&mut self.root, &parts, kept).map(|_| ())
     }
 
     /// Returns the id of this tree.
-    pub fn id(&self) -> String {
+    pub(crate) fn id(&self) -> String {
         written(&self.root, &mut Vec::new(), 0).digest.to_string()
     }
 
     /// Returns the bytes of its index: to follow the first index, if it was made from a stored one.
-    pub fn sealed(&self) -> io::Result<Vec<u8>> {
+    pub(crate) fn sealed(&self) -> io::Result<Vec<u8>> {
         let (mut bytes, length) = self.kept.map_or(Ok((Vec::new(), 0)), Index::behind)?;
         let root = written(&self.root, &mut bytes, length);
         bytes.extend(root.at.to_be_bytes());

@@ -21,19 +21,19 @@ const TARGET_MAX: usize = 4096;
 const AT_ONCE: u64 = 1 << 20;
 
 /// A commit of another repository that belongs at a path.
-pub struct Submodule {
+pub(crate) struct Submodule {
     pub path: Vec<u8>,
     pub commit: String,
 }
 
 impl Mirror<'_> {
     /// Returns every file of the commit's tree, as git lists it.
-    pub fn listing(&self) -> Result<Vec<u8>, Error> {
+    pub(crate) fn listing(&self) -> Result<Vec<u8>, Error> {
         self.git(&["ls-tree", "-r", "-z", "--full-tree", self.commit], b"", &[])
     }
 
     /// Reads the line-end rules from the attributes files in a listing.
-    pub fn line_ends(&self, listing: &[u8]) -> Result<LineEnds, Error> {
+    pub(crate) fn line_ends(&self, listing: &[u8]) -> Result<LineEnds, Error> {
         let mut wanted = Vec::new();
         for line in listing.split(|byte| *byte == 0).filter(|line| line.ends_with(line_ends::NAME)) {
             let Listed { kind, id, path } = self.entry(line)?;
@@ -52,7 +52,7 @@ impl Mirror<'_> {
     /// Writes the tree of the commit into the folder `into`. No filter is run; line ends follow `ends`, or
     /// else the attributes of the commit. Paths in `without` are left for the caller to write. Returns the
     /// submodules.
-    pub fn extract(
+    pub(crate) fn extract(
         &self,
         checkout: &mut TreeWriter<'_>,
         (into, ends): (&[u8], Option<&LineEnds>),
@@ -252,7 +252,7 @@ impl Object {
 }
 
 /// Returns false for names that git itself would not check out, but that a hand-made tree can contain.
-pub fn is_harmless(path: &[u8]) -> bool {
+pub(crate) fn is_harmless(path: &[u8]) -> bool {
     !path.is_empty()
         && path
             .split(|byte| *byte == b'/')

@@ -13,7 +13,7 @@ type Near = BTreeMap<Item, Vec<Item>>;
 
 /// Orders each layer and returns the centre of every element. The wanted positions are at most `aside` from
 /// the middle.
-pub fn places(
+pub(super) fn places(
     layers: &mut [Vec<Item>],
     links: &BTreeSet<(Item, Item)>,
     apart: impl Fn(Item, Item) -> f64,

@@ -7,14 +7,14 @@ use super::super::cluster::{Cluster, PASSWORD, address};
 use super::super::*;
 use crate::suite;
 
-pub fn refused(address: &DatabaseAddress) -> Error {
+pub(super) fn refused(address: &DatabaseAddress) -> Error {
     match Postgres::open(address) {
         Ok(_) => panic!("{address} let us in"),
         Err(error) => error,
     }
 }
 
-pub fn with_password(url: &str, password: &str) -> DatabaseAddress {
+pub(super) fn with_password(url: &str, password: &str) -> DatabaseAddress {
     let environment = [(OsString::from("PGPASSWORD"), OsString::from(password))];
     DatabaseAddress::new(url, &environment).expect("an address")
 }

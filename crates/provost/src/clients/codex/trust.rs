@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One of provost's hooks, as Codex sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hook {
+pub(super) struct Hook {
     /// Key of its trust entry.
     pub key: String,
     /// Digest that would be trusted.
@@ -32,7 +32,7 @@ pub struct Hook {
 
 /// Returns provost's hooks that Codex finds for this workspace, or would find if it trusted it. `None` if
 /// there is no Codex or it does not answer.
-pub fn hooks(ground: &Ground) -> Option<Vec<Hook>> {
+pub(super) fn hooks(ground: &Ground) -> Option<Vec<Hook>> {
     let mut talk = Talk::begin(ground)?;
     let who = json!({ "name": "provost", "title": "provost", "version": env!("CARGO_PKG_VERSION") });
     talk.ask(1, "initialize", json!({ "clientInfo": who }))?;

@@ -38,7 +38,7 @@ const OF_A_FAILURE: [&str; 8] = [
 type Each<'a> = &'a mut dyn FnMut(SealedEvent) -> ControlFlow<()>;
 const GO_ON: ControlFlow<()> = ControlFlow::Continue(());
 
-pub struct Filter {
+pub(super) struct Filter {
     pub query: Query,
     /// Plans to show, if there is more than one; `query.plan` selects a single one.
     plans: Option<BTreeSet<PlanId>>,
@@ -46,7 +46,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    pub fn read(events: &[String], class: Option<&str>) -> Result<Self, Failure> {
+    pub(super) fn read(events: &[String], class: Option<&str>) -> Result<Self, Failure> {
         let names = events.iter().map(|typed| name(typed)).collect::<Result<Vec<String>, _>>()?;
         let failures = class.map(read_class).transpose()?.map(|class| Failures::new(class, &names));
         let of_a_failure = |name: &String| OF_A_FAILURE.contains(&name.as_str());
@@ -63,7 +63,7 @@ impl Filter {
         Ok(Self { query: Query { names, ..Query::default() }, plans: None, failures })
     }
 
-    pub fn of(
+    pub(super) fn of(
         &mut self,
         history: &History,
         task: Option<u32>,
@@ -79,13 +79,13 @@ impl Filter {
     }
 
     /// Calls `each` for all matching events, oldest first.
-    pub fn all(&mut self, history: &History, each: Each<'_>) -> Result<(), Failure> {
+    pub(super) fn all(&mut self, history: &History, each: Each<'_>) -> Result<(), Failure> {
         let query = self.query.clone();
         Ok(history.each(&query, &mut |sealed| self.pass(sealed, each))?)
     }
 
     /// Calls `each` for the newest `limit` matching events, oldest first.
-    pub fn last(&mut self, history: &History, limit: u64, each: Each<'_>) -> Result<(), Failure> {
+    pub(super) fn last(&mut self, history: &History, limit: u64, each: Each<'_>) -> Result<(), Failure> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let mut kept = VecDeque::new();
         // An event belongs to a failure because of the events before it, so failures are read forwards.

@@ -6,7 +6,7 @@ use provost_core::model::timestamp::Timestamp;
 
 use crate::failure::Failure;
 
-pub fn read(text: &str) -> Result<Timestamp, Failure> {
+pub(super) fn read(text: &str) -> Result<Timestamp, Failure> {
     let instant = match humantime::parse_duration(text) {
         Ok(age) => SystemTime::now().checked_sub(age).unwrap_or(UNIX_EPOCH),
         Err(_) => humantime::parse_rfc3339_weak(text)

@@ -11,7 +11,7 @@ use provost_core::text::render;
 use crate::failure::Failure;
 use crate::terminal;
 
-pub struct Printer {
+pub(super) struct Printer {
     json: bool,
     /// Each line names its plan, because there are several.
     many: bool,
@@ -21,11 +21,11 @@ pub struct Printer {
 }
 
 impl Printer {
-    pub fn new(json: bool, many: bool) -> Self {
+    pub(super) fn new(json: bool, many: bool) -> Self {
         Self { json, many, hiding: BTreeMap::new(), failed: None }
     }
 
-    pub fn print(&mut self, sealed: &SealedEvent) -> ControlFlow<()> {
+    pub(super) fn print(&mut self, sealed: &SealedEvent) -> ControlFlow<()> {
         let line = if self.json { sealed.line() } else { self.words(sealed) };
         match terminal::print(&format!("{line}\n")) {
             Ok(()) => ControlFlow::Continue(()),
@@ -37,7 +37,7 @@ impl Printer {
     }
 
     /// Returns the error that stopped the output, if any.
-    pub fn result(&mut self) -> Result<(), Failure> {
+    pub(super) fn result(&mut self) -> Result<(), Failure> {
         self.failed.take().map_or(Ok(()), Err)
     }
 

@@ -4,7 +4,7 @@
 use provost_core::text::summary::{AgentName, AgentRow, Effort, PartialSum, PlanRow, PlansSummary, StepRow};
 use serde_json::{Value, json};
 
-pub fn json(summary: &PlansSummary) -> Value {
+pub(super) fn json(summary: &PlansSummary) -> Value {
     json!({
         "plans": summary.plans.iter().map(plan).collect::<Vec<_>>(),
         "total": taken(&summary.total),

@@ -8,7 +8,7 @@ use crate::watch::known::{Known, Said, Tone, tone};
 use crate::watch::text::{cut, fit, width};
 use crate::watch::view::{Areas, View};
 
-pub fn draw(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View, areas: &mut Areas) {
+pub(super) fn draw(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View, areas: &mut Areas) {
     if known.plans.is_empty() {
         let none = [
             Said::plain("No plan is in the log yet."),

@@ -47,7 +47,7 @@ const KEYS: [(&str, &[(&str, &str)]); 5] = [
     ),
 ];
 
-pub fn page() -> Vec<Said> {
+pub(super) fn page() -> Vec<Said> {
     let mut page = vec![
         Said::plain("The screen updates by itself. Every decision asks for confirmation; only y confirms."),
         Said::gap(),

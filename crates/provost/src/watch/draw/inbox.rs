@@ -6,7 +6,7 @@ use super::{Sheet, ago};
 use crate::watch::known::{Known, Said, Tone, Waits};
 use crate::watch::view::{Areas, View};
 
-pub fn draw(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View, areas: &mut Areas) {
+pub(super) fn draw(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View, areas: &mut Areas) {
     let Some(chosen) = view.chosen_item(known) else {
         sheet.page(area, &[Said::plain("Nothing waits for a person.")], 0);
         return;

@@ -7,7 +7,7 @@ use crate::watch::known::{Known, LogLine, Tone};
 use crate::watch::text::{cut, fit, width};
 use crate::watch::view::{Areas, View};
 
-pub fn draw(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View, areas: &mut Areas) {
+pub(super) fn draw(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View, areas: &mut Areas) {
     let events = view.events(known);
     sheet.line(area, 0, &about(known, view, events.len()));
     let rows = Rect { y: area.y + 1, height: area.height - 1, ..area };

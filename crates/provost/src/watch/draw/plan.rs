@@ -7,7 +7,7 @@ use crate::watch::known::{self, Known, Part, Said, Tone, tone};
 use crate::watch::text::{cut, fit, width};
 use crate::watch::view::{Areas, View};
 
-pub fn draw(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View, areas: &mut Areas) {
+pub(super) fn draw(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View, areas: &mut Areas) {
     let Some(open) = &known.sheet else {
         sheet.page(area, &[Said::plain("This plan is not in the log.")], 0);
         return;

@@ -65,7 +65,7 @@ fn part(number: &str, mark: &'static str, state: &'static str, tone: Tone) -> Pa
     }
 }
 
-pub fn known() -> Known {
+pub(crate) fn known() -> Known {
     let mut auth = card("auth", Stage::InProgress, 1, 1);
     let spent = Cost { micro_usd: Some(120_000), ..Cost::default() };
     let limits = Amount { micro_usd: Some(1_500_000), ..Amount::default() };

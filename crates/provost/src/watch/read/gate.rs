@@ -9,7 +9,7 @@ use crate::watch::known::{Gate, Said, Tone};
 use crate::watch::text;
 use crate::{diagnose, terminal};
 
-pub fn of(overview: &Overview, seen: &PlanSnapshot) -> Result<Gate, Failure> {
+pub(super) fn of(overview: &Overview, seen: &PlanSnapshot) -> Result<Gate, Failure> {
     let gate = GateView::of(overview, seen)?;
     Ok(Gate {
         plan: seen.id.clone(),

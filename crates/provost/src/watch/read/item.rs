@@ -10,7 +10,7 @@ use crate::watch::text;
 
 const CHOICES: [Choice; 5] = [Choice::Retry, Choice::Skip, Choice::Abort, Choice::Revise, Choice::Confirm];
 
-pub fn waits(item: &InboxItem, run: &Run) -> Waits {
+pub(super) fn waits(item: &InboxItem, run: &Run) -> Waits {
     let answer = |offer: &provost_core::rules::inbox::ChoiceOffer| {
         let choice = CHOICES.into_iter().find(|choice| choice.word() == offer.choice)?;
         Some(Answer { choice, does: offer.does })

@@ -19,14 +19,14 @@ const KEPT: usize = 2000;
 
 /// Position up to which the log was read.
 #[derive(Default)]
-pub struct Tail {
+pub(super) struct Tail {
     of: Option<PlanId>,
     through: Cursor,
 }
 
 impl Tail {
     /// Adds the new events, of one plan or of all; with `only_these`, only of the plans in `all`.
-    pub fn read(
+    pub(super) fn read(
         &mut self,
         overview: &Overview,
         of: Option<&PlanId>,

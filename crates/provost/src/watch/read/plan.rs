@@ -14,7 +14,7 @@ const OUTPUT: usize = 12;
 /// Returns the live output of a step's attempt.
 type Output<'o> = &'o dyn Fn(u32) -> Option<String>;
 
-pub fn sheet(view: PlanView, output: Output<'_>) -> Sheet {
+pub(super) fn sheet(view: PlanView, output: Output<'_>) -> Sheet {
     let steps = view.steps.iter().map(|step| of_step(step, output));
     let parts = steps.chain(view.postconditions.iter().map(of_post)).collect();
     Sheet { card: drawable(view.card), parts }

@@ -8,7 +8,7 @@ use crate::watch::known::{Answer, Gate, Waits};
 use crate::watch::text;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Dialog {
+pub(crate) enum Dialog {
     /// Asks for a line of text.
     Words { asks: String, text: String, then: Then },
     /// Asks for the final confirmation.
@@ -17,7 +17,7 @@ pub enum Dialog {
 
 /// Purpose of the entered text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Then {
+pub(crate) enum Then {
     Filter,
     Reject {
         plan: PlanId,
@@ -34,7 +34,7 @@ pub enum Then {
 
 /// An answer in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answering {
+pub(crate) struct Answering {
     item: provost_core::rules::inbox::ItemId,
     /// Descriptions of the item and of the choice's effect.
     about: String,
@@ -43,7 +43,7 @@ pub struct Answering {
     limits: String,
 }
 
-pub enum Followed {
+pub(crate) enum Followed {
     Filter(String),
     Dialog(Dialog),
     /// Nothing follows, for this reason.
@@ -51,13 +51,13 @@ pub enum Followed {
 }
 
 impl Dialog {
-    pub fn filter(now: &str) -> Self {
+    pub(crate) fn filter(now: &str) -> Self {
         let asks = "Show only events with this text (empty: all)".to_owned();
         Self::Words { asks, text: now.to_owned(), then: Then::Filter }
     }
 
     /// Asks to approve the revision on the screen.
-    pub fn approve(gate: &Gate, by: &str) -> Self {
+    pub(crate) fn approve(gate: &Gate, by: &str) -> Self {
         let question = format!(
             "Approve {} at revision {} as {}? The plan can then run.",
             gate.name,
@@ -68,12 +68,12 @@ impl Dialog {
         Self::Sure { question, decision: Decision::Approve { plan: gate.plan.clone(), revision } }
     }
 
-    pub fn reject(gate: &Gate) -> Self {
+    pub(crate) fn reject(gate: &Gate) -> Self {
         let then = Then::Reject { plan: gate.plan.clone(), name: gate.name.clone() };
         Self::Words { asks: format!("Why do you reject {}?", gate.name), text: String::new(), then }
     }
 
-    pub fn ask(gate: &Gate) -> Self {
+    pub(crate) fn ask(gate: &Gate) -> Self {
         let then = Then::Ask { plan: gate.plan.clone(), name: gate.name.clone() };
         Self::Words {
             asks: format!("What do you want to know about {}?", gate.name),
@@ -82,7 +82,7 @@ impl Dialog {
         }
     }
 
-    pub fn answer(waits: &Waits, answer: Answer) -> Self {
+    pub(crate) fn answer(waits: &Waits, answer: Answer) -> Self {
         let item = &waits.item;
         let step = item.step.map(|step| format!(", step {step}")).unwrap_or_default();
         let answering = Answering {
@@ -109,7 +109,7 @@ impl Dialog {
 }
 
 impl Then {
-    pub fn follow(self, words: &str, by: &str) -> Followed {
+    pub(crate) fn follow(self, words: &str, by: &str) -> Followed {
         let by = text::line(by);
         match self {
             Then::Filter => Followed::Filter(words.to_owned()),

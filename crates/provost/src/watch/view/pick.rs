@@ -4,7 +4,7 @@ use crate::watch::known::{Known, LogLine, Tone};
 
 /// A selected line, which stays the same line when others are added or removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pick {
+pub(crate) struct Pick {
     pub at: usize,
     pub(super) key: String,
 }

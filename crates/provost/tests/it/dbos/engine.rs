@@ -12,9 +12,9 @@ use super::{Field, Fleet, Worker};
 use crate::env::Answer;
 
 /// Lease time of the tests' workers.
-pub const TTL: Duration = Duration::from_secs(5);
+pub(super) const TTL: Duration = Duration::from_secs(5);
 
-pub trait Engine: Deref<Target = Field> + Sized {
+pub(super) trait Engine: Deref<Target = Field> + Sized {
     const HAS_QUEUES: bool;
 
     /// Creates plans with this text, agent and configuration. Returns `None` if the engine is not available
@@ -48,14 +48,14 @@ pub trait Engine: Deref<Target = Field> + Sized {
 }
 
 /// Processes that run plans.
-pub struct Hand(pub Vec<Worker>);
+pub(super) struct Hand(pub Vec<Worker>);
 
 impl Hand {
-    pub fn kill(&mut self) {
+    pub(super) fn kill(&mut self) {
         self.0.iter_mut().for_each(Worker::kill);
     }
 
-    pub fn signal(&self, signal: &str) {
+    pub(super) fn signal(&self, signal: &str) {
         self.0.iter().for_each(|worker| worker.signal(signal));
     }
 }
@@ -106,7 +106,7 @@ impl Engine for Fleet {
 }
 
 /// One process per plan, with one log file.
-pub struct Embedded {
+pub(super) struct Embedded {
     field: Field,
     lock: RefCell<Option<rusqlite::Connection>>,
 }
@@ -124,7 +124,7 @@ impl Embedded {
         rusqlite::Connection::open(self.env.state().join("log.db")).expect("the log")
     }
 
-    pub fn run(&self, place: usize) -> Worker {
+    pub(super) fn run(&self, place: usize) -> Worker {
         let said = self.env.folder().join("said");
         let said = std::fs::OpenOptions::new().create(true).append(true).open(said).expect("a file");
         let mut command = self.command(place, &["run", "--wait"]);

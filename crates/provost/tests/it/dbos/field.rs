@@ -11,14 +11,14 @@ use serde_json::Value;
 use super::Worker;
 use crate::env::{Answer, Env, answer};
 
-pub struct Field {
+pub(super) struct Field {
     pub env: Env,
     pub places: Vec<PathBuf>,
 }
 
 impl Field {
     /// Creates each plan in a repository with one commit, with this agent.
-    pub fn new(plans: usize, text: &str, agent: &str, config: &str) -> Self {
+    pub(super) fn new(plans: usize, text: &str, agent: &str, config: &str) -> Self {
         let mut field = Self { env: Env::new(text), places: Vec::new() };
         for number in 0..plans {
             let place = field.env.folder().join(format!("work-{number}"));
@@ -46,43 +46,43 @@ impl Field {
         field
     }
 
-    pub fn command(&self, place: usize, arguments: &[&str]) -> Command {
+    pub(super) fn command(&self, place: usize, arguments: &[&str]) -> Command {
         let mut command = self.env.command(arguments);
         command.current_dir(&self.places[place]);
         command
     }
 
-    pub fn provost(&self, place: usize, arguments: &[&str]) -> Answer {
+    pub(super) fn provost(&self, place: usize, arguments: &[&str]) -> Answer {
         answer(self.command(place, arguments).output().expect("provost"))
     }
 
-    pub fn approve(&self, place: usize) {
+    pub(super) fn approve(&self, place: usize) {
         let shown = self.provost(place, &["show", "--json"]).exits(0).json();
         let revision = shown["revision"].as_str().expect("a revision").to_owned();
         self.provost(place, &["approve", "--revision", &revision]).exits(0);
     }
 
-    pub fn approve_all(&self) {
+    pub(super) fn approve_all(&self) {
         (0..self.places.len()).for_each(|place| self.approve(place));
     }
 
     /// Returns the output of all workers.
-    pub fn said(&self) -> String {
+    pub(super) fn said(&self) -> String {
         std::fs::read_to_string(self.env.folder().join("said")).unwrap_or_default()
     }
 
-    pub fn stage(&self, place: usize) -> String {
+    pub(super) fn stage(&self, place: usize) -> String {
         let status = self.provost(place, &["status", "--json"]).exits(0).json();
         status["stage"].as_str().unwrap_or_default().to_owned()
     }
 
     /// Starts it and waits until it has joined.
-    pub fn join(&self, command: Command) -> Worker {
+    pub(super) fn join(&self, command: Command) -> Worker {
         self.try_join(command).unwrap_or_else(|| panic!("it did not join: {}", self.said()))
     }
 
     /// Returns `None` if it ended before.
-    pub fn try_join(&self, mut command: Command) -> Option<Worker> {
+    pub(super) fn try_join(&self, mut command: Command) -> Option<Worker> {
         let said = self.env.folder().join("said");
         let said = std::fs::OpenOptions::new().create(true).append(true).open(said).expect("a file");
         command.stdout(Stdio::piped()).stderr(Stdio::from(said));
@@ -93,12 +93,12 @@ impl Field {
         line.contains("worker").then_some(worker)
     }
 
-    pub fn events(&self, place: usize) -> Vec<Value> {
+    pub(super) fn events(&self, place: usize) -> Vec<Value> {
         self.provost(place, &["log", "--json"]).exits(0).lines()
     }
 
     /// Returns how often the log has this event, by step.
-    pub fn count(&self, place: usize, name: &str) -> BTreeMap<String, usize> {
+    pub(super) fn count(&self, place: usize, name: &str) -> BTreeMap<String, usize> {
         let mut found = BTreeMap::new();
         for event in self.events(place).iter().filter(|event| event["event"] == name) {
             *found.entry(event["task_id"].as_str().unwrap_or("-").to_owned()).or_default() += 1;
@@ -107,7 +107,7 @@ impl Field {
     }
 
     #[track_caller]
-    pub fn until(&self, what: &str, patience: Duration, mut is_so: impl FnMut() -> bool) {
+    pub(super) fn until(&self, what: &str, patience: Duration, mut is_so: impl FnMut() -> bool) {
         let deadline = Instant::now() + patience;
         while !is_so() {
             assert!(
@@ -122,7 +122,7 @@ impl Field {
     }
 
     #[track_caller]
-    pub fn until_done(&self, patience: Duration) {
+    pub(super) fn until_done(&self, patience: Duration) {
         for place in 0..self.places.len() {
             self.until("done", patience, || self.stage(place) == "done");
         }
@@ -130,7 +130,7 @@ impl Field {
 
     /// Checks that every step passed exactly once and that the audit is sound.
     #[track_caller]
-    pub fn is_sound(&self, place: usize, steps: usize) {
+    pub(super) fn is_sound(&self, place: usize, steps: usize) {
         let passed = self.count(place, "TASK_COMPLETED");
         assert_eq!(passed.len(), steps, "{passed:?}");
         assert!(passed.values().all(|times| *times == 1), "{passed:?}");
@@ -138,35 +138,35 @@ impl Field {
         self.provost(place, &["audit"]).exits(0);
     }
 
-    pub fn has(&self, sign: &str) -> bool {
+    pub(super) fn has(&self, sign: &str) -> bool {
         self.env.folder().join(sign).exists()
     }
 
-    pub fn go(&self) {
+    pub(super) fn go(&self) {
         std::fs::write(self.env.folder().join("go"), "").expect("a sign");
     }
 
     /// Returns the attempts that agents got, in order.
-    pub fn ledger(&self) -> Vec<String> {
+    pub(super) fn ledger(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.env.folder().join("ledger")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
     /// Returns whether the agent that wrote its pid is alive.
-    pub fn agent_lives(&self) -> bool {
+    pub(super) fn agent_lives(&self) -> bool {
         let pid = std::fs::read_to_string(self.env.folder().join("pid")).unwrap_or_default();
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
     }
 
     /// Returns the names of all events, in order.
-    pub fn names(&self, place: usize) -> Vec<String> {
+    pub(super) fn names(&self, place: usize) -> Vec<String> {
         self.events(place).iter().map(|event| event["event"].as_str().unwrap_or("?").to_owned()).collect()
     }
 
     /// Checks that no attempt was given to an agent twice.
     #[track_caller]
-    pub fn gave_nothing_twice(&self) {
+    pub(super) fn gave_nothing_twice(&self) {
         let mut ledger = self.ledger();
         let given = ledger.len();
         ledger.sort();

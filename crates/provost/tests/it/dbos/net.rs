@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-pub struct Net {
+pub(super) struct Net {
     name: String,
     link: String,
     /// Address of the outer end of the link, where a process inside finds the server.
@@ -14,7 +14,7 @@ pub struct Net {
 
 impl Net {
     /// Returns `None`, and reports the test as skipped, if no network can be made.
-    pub fn new() -> Option<Self> {
+    pub(super) fn new() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let (pid, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         // Four addresses of a range for experiments that is routed nowhere.
@@ -44,16 +44,16 @@ impl Net {
     }
 
     /// Drops all packets in both directions, silently.
-    pub fn part(&self) {
+    pub(super) fn part(&self) {
         ip(&format!("link set {} down", self.link));
     }
 
-    pub fn rejoin(&self) {
+    pub(super) fn rejoin(&self) {
         ip(&format!("link set {} up", self.link));
     }
 
     /// Returns the same command inside of the network, as one process.
-    pub fn inside(&self, command: &Command) -> Command {
+    pub(super) fn inside(&self, command: &Command) -> Command {
         let mut entered = Command::new("nsenter");
         entered.arg(format!("--net=/run/netns/{}", self.name));
         entered.arg(command.get_program()).args(command.get_args()).env_clear();

@@ -12,7 +12,7 @@ use crate::env::answer;
 
 const TRIES: usize = 20;
 
-pub struct Station {
+pub(super) struct Station {
     pub state: PathBuf,
     wire: Option<Wire>,
     net: Option<Net>,
@@ -20,16 +20,16 @@ pub struct Station {
 
 impl Station {
     /// The person's machine; its connection is never disturbed.
-    pub fn near(fleet: &Fleet) -> Self {
+    pub(super) fn near(fleet: &Fleet) -> Self {
         Self { state: fleet.env.state(), wire: None, net: None }
     }
 
-    pub fn by_wire(fleet: &Fleet, name: &str) -> Self {
+    pub(super) fn by_wire(fleet: &Fleet, name: &str) -> Self {
         Self::with(fleet, name, Wire::to(fleet.cluster), None)
     }
 
     /// A machine in a separate network, if one can be made.
-    pub fn by_net(fleet: &Fleet, name: &str) -> Self {
+    pub(super) fn by_net(fleet: &Fleet, name: &str) -> Self {
         match Net::new() {
             Some(net) => Self::with(fleet, name, Wire::at(fleet.cluster, net.outside), Some(net)),
             None => Self::by_wire(fleet, name),
@@ -52,7 +52,7 @@ impl Station {
 
     /// Starts a worker, again and again until it has joined, as a service would: a link takes a moment to
     /// come up.
-    pub fn worker(&self, fleet: &Fleet, arguments: &[&str]) -> Worker {
+    pub(super) fn worker(&self, fleet: &Fleet, arguments: &[&str]) -> Worker {
         let command = || {
             let command = fleet.worker_command(&self.state, arguments);
             self.net.as_ref().map(|net| net.inside(&command)).unwrap_or(command)
@@ -61,35 +61,35 @@ impl Station {
         joined.unwrap_or_else(|| panic!("it did not join: {}", fleet.said()))
     }
 
-    pub fn cut(&self) {
+    pub(super) fn cut(&self) {
         self.wire.iter().for_each(Wire::cut);
     }
 
-    pub fn hold(&self) {
+    pub(super) fn hold(&self) {
         self.wire.iter().for_each(Wire::hold);
     }
 
-    pub fn refuse(&self) {
+    pub(super) fn refuse(&self) {
         self.wire.iter().for_each(Wire::refuse);
     }
 
-    pub fn slow_down(&self, delay: Duration) {
+    pub(super) fn slow_down(&self, delay: Duration) {
         self.wire.iter().for_each(|wire| wire.slow_down(delay));
     }
 
     /// Splits the network; without a separate network, holds all bytes.
-    pub fn part(&self) {
+    pub(super) fn part(&self) {
         match &self.net {
             Some(net) => net.part(),
             None => self.hold(),
         }
     }
 
-    pub fn has_net(&self) -> bool {
+    pub(super) fn has_net(&self) -> bool {
         self.net.is_some()
     }
 
-    pub fn mend(&self) {
+    pub(super) fn mend(&self) {
         self.wire.iter().for_each(Wire::open);
         self.net.iter().for_each(Net::rejoin);
     }

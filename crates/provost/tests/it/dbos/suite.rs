@@ -9,16 +9,16 @@ use crate::env::{HONEST, plan};
 
 /// The very first attempt reports that it has started and waits until it is killed; later attempts do their
 /// work.
-pub const STALLS: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out\n\
+pub(super) const STALLS: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out\n\
                           echo \"$PROVOST_ATTEMPT\" >> ../ledger\n\
                           if mkdir ../begun 2> /dev/null; then sleep 600; fi\n\
                           touch out/$part; echo \"did $part\"\n";
 /// Every attempt waits until the test lets it continue.
-pub const WAITS: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out; echo $$ > ../pid\n\
+pub(super) const WAITS: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out; echo $$ > ../pid\n\
                          echo \"$PROVOST_ATTEMPT\" >> ../ledger; touch ../begun\n\
                          while [ ! -e ../go ]; do sleep 0.05; done; touch out/$part; echo \"did $part\"\n";
-pub const WORKS: [&str; 3] = ["--no-ticks", "--roles", "coder"];
-pub const TWO: [&str; 2] = ["test -e out/1", "test -e out/2"];
+pub(super) const WORKS: [&str; 3] = ["--no-ticks", "--roles", "coder"];
+pub(super) const TWO: [&str; 2] = ["test -e out/1", "test -e out/2"];
 const ONE: [&str; 1] = ["test -e out/1"];
 
 macro_rules! for_both {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::env::Env;
 
-pub struct Client {
+pub(crate) struct Client {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -16,34 +16,34 @@ pub struct Client {
     pub heard: Vec<String>,
 }
 
-pub fn initialize(id: u64) -> Value {
+pub(crate) fn initialize(id: u64) -> Value {
     let params = json!({
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" },
     });
     json!({ "jsonrpc": "2.0", "id": id, "method": "initialize", "params": params })
 }
 
-pub fn tool(id: u64, name: &str, arguments: &Value) -> Value {
+pub(crate) fn tool(id: u64, name: &str, arguments: &Value) -> Value {
     let params = json!({ "name": name, "arguments": arguments });
     json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
 }
 
 impl Client {
     /// Starts a server; this process is its client.
-    pub fn start(env: &Env, options: &[&str]) -> Self {
+    pub(crate) fn start(env: &Env, options: &[&str]) -> Self {
         let mut client = Self::silent(env, options);
         client.greet();
         client
     }
 
     /// Starts a server without the initial handshake.
-    pub fn silent(env: &Env, options: &[&str]) -> Self {
+    pub(crate) fn silent(env: &Env, options: &[&str]) -> Self {
         let arguments: Vec<&str> = std::iter::once("mcp").chain(options.iter().copied()).collect();
         Self::of(env.command(&arguments))
     }
 
     /// Starts a server from a shell, so that this process can be a person.
-    pub fn under_a_shell(env: &Env, options: &[&str]) -> Self {
+    pub(crate) fn under_a_shell(env: &Env, options: &[&str]) -> Self {
         let known = env.command(&[]);
         let mut shell = std::process::Command::new("bash");
         shell.args(["-c", "\"$0\" mcp \"$@\"; exit $?"]).arg(known.get_program()).args(options);
@@ -70,23 +70,23 @@ impl Client {
         self.say(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
     }
 
-    pub fn say(&mut self, line: &[u8]) {
+    pub(crate) fn say(&mut self, line: &[u8]) {
         self.write(line);
         self.write(b"\n");
     }
 
-    pub fn write(&mut self, bytes: &[u8]) {
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
         let input = self.input.as_mut().expect("its input");
         input.write_all(bytes).and_then(|()| input.flush()).expect("said");
     }
 
-    pub fn any(&mut self) -> Value {
+    pub(crate) fn any(&mut self) -> Value {
         let mut line = String::new();
         assert!(self.output.read_line(&mut line).expect("an answer") > 0, "the server is gone");
         serde_json::from_str(&line).expect("JSON on its output, and nothing else")
     }
 
-    pub fn answer(&mut self, id: u64) -> Value {
+    pub(crate) fn answer(&mut self, id: u64) -> Value {
         loop {
             let message = self.any();
             if message["id"] == id {
@@ -98,27 +98,27 @@ impl Client {
         }
     }
 
-    pub fn request(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
         self.requests += 1;
         let request = json!({ "jsonrpc": "2.0", "id": self.requests, "method": method, "params": params });
         self.say(request.to_string().as_bytes());
         self.answer(self.requests)
     }
 
-    pub fn call(&mut self, tool: &str, arguments: Value) -> Reply {
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Reply {
         let meta = json!({ "progressToken": self.requests });
         Reply(self.request("tools/call", json!({ "name": tool, "arguments": arguments, "_meta": meta })))
     }
 
     /// Closes the input and returns the exit code.
-    pub fn end(mut self) -> i32 {
+    pub(crate) fn end(mut self) -> i32 {
         drop(self.input.take());
         let status = self.child.wait().expect("it ends");
         status.code().unwrap_or_else(|| panic!("the server ended by a signal: {status}"))
     }
 
     /// Closes the output, sends more input, and returns the exit code.
-    pub fn deafened(self, last: &[u8]) -> i32 {
+    pub(crate) fn deafened(self, last: &[u8]) -> i32 {
         let Self { mut child, mut input, output, .. } = self;
         drop(output);
         // The server may have ended before the last write.
@@ -130,22 +130,22 @@ impl Client {
 
 /// Answer of a tool.
 #[derive(Debug)]
-pub struct Reply(pub Value);
+pub(crate) struct Reply(pub Value);
 
 impl Reply {
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         self.0["result"]["content"][0]["text"].as_str().unwrap_or_default()
     }
 
     #[track_caller]
-    pub fn says(self, words: &str) -> Self {
+    pub(crate) fn says(self, words: &str) -> Self {
         assert_eq!(self.0["result"]["isError"], false, "{}", self.0);
         assert!(self.text().contains(words), "no `{words}` in: {}", self.text());
         self
     }
 
     #[track_caller]
-    pub fn refuses(self, words: &str) -> Self {
+    pub(crate) fn refuses(self, words: &str) -> Self {
         assert_eq!(self.0["result"]["isError"], true, "{}", self.0);
         assert!(self.text().contains(words), "no `{words}` in: {}", self.text());
         self

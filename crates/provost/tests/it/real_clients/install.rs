@@ -10,7 +10,7 @@ use crate::env::Env;
 use crate::registry;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Client {
+pub(super) enum Client {
     Claude,
     Codex,
     Gemini,
@@ -22,7 +22,7 @@ const NOWHERE: &str = "http://127.0.0.1:9";
 const KEY: &str = "sk-rehearsed-and-not-a-real-key";
 
 impl Client {
-    pub fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         match self {
             Client::Claude => "claude",
             Client::Codex => "codex",
@@ -32,7 +32,7 @@ impl Client {
     }
 
     /// Returns the folder of its programs, or `None` if the registry is not reachable.
-    pub fn installed(self) -> Option<PathBuf> {
+    pub(super) fn installed(self) -> Option<PathBuf> {
         let (name, packages): (&str, &[&str]) = match self {
             Client::Claude => ("claude-code-2.1.325", &["@anthropic-ai/claude-code@2.1.325"]),
             Client::Codex => ("codex-0.166.0", &["@openai/codex@0.166.0"]),
@@ -48,7 +48,7 @@ impl Client {
 
     /// Returns a person's environment and writes the files in their home: the model's address, and no
     /// telemetry.
-    pub fn prepare(self, env: &Env, model: &Rehearsal) -> Vec<(String, String)> {
+    pub(super) fn prepare(self, env: &Env, model: &Rehearsal) -> Vec<(String, String)> {
         let home = env.folder().join("home");
         let mut all = vec![
             ("DO_NOT_TRACK", "1".to_owned()),
@@ -105,7 +105,7 @@ impl Client {
     }
 
     /// Returns a model of the client's catalogue.
-    pub fn model(self) -> &'static str {
+    pub(super) fn model(self) -> &'static str {
         match self {
             Client::Claude => "claude-sonnet-4-5",
             Client::Codex => "gpt-5.5",
@@ -115,7 +115,7 @@ impl Client {
     }
 
     /// Returns the variables with the model's address and key, for an attempt.
-    pub fn address(self, model: &Rehearsal) -> Vec<(String, String)> {
+    pub(super) fn address(self, model: &Rehearsal) -> Vec<(String, String)> {
         let (name, key, beneath) = match self {
             Client::Claude | Client::Opencode => ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", ""),
             Client::Codex => ("OPENAI_BASE_URL", "OPENAI_API_KEY", "/v1"),
@@ -125,7 +125,7 @@ impl Client {
     }
 
     /// Returns a session without a person, with this prompt.
-    pub fn session(self, prompt: &str) -> Command {
+    pub(super) fn session(self, prompt: &str) -> Command {
         let words: &[&str] = match self {
             Client::Claude => &[
                 "-p",

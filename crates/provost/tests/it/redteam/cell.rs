@@ -30,7 +30,7 @@ const LOOK: u64 = 300;
 const STOPPED: Duration = Duration::from_secs(4);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Got {
+pub(super) enum Got {
     /// The attack got nothing, and there was nothing to record.
     Prevented,
     /// The attack got nothing, and it is recorded: a failed verdict, an event, a refusal.
@@ -41,7 +41,7 @@ pub enum Got {
 
 /// Result of a run.
 #[derive(Debug)]
-pub struct Seen {
+pub(super) struct Seen {
     pub got: Got,
     /// What recorded the attack.
     pub by: String,
@@ -56,7 +56,7 @@ pub struct Seen {
     pub words: Vec<String>,
 }
 
-pub fn attack(attack: &Attack, fixture: &Fixture, level: &str) -> Seen {
+pub(super) fn attack(attack: &Attack, fixture: &Fixture, level: &str) -> Seen {
     let mut seen = Scene::set(fixture, attack, &attack.text, level).play();
     for _ in 1..attack.tries {
         if seen.got == Got::Cheated {
@@ -67,23 +67,23 @@ pub fn attack(attack: &Attack, fixture: &Fixture, level: &str) -> Seen {
     seen
 }
 
-pub fn honest(fixture: &Fixture, level: &str) -> Seen {
+pub(super) fn honest(fixture: &Fixture, level: &str) -> Seen {
     let nobody = Attack { runs: 1, limit: script::PATIENCE, ..Attack::default() };
     Scene::set(fixture, &nobody, &fixture.honest, level).play()
 }
 
 /// Runs the honest agent of a project with its own settings.
-pub fn honest_with(fixture: &Fixture, options: &Attack, level: &str) -> Seen {
+pub(super) fn honest_with(fixture: &Fixture, options: &Attack, level: &str) -> Seen {
     Scene::set(fixture, options, &fixture.honest, level).play()
 }
 
-pub fn idle(fixture: &Fixture, level: &str) -> Seen {
+pub(super) fn idle(fixture: &Fixture, level: &str) -> Seen {
     let nobody = Attack { runs: 1, limit: script::PATIENCE, ..Attack::default() };
     Scene::set(fixture, &nobody, include_str!("../../../../../redteam/noop.sh"), level).play()
 }
 
 /// Returns whether a command works on this machine.
-pub fn succeeds(command: &str) -> bool {
+pub(super) fn succeeds(command: &str) -> bool {
     let status =
         Command::new("bash").args(["-c", command]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Seconds after which a run counts as hung. No working run takes this long, also on a busy machine.
-pub const PATIENCE: u64 = 600;
+pub(super) const PATIENCE: u64 = 600;
 
 /// A script that plays the agent.
 #[derive(Debug, Default)]
-pub struct Attack {
+pub(super) struct Attack {
     pub name: String,
     pub text: String,
     pub title: String,
@@ -54,7 +54,7 @@ pub struct Attack {
 
 /// A project with a plan, and an agent that really does the work.
 #[derive(Debug)]
-pub struct Fixture {
+pub(super) struct Fixture {
     pub name: String,
     pub folder: PathBuf,
     pub honest: String,
@@ -67,9 +67,9 @@ pub struct Fixture {
 }
 
 /// Files of a fixture that describe it and are not part of the project.
-pub const ABOUT: [&str; 5] = ["honest.sh", "setup.sh", "needs", "slow", "verify.toml"];
+pub(super) const ABOUT: [&str; 5] = ["honest.sh", "setup.sh", "needs", "slow", "verify.toml"];
 
-pub fn fixtures(home: &Path) -> BTreeMap<String, Fixture> {
+pub(super) fn fixtures(home: &Path) -> BTreeMap<String, Fixture> {
     let folders = std::fs::read_dir(home.join("fixtures")).expect("redteam/fixtures").flatten();
     let all = folders.filter(|entry| entry.path().is_dir()).map(|entry| {
         let folder = entry.path();
@@ -84,7 +84,7 @@ pub fn fixtures(home: &Path) -> BTreeMap<String, Fixture> {
     all.collect()
 }
 
-pub fn attacks(home: &Path) -> Vec<Attack> {
+pub(super) fn attacks(home: &Path) -> Vec<Attack> {
     let files = std::fs::read_dir(home.join("attacks")).expect("redteam/attacks").flatten();
     let mut attacks: Vec<Attack> = files.map(|entry| read(&entry.path())).collect();
     attacks.sort_by(|a, b| a.name.cmp(&b.name));

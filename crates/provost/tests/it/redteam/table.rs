@@ -14,18 +14,18 @@ const MARK: &str = "<!-- What follows is written by the red-team suite: UPDATE_E
 const UNKNOWN: &str = "–";
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
+pub(super) struct Key {
     pub attack: String,
     pub fixture: String,
 }
 
 #[derive(Clone, Debug)]
-pub struct Cell {
+pub(super) struct Cell {
     pub got: Got,
     pub by: String,
 }
 
-pub struct Table {
+pub(super) struct Table {
     path: PathBuf,
     opening: String,
     known: BTreeMap<Key, Row>,
@@ -36,7 +36,7 @@ pub struct Table {
 type Row = BTreeMap<String, Cell>;
 
 impl Table {
-    pub fn read(attacks: &[Attack]) -> Self {
+    pub(super) fn read(attacks: &[Attack]) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cheats.md");
         let text = std::fs::read_to_string(&path).expect("docs/cheats.md");
         let (opening, body) = text.split_once(MARK).unwrap_or((&text, ""));
@@ -50,12 +50,12 @@ impl Table {
         Self { path, opening: opening.to_owned(), known, found }
     }
 
-    pub fn measured(&mut self, key: Key, level: &str, cell: Cell) {
+    pub(super) fn measured(&mut self, key: Key, level: &str, cell: Cell) {
         self.found.entry(key).or_default().insert(level.to_owned(), cell);
     }
 
     /// Prints the differences, and fails or writes them to the page.
-    pub fn settle(&self, attacks: &[Attack]) {
+    pub(super) fn settle(&self, attacks: &[Attack]) {
         let differences = self.differences();
         if std::env::var_os("UPDATE_EXPECT").is_some() {
             std::fs::write(&self.path, self.write(attacks)).expect("docs/cheats.md");

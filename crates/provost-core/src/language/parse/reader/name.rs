@@ -7,20 +7,20 @@ use crate::model::plan::Span;
 use crate::model::suggest;
 
 /// The field that bold text at the start of a line names.
-pub enum Name {
+pub(super) enum Name {
     Field(FieldMatch),
     Near { span: Span, name: String, known: &'static str },
     Form { span: Span, field: Field, fix: Option<(Span, String)> },
 }
 
-pub struct FieldMatch {
+pub(super) struct FieldMatch {
     pub field: Field,
     pub name: Span,
     pub value: Span,
 }
 
 /// Bold text with its colon: `**name:**` or `**name**:`.
-pub struct Bold<'s> {
+pub(super) struct Bold<'s> {
     pub span: Span,
     pub name: Span,
     pub shown: &'s str,
@@ -28,7 +28,7 @@ pub struct Bold<'s> {
     pub value: usize,
 }
 
-pub fn bold_name<'s>(text: &'s str, strong: &'s Strong, line: Span) -> Option<Bold<'s>> {
+pub(super) fn bold_name<'s>(text: &'s str, strong: &'s Strong, line: Span) -> Option<Bold<'s>> {
     let inner = strong.inner.of(text);
     let after = text.get(strong.span.end..line.end.max(strong.span.end)).unwrap_or("");
     let shown = strong.disguise.as_deref().unwrap_or(inner);
@@ -44,7 +44,7 @@ pub fn bold_name<'s>(text: &'s str, strong: &'s Strong, line: Span) -> Option<Bo
     Some(Bold { span: strong.span, name: name_span, shown: name, value })
 }
 
-pub fn name(text: &str, strong: &Strong, line: Span) -> Option<Name> {
+pub(super) fn name(text: &str, strong: &Strong, line: Span) -> Option<Name> {
     let inner = strong.inner.of(text);
     let whole_line = strong.span.end >= line.end;
     let Some(bold) = bold_name(text, strong, line) else {
@@ -80,7 +80,7 @@ pub fn name(text: &str, strong: &Strong, line: Span) -> Option<Name> {
 }
 
 /// Finds `** target:** coder`: stars that Markdown does not read as bold.
-pub fn spaced_name(text: &str, line: Span) -> Option<Name> {
+pub(super) fn spaced_name(text: &str, line: Span) -> Option<Name> {
     let rest = line.of(text).strip_prefix("**")?;
     let (inner, _) = rest.split_once("**")?;
     let word = inner.trim().strip_suffix(':').unwrap_or(inner.trim());

@@ -7,7 +7,7 @@ use crate::language::diagnostic::say;
 use crate::model::plan::{Check, Contract, Postcondition, Span};
 
 impl Reader<'_, '_> {
-    pub fn postcondition(&mut self, span: Span, parts: Vec<ItemPart>, hidden: &[Span]) {
+    pub(super) fn postcondition(&mut self, span: Span, parts: Vec<ItemPart>, hidden: &[Span]) {
         let mut description = String::new();
         let mut contract: Option<Contract> = None;
         let mut tried = false;
@@ -44,7 +44,7 @@ impl Reader<'_, '_> {
     }
 
     /// Reads a line after the block of the last postcondition.
-    pub fn expect_last(&mut self, line: Span, hidden: &[Span]) {
+    pub(super) fn expect_last(&mut self, line: Span, hidden: &[Span]) {
         if let Some(description) =
             numbered(line.of(self.text)).filter(|_| !self.plan.postconditions.is_empty())
         {

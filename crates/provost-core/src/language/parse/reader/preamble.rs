@@ -13,7 +13,7 @@ use crate::model::suggest;
 const PREAMBLE: [&str; 3] = ["context", "budget", "priority"];
 
 impl<'t> Reader<'_, 't> {
-    pub fn preamble(&mut self, block: &Block<'t>) {
+    pub(super) fn preamble(&mut self, block: &Block<'t>) {
         for line in &block.lines {
             let found = line.strong.as_ref().and_then(|strong| bold_name(self.text, strong, line.span));
             let known = found.as_ref().and_then(|found| {
@@ -77,7 +77,7 @@ impl<'t> Reader<'_, 't> {
         }
     }
 
-    pub fn close_context(&mut self) {
+    pub(super) fn close_context(&mut self) {
         if let Some(context) = self.context.take() {
             self.plan.context = Some(context.build(self.text)).filter(|context| !context.is_empty());
         }

@@ -143,7 +143,14 @@ impl StepDraft {
     }
 
     /// Reads a list item that belongs to the open field.
-    pub fn item(&mut self, text: &str, field: Field, item: &ListItem, hidden: &[Span], sink: &mut Sink) {
+    pub(crate) fn item(
+        &mut self,
+        text: &str,
+        field: Field,
+        item: &ListItem,
+        hidden: &[Span],
+        sink: &mut Sink,
+    ) {
         for part in &item.parts {
             match part {
                 ItemPart::Text(lines) => {
