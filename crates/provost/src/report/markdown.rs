@@ -90,7 +90,7 @@ mod tests {
             | --- | --- | --- | ---: |
             | ✅ | 1. Analyse | verified | 2 |
             | ⛔ | 2. Mend \| it | waits for a person: broke: exit code 1 | 2 |
-            | ⏭️ | 3. Later | waived by ada | 2 |
+            | ⏭ | 3. Later | waived by ada | 2 |
             | ❌ | postcondition 1: it works | failed: timed out | 2 |
             | · | 4. Last | open | 2 |
 
