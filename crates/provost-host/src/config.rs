@@ -16,6 +16,7 @@ pub(crate) mod notify;
 mod mcp;
 mod provision;
 mod reading;
+mod redact;
 mod recipes;
 mod role;
 mod values;
@@ -29,6 +30,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use provost_core::redact::OwnSecrets;
 use provost_core::rules::recover::recipe::Recipes;
 use serde::de::{Deserialize, Deserializer, Error as _};
 
@@ -97,6 +99,9 @@ pub struct Config {
     pub judge: JudgeConfig,
     /// Settings for worktrees of plans.
     pub worktrees: Worktrees,
+    /// Secrets besides those that provost recognises.
+    #[serde(deserialize_with = "redact::read")]
+    pub redact: OwnSecrets,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]

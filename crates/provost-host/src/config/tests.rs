@@ -753,3 +753,37 @@ fn texts_and_lists_have_a_limit() {
     let entries = "`setup` has more than 1000 entries".to_owned();
     assert_eq!(message(&format!("[worktrees]\nsetup = [{many}]\n")), (2, 9, entries));
 }
+
+#[test]
+fn secrets_of_ones_own_have_names_and_shapes() {
+    let text = "[redact]\nnames = [\"ACME_PIN\"]\n[[redact.shapes]]\nname = \"ticket\"\nprefix = \"acmetkt_\"\n\
+                [[redact.shapes]]\nname = \"badge\"\npattern = \"badge ([0-9]{8})\"\n";
+    let own = parsed(text).redact;
+    assert!(own.has_name("acme_pin") && !own.has_name("PIN"));
+    assert_eq!(own.shapes.len(), 2);
+    let shape = |keys: &str| format!("[[redact.shapes]]\nname = \"ticket\"\n{keys}\n");
+    for (text, said) in [
+        (
+            "[redact]\nname = [\"A\"]\n".to_owned(),
+            "2:1: unknown key `name` in [redact]; did you mean `names`?",
+        ),
+        (
+            "[redact]\nnames = [\"a secret value\"]\n".to_owned(),
+            "2:10: `names` lists names such as \"ACME_PIN\"",
+        ),
+        ("[[redact.shapes]]\nprefix = \"abc\"\n".to_owned(), "1:1: [redact.shapes] has no `name`"),
+        (shape(""), "1:1: a shape needs a `prefix` or a `pattern`"),
+        (shape("pattern = \"(\""), "3:11: `pattern` is not a regular expression: error: unclosed group"),
+        (shape("pattern = \"a*\""), "3:11: `pattern` matches even an empty text"),
+        (shape("prefix = \"ab\""), "3:10: `prefix` needs at least 3 characters"),
+        (shape("prefix = \"abc\"\npattern = \"abc\""), "4:11: use `prefix` or `pattern`, not both"),
+        (shape("prefix = \"abc\"\nlength = 3"), "4:10: `length` must be between 4 and 256"),
+        (
+            "[redact.shapes]\nname = \"x\"\n".to_owned(),
+            "1:1: `shapes` is a list of sections: write [[redact.shapes]]",
+        ),
+    ] {
+        let error = parse(Path::new("provost.toml"), &text).expect_err(&text).to_string();
+        assert!(error.starts_with(&format!("provost.toml:{said}")), "{error}");
+    }
+}
