@@ -1,8 +1,9 @@
 //! Removes secrets from text before it becomes an event, a prompt or a line on a screen.
 //!
 //! There are three layers, from certain to likely: the values that provost itself handed out ([`known`]), the
-//! public formats of tokens ([`shapes`]), and the values of telling names ([`assignments`]). Each finds spans
-//! in the text; the spans are joined and replaced by `[redacted:<kind>]`.
+//! public formats of tokens ([`shapes`]), and the values of telling names ([`assignments`]). The configuration
+//! adds names and shapes ([`own`]). Each finds spans in the text; the spans are joined and replaced by
+//! `[redacted:<kind>]`.
 //!
 //! **Invariant:** redacting twice gives the same as redacting once. A mark is never changed again.
 //! **Invariant:** the time is linear in the text. No rule reads again what another one scanned.
@@ -11,6 +12,7 @@ mod assignments;
 mod event;
 mod known;
 mod names;
+mod own;
 mod shapes;
 mod values;
 
@@ -27,6 +29,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use known::KnownSecrets;
 pub use names::looks_secret;
+pub use own::{OwnSecrets, OwnShape};
 
 const MARK: &str = "[redacted:";
 
@@ -46,6 +49,9 @@ pub struct Redactor {
     known: KnownSecrets,
     /// Every kind that a mark of this redactor can name.
     kinds: HashSet<String>,
+    own: OwnSecrets,
+    /// Finds the names of `own`.
+    own_hints: Option<AhoCorasick>,
 }
 
 /// Bytes to remove, and their kind.
@@ -67,7 +73,15 @@ impl Redactor {
         let known = KnownSecrets::new(known);
         let fixed = shapes::kinds().chain(assignments::KINDS.iter().copied()).chain([RESTLESS]);
         let kinds = fixed.map(str::to_owned).chain(known.kinds().map(str::to_owned)).collect();
-        Self { known, kinds }
+        Self { known, kinds, own: OwnSecrets::default(), own_hints: None }
+    }
+
+    /// Also removes the secrets that the configuration describes.
+    pub fn with_own(mut self, own: OwnSecrets) -> Self {
+        self.kinds.extend(own.kinds().map(str::to_owned));
+        self.own_hints = own.hints();
+        self.own = own;
+        self
     }
 
     /// Returns `text` without its secrets; borrowed if there were none.
@@ -101,7 +115,8 @@ impl Redactor {
     fn find(&self, text: &str) -> Vec<Found<'_>> {
         let mut found = Vec::new();
         self.known.find(text, &mut found);
-        Self::likely(text, &mut found);
+        self.own.find(text, &mut found);
+        self.likely(text, &mut found);
         if found.is_empty() {
             return found;
         }
@@ -109,7 +124,7 @@ impl Redactor {
     }
 
     /// Finds shapes and assignments; each is tried only if one of its literals occurs.
-    fn likely<'k>(text: &str, found: &mut Vec<Found<'k>>) {
+    fn likely<'k>(&'k self, text: &str, found: &mut Vec<Found<'k>>) {
         let shapes = shapes::all();
         let mut wanted = vec![false; shapes.len()];
         let mut names = Vec::new();
@@ -124,7 +139,9 @@ impl Redactor {
                 shape.find(text, found);
             }
         }
-        assignments::find(text, names, found);
+        let own = self.own_hints.iter().flat_map(|hints| hints.find_overlapping_iter(text));
+        names.extend(own.map(|hit| hit.start()..hit.end()));
+        assignments::find(text, names, &self.own, found);
     }
 
     /// Returns the marks in `text` that provost wrote. A made-up kind does not count, because it could

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use provost_core::redact;
 use provost_core::redact::Redactor;
+use provost_host::config::{self, Config};
 
 use crate::Error;
 use crate::workplace::Workplace;
@@ -50,9 +51,18 @@ pub fn state_folder(environment: &[(OsString, OsString)]) -> Result<PathBuf, Err
     Ok(Path::new(home).join(".local/state/provost"))
 }
 
-/// Returns a redactor that knows the secret values of the environment.
-pub(crate) fn redactor(environment: &[(OsString, OsString)], secrets: &[String]) -> Redactor {
+/// Returns a redactor that knows the secret values of the environment and the secrets of the configuration.
+pub(crate) fn redactor(environment: &[(OsString, OsString)], config: &Config) -> Redactor {
     let text = environment.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
-    let is_secret = |name: &str| redact::looks_secret(name) || secrets.iter().any(|secret| secret == name);
-    Redactor::new(text.filter(|(name, _)| is_secret(name)))
+    let is_secret = |name: &str| {
+        redact::looks_secret(name)
+            || config.redact.has_name(name)
+            || config.verify.secrets.iter().any(|secret| secret == name)
+    };
+    Redactor::new(text.filter(|(name, _)| is_secret(name))).with_own(config.redact.clone())
+}
+
+/// Returns a redactor that knows the configuration of this folder, and no values.
+pub fn redactor_in(folder: &Path) -> Result<Redactor, Error> {
+    Ok(Redactor::new(std::iter::empty::<(&str, &str)>()).with_own(config::find(folder)?.redact))
 }

@@ -135,8 +135,8 @@ pub fn integrate(
                 return Err(Error::NotAPerson { why });
             }
             let lease = lease(&yard, &*log)?;
-            let secrets = config::find(&yard.workspace)?.verify.secrets;
-            let redactor = crate::settings::redactor(&settings.environment, &secrets);
+            let config = config::find(&yard.workspace)?;
+            let redactor = crate::settings::redactor(&settings.environment, &config);
             let mut record = TrainLog::open(&*log, &yard.id, &lease, redactor)?;
             go(&yard, &mut record)
         }

@@ -16,8 +16,10 @@ pub(crate) mod notify;
 mod mcp;
 mod provision;
 mod reading;
+mod redact;
 mod recipes;
 mod role;
+mod values;
 mod verify;
 mod worktrees;
 #[cfg(test)]
@@ -28,16 +30,17 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use provost_core::model::run_policy::Quorum;
+use provost_core::redact::OwnSecrets;
 use provost_core::rules::recover::recipe::Recipes;
+use serde::de::{Deserialize, Deserializer, Error as _};
 
 pub use builtin::BuiltinConfig;
-pub use choices::{Client, Permissions, Speaks};
+pub use choices::{Client, Permissions, SessionGate, Speaks};
 pub use consult::{JudgeConfig, PlannerConfig};
 pub use folders::Folders;
 pub use gate::{GateConfig, check_digest, digest};
 pub use hook::Hook;
-pub use mcp::{McpConfig, SessionGate};
+pub use mcp::McpConfig;
 pub use metering::MeteringConfig;
 pub use money::DefaultBudgets;
 pub use notify::{Notify, WebhookConfig};
@@ -47,7 +50,8 @@ pub use role::{Driver, Role};
 pub use verify::{Demand, Verify};
 pub use worktrees::Worktrees;
 
-use reading::{Section, Text};
+use reading::Text;
+use values::{WEEK, at_home, checked, integer, path, size, time};
 
 use crate::egress::prices::ModelPrices;
 use crate::git;
@@ -61,26 +65,30 @@ pub const FILE_NAME: &str = "provost.toml";
 const SIZE_MAX: u64 = 1 << 20;
 /// Smallest limit on disk or memory with which an agent can work, in bytes.
 const LEAST: u64 = 1 << 20;
-const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
-const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The file that was read; `None` if no file was found.
+    #[serde(skip)]
     pub path: Option<PathBuf>,
+    #[serde(deserialize_with = "role::read")]
     pub agents: BTreeMap<String, Role>,
     pub gate: GateConfig,
     /// Named commands that plans may use as checks.
+    #[serde(deserialize_with = "gate::catalogue")]
     pub checks: BTreeMap<String, String>,
     pub verify: Verify,
     pub run: RunLimits,
     pub plans: PlansConfig,
     pub proof: Proof,
     /// Recovery rules for failures: those of the file and the built-in ones.
+    #[serde(deserialize_with = "recipes::read")]
     pub recipes: Recipes,
     pub notify: Notify,
     pub budget: DefaultBudgets,
     /// Prices of tokens, which take precedence over the built-in list.
+    #[serde(deserialize_with = "money::prices")]
     pub prices: ModelPrices,
     pub hook: Hook,
     pub mcp: McpConfig,
@@ -91,20 +99,43 @@ pub struct Config {
     pub judge: JudgeConfig,
     /// Settings for worktrees of plans.
     pub worktrees: Worktrees,
+    /// Secrets besides those that provost recognises.
+    #[serde(deserialize_with = "redact::read")]
+    pub redact: OwnSecrets,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
 pub struct RunLimits {
+    #[serde(deserialize_with = "time::<_, _, WEEK>")]
     pub step_timeout: Duration,
     /// How long a run waits for another run that holds the workspace.
+    #[serde(deserialize_with = "time::<_, _, WEEK>")]
     pub lease_timeout: Duration,
     /// Number of attempts that may be lost to crashes before provost asks a person.
+    #[serde(deserialize_with = "integer::<_, u32, _, 1, 100>")]
     pub max_lost_attempts: u32,
     /// Bytes that an attempt or a check may write.
+    #[serde(deserialize_with = "size::<_, _, LEAST>")]
     pub disk: u64,
     /// Bytes of memory; `None` means four fifths of the machine's memory.
+    #[serde(deserialize_with = "size::<_, _, LEAST>")]
     pub memory: Option<u64>,
+    #[serde(deserialize_with = "integer::<_, u64, _, 8, 4_194_304>")]
     pub processes: u64,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self {
+            step_timeout: Duration::from_secs(600),
+            lease_timeout: Duration::ZERO,
+            max_lost_attempts: 3,
+            disk: 20 << 30,
+            memory: None,
+            processes: 4096,
+        }
+    }
 }
 
 impl RunLimits {
@@ -114,12 +145,21 @@ impl RunLimits {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
 pub struct PlansConfig {
     /// Folder of the plans: relative to the top of the repository, or an absolute path.
+    #[serde(deserialize_with = "plans_path")]
     pub folder: PathBuf,
     /// How long a lease on a plan of a shared folder lasts without renewal.
+    #[serde(deserialize_with = "time::<_, _, WEEK>")]
     pub lease: Duration,
+}
+
+impl Default for PlansConfig {
+    fn default() -> Self {
+        Self { folder: PathBuf::from(plan_file::FOLDER), lease: Duration::from_secs(60) }
+    }
 }
 
 impl PlansConfig {
@@ -130,63 +170,23 @@ impl PlansConfig {
 }
 
 /// How proofs are signed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
 pub struct Proof {
     /// An OpenSSH key that signs in addition to provost's own key.
+    #[serde(deserialize_with = "path")]
     pub ssh_key: Option<PathBuf>,
 }
 
 /// The backend of the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(from = "StoreKeys")]
 pub enum Store {
     /// No backend is required.
+    #[default]
     Sqlite,
     /// The log must be this one.
     Postgres { url: String },
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            path: None,
-            agents: BTreeMap::new(),
-            checks: BTreeMap::new(),
-            gate: GateConfig { quorum: Quorum::default(), remind_after: None, policies: BTreeMap::new() },
-            verify: Verify {
-                isolation: Demand::Auto,
-                require_red: false,
-                trace: false,
-                // Not `target`: it is rebuilt from the sources, and a copy would cost gigabytes.
-                caches: ["node_modules", ".venv"].map(str::to_owned).to_vec(),
-                build_caches: true,
-                provision: Provision::default(),
-                contract_timeout: Duration::from_secs(60),
-                max_file: 1 << 30,
-                folders: Folders::default(),
-                secrets: Vec::new(),
-            },
-            run: RunLimits {
-                step_timeout: Duration::from_secs(600),
-                lease_timeout: Duration::ZERO,
-                max_lost_attempts: 3,
-                disk: 20 << 30,
-                memory: None,
-                processes: 4096,
-            },
-            plans: PlansConfig { folder: PathBuf::from(plan_file::FOLDER), lease: Duration::from_secs(60) },
-            proof: Proof { ssh_key: None },
-            recipes: Recipes::default(),
-            notify: Notify::default(),
-            budget: DefaultBudgets::default(),
-            prices: ModelPrices::new(),
-            hook: Hook::default(),
-            mcp: McpConfig::default(),
-            store: Store::Sqlite,
-            plan: PlannerConfig::default(),
-            judge: JudgeConfig::default(),
-            worktrees: Worktrees::default(),
-        }
-    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -258,121 +258,51 @@ pub fn parse(path: &Path, text: &str) -> Result<Config, Error> {
 }
 
 fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
-    let table = text.table()?;
-    let top = Section::new(
-        text,
-        "",
-        &table,
-        &[
-            "agents",
-            "gate",
-            "checks",
-            "verify",
-            "run",
-            "plans",
-            "proof",
-            "recipes",
-            "notify",
-            "budget",
-            "prices",
-            "hook",
-            "mcp",
-            "store",
-            "plan",
-            "judge",
-            "worktrees",
-        ],
-    )?;
+    let mut config: Config = text.read()?;
+    config.gate.resolve(&config.checks).map_err(|wrong| text.reworded(0..0, &wrong))?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    recipes::fallbacks(&top)?;
-    let checks = gate::catalogue(&top)?;
-    Ok(Config {
-        path: Some(path.to_owned()),
-        agents: top
-            .named("agents")?
-            .map(|(name, role)| Ok((name, role::read(&role, folder)?)))
-            .collect::<Result<_, _>>()?,
-        gate: gate::read(&top, &checks)?,
-        checks,
-        verify: verify::read(&top)?,
-        run: run(&top)?,
-        plans: plans(&top)?,
-        proof: proof(&top, folder)?,
-        recipes: recipes::read(&top)?,
-        notify: notify::read(&top)?,
-        budget: money::budget(&top)?,
-        prices: money::prices(&top)?,
-        hook: hook::read(&top)?,
-        mcp: mcp::read(&top)?,
-        store: store(&top)?,
-        plan: consult::plan(&top)?,
-        judge: consult::judge(&top)?,
-        worktrees: worktrees::read(&top)?,
+    for role in config.agents.values_mut() {
+        if let Driver::Scripted { script } = &mut role.driver {
+            *script = folder.join(&script);
+        }
+    }
+    config.proof.ssh_key = config.proof.ssh_key.map(|key| folder.join(key));
+    config.path = Some(path.to_owned());
+    Ok(config)
+}
+
+fn plans_path<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+    let folder = String::deserialize(from)?;
+    match folder.trim().is_empty() {
+        true => Err(D::Error::custom("the folder of the plans has no name")),
+        false => Ok(at_home(&folder)),
+    }
+}
+
+/// The keys of `[store]`.
+#[derive(Default, serde::Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
+struct StoreKeys {
+    #[serde(deserialize_with = "store_url")]
+    url: Option<String>,
+}
+
+impl From<StoreKeys> for Store {
+    fn from(keys: StoreKeys) -> Self {
+        keys.url.filter(|url| url != "sqlite").map_or(Store::Sqlite, |url| Store::Postgres { url })
+    }
+}
+
+fn store_url<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    checked(from, |url| match url {
+        "sqlite" => Ok(()),
+        _ if !url.starts_with("postgres://") && !url.starts_with("postgresql://") => {
+            Err("write \"sqlite\" or an address that begins with postgres://")
+        }
+        _ if has_password(url) => Err("this address contains a password: use PGPASSWORD or the file that \
+                                       PGPASSFILE names instead"),
+        _ => Ok(()),
     })
-}
-
-fn run(top: &Section<'_, '_>) -> Result<RunLimits, Wrong> {
-    let default = Config::default().run;
-    let keys = &["step_timeout", "lease_timeout", "max_lost_attempts", "disk", "memory", "processes"];
-    let Some(section) = top.section("run", keys)? else { return Ok(default) };
-    let lost = section.integer("max_lost_attempts", 1..=100)?;
-    Ok(RunLimits {
-        step_timeout: section.duration("step_timeout", WEEK)?.unwrap_or(default.step_timeout),
-        lease_timeout: section.duration("lease_timeout", WEEK)?.unwrap_or(default.lease_timeout),
-        max_lost_attempts: lost
-            .and_then(|lost| u32::try_from(lost).ok())
-            .unwrap_or(default.max_lost_attempts),
-        disk: section.bytes("disk", LEAST)?.unwrap_or(default.disk),
-        memory: section.bytes("memory", LEAST)?,
-        processes: section.integer("processes", 8..=4_194_304)?.unwrap_or(default.processes),
-    })
-}
-
-fn plans(top: &Section<'_, '_>) -> Result<PlansConfig, Wrong> {
-    let default = Config::default().plans;
-    let Some(section) = top.section("plans", &["folder", "lease"])? else { return Ok(default) };
-    match section.string("folder")? {
-        Some(folder) if folder.trim().is_empty() => {
-            Err(section.wrong("folder", "the folder of the plans has no name".to_owned()))
-        }
-        folder => Ok(PlansConfig {
-            folder: folder.map_or(default.folder, |folder| at_home(&folder)),
-            lease: section.duration("lease", WEEK)?.unwrap_or(default.lease),
-        }),
-    }
-}
-
-fn proof(top: &Section<'_, '_>, folder: &Path) -> Result<Proof, Wrong> {
-    let Some(section) = top.section("proof", &["ssh_key"])? else { return Ok(Config::default().proof) };
-    let path = section.string("ssh_key")?.map(|path| folder.join(at_home(&path)));
-    Ok(Proof { ssh_key: path })
-}
-
-/// Expands `~/` to the user's home folder.
-fn at_home(path: &str) -> PathBuf {
-    match path.strip_prefix("~/") {
-        Some(rest) => std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default().join(rest),
-        None => PathBuf::from(path),
-    }
-}
-
-fn store(top: &Section<'_, '_>) -> Result<Store, Wrong> {
-    let Some(section) = top.section("store", &["url"])? else { return Ok(Store::Sqlite) };
-    match section.string("url")?.as_deref() {
-        None | Some("sqlite") => Ok(Store::Sqlite),
-        Some(url) if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
-            if has_password(url) {
-                let why = "this address contains a password: use PGPASSWORD or the file \
-                     that PGPASSFILE names instead";
-                return Err(section.wrong("url", why.to_owned()));
-            }
-            Ok(Store::Postgres { url: url.to_owned() })
-        }
-        Some(_) => {
-            Err(section
-                .wrong("url", "write \"sqlite\" or an address that begins with postgres://".to_owned()))
-        }
-    }
 }
 
 fn has_password(url: &str) -> bool {

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use super::Found;
 use super::names::{self, Weight};
+use super::own::OwnSecrets;
 use super::values;
 
 /// A name is read only if it contains one of these.
@@ -70,7 +71,7 @@ struct Value<'t> {
 }
 
 /// Finds the values; `hits` are the positions of the hints, in order of their ends.
-pub(super) fn find(text: &str, mut hits: Vec<Range<usize>>, found: &mut Vec<Found<'_>>) {
+pub(super) fn find(text: &str, mut hits: Vec<Range<usize>>, own: &OwnSecrets, found: &mut Vec<Found<'_>>) {
     hits.sort_by_key(|hit| hit.start);
     let mut done = 0;
     for hit in hits {
@@ -79,7 +80,10 @@ pub(super) fn find(text: &str, mut hits: Vec<Range<usize>>, found: &mut Vec<Foun
         }
         let name = name_around(text, &hit);
         done = name.end;
-        let weight = names::weigh(&text[name.clone()]);
+        let weight = match own.has_name(&text[name.clone()]) {
+            true => Weight::Password,
+            false => names::weigh(&text[name.clone()]),
+        };
         if weight == Weight::None {
             continue;
         }

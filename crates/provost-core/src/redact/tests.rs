@@ -440,3 +440,31 @@ fn the_public_cases_leak_little_and_keep_what_must_stay() {
     assert!(secrets.0 * 25 <= secrets.1 * 2, "more than 8 % of the secrets leak");
     assert!(keep.0 * 100 <= keep.1 * 3, "more than 3 % of what must stay was damaged");
 }
+
+#[test]
+fn the_configuration_adds_names_and_shapes_and_takes_nothing_away() {
+    let shapes = vec![
+        OwnShape::with_prefix("acme-ticket", "acmetkt_", 8).expect("a shape"),
+        OwnShape::new("badge", r"badge no\. ([0-9]{8})").expect("a shape"),
+    ];
+    let own = OwnSecrets { names: vec!["ACME_PIN".to_owned()], shapes };
+    let (redactor, usual) = (nobody().with_own(own), nobody());
+    for (text, expected) in [
+        ("got acmetkt_4711abcdXYZ, done", "got [redacted:acme-ticket], done"),
+        ("acmetkt_short", "acmetkt_short"),
+        ("badge no. 12345678", "badge no. [redacted:badge]"),
+        ("acme_pin = \"mellow\"", "acme_pin = \"[redacted:secret]\""),
+        ("the pin of acme", "the pin of acme"),
+    ] {
+        let clean = redactor.text(text);
+        assert_eq!(clean, expected);
+        assert_eq!(redactor.text(&clean), clean, "twice");
+    }
+    // A pattern that covers a known secret does not keep it, and a mark is not taken for a text.
+    let greedy = OwnShape::new("none", "[a-z]+").expect("a shape");
+    let greedy = nobody().with_own(OwnSecrets { names: Vec::new(), shapes: vec![greedy] });
+    let token = concat!("ghp", "_abcdefghijklmnopqrstuvwxyz0123456789");
+    assert!(!greedy.text(token).contains("0123456789") && !usual.text(token).contains("0123456789"));
+    assert!(OwnShape::new("x", "a*").is_err() && OwnShape::new("x", "(").is_err());
+    assert!(!OwnShape::is_kind("a]b") && !OwnShape::is_kind(""));
+}

@@ -128,7 +128,7 @@ impl Harness {
     ) -> Self {
         let begun = plan_context::now();
         add_tools_of_the_workspace(&mut config, &place.workspace);
-        let redactor = settings::redactor(&settings.environment, &config.verify.secrets);
+        let redactor = settings::redactor(&settings.environment, &config);
         let EngineSettings { launcher, environment, stop, workplace, .. } = settings;
         let site = PlanContext::new(place, config, redactor, launcher, environment, stop);
         Self {

@@ -1,5 +1,5 @@
-//! Choices of a role in the configuration: the client, the format of its reports, and the answer to
-//! permission requests.
+//! Choices in the configuration: the client of a role, the format of its reports, the answer to permission
+//! requests, and the approver of plans that a session made.
 
 use std::path::Path;
 
@@ -88,6 +88,28 @@ impl Permissions {
             Permissions::Allow => "allow",
             Permissions::Deny => "deny",
             Permissions::Ask => "ask",
+        }
+    }
+}
+
+/// The approver of a plan that an agent made in its own client's session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SessionGate {
+    /// A built-in rule, recorded by its name, if the plan stays inside the workspace; otherwise a person.
+    #[default]
+    Auto,
+    /// Always a person.
+    Person,
+}
+
+impl SessionGate {
+    pub const ALL: [SessionGate; 2] = [SessionGate::Auto, SessionGate::Person];
+
+    /// Returns the word in the configuration.
+    pub fn word(self) -> &'static str {
+        match self {
+            SessionGate::Auto => "auto",
+            SessionGate::Person => "person",
         }
     }
 }

@@ -1,12 +1,16 @@
 //! Reads `[plan]` and `[judge]`: roles that answer questions and do no work.
 
-use super::Wrong;
-use super::reading::Section;
+use serde::{Deserialize, Deserializer};
+
+use super::values::{checked, integer};
 
 /// The role that drafts plans, and the number of drafts that provost may ask for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
 pub struct PlannerConfig {
+    #[serde(deserialize_with = "role")]
     pub role: String,
+    #[serde(deserialize_with = "integer::<_, u32, _, 1, 20>")]
     pub rounds: u32,
 }
 
@@ -17,31 +21,16 @@ impl Default for PlannerConfig {
 }
 
 /// The role that judges by a rubric; `None` if no role is configured.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
 pub struct JudgeConfig {
+    #[serde(deserialize_with = "role")]
     pub role: Option<String>,
 }
 
-pub fn plan(top: &Section<'_, '_>) -> Result<PlannerConfig, Wrong> {
-    let default = PlannerConfig::default();
-    let Some(section) = top.section("plan", &["role", "rounds"])? else { return Ok(default) };
-    let rounds = section.integer("rounds", 1..=20)?.and_then(|rounds| u32::try_from(rounds).ok());
-    Ok(PlannerConfig {
-        role: role(&section)?.unwrap_or(default.role),
-        rounds: rounds.unwrap_or(default.rounds),
+fn role<'de, D: Deserializer<'de>, T: From<String>>(from: D) -> Result<T, D::Error> {
+    checked(from, |role| match role.trim().is_empty() {
+        true => Err("the name of the role is empty"),
+        false => Ok(()),
     })
-}
-
-pub fn judge(top: &Section<'_, '_>) -> Result<JudgeConfig, Wrong> {
-    let Some(section) = top.section("judge", &["role"])? else { return Ok(JudgeConfig::default()) };
-    Ok(JudgeConfig { role: role(&section)? })
-}
-
-fn role(section: &Section<'_, '_>) -> Result<Option<String>, Wrong> {
-    match section.string("role")? {
-        Some(role) if role.trim().is_empty() => {
-            Err(section.wrong("role", "the name of the role is empty".to_owned()))
-        }
-        role => Ok(role),
-    }
 }

@@ -3,9 +3,9 @@
 use std::path::{Component, Path, PathBuf};
 
 use provost_core::model::run_policy;
+use serde::Deserializer;
 
-use super::at_home;
-use super::reading::{Section, Wrong};
+use super::values::{at_home, each};
 
 /// Folders and files outside of the workspace, by absolute paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,21 +26,19 @@ impl Folders {
     }
 }
 
-pub(super) fn read(section: &Section<'_, '_>) -> Result<Folders, Wrong> {
-    Ok(Folders { read: paths(section, "read")?, write: paths(section, "write")? })
-}
-
-fn paths(section: &Section<'_, '_>, key: &str) -> Result<Vec<PathBuf>, Wrong> {
-    let texts = section.strings(key)?.unwrap_or_default();
-    let mut paths = Vec::new();
-    for text in texts {
+/// Reads a list of absolute paths.
+pub(super) fn paths<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<PathBuf>, D::Error> {
+    each(from, |text: String| {
         let path = at_home(&text);
         let is_plain = path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
-        if !is_plain || path == Path::new("/") {
-            let message = format!("`{text}` is not an absolute path such as \"/data\" or \"~/data\"");
-            return Err(section.wrong(key, message));
+        match is_plain && path != Path::new("/") {
+            true => Ok(path.components().collect()),
+            false => Err(format!("`{text}` is not an absolute path such as \"/data\" or \"~/data\"")),
         }
-        paths.push(path.components().collect());
-    }
-    Ok(paths)
+    })
+}
+
+/// Returns whether a path is relative and stays inside of its folder.
+pub(super) fn is_inside(path: &str) -> bool {
+    !path.is_empty() && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
 }

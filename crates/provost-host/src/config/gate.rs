@@ -10,11 +10,13 @@ use provost_core::model::chain;
 use provost_core::model::hash::Hash;
 use provost_core::model::run_policy::Quorum;
 use provost_core::rules::policy::{self, Policy};
+use serde::{Deserialize, Deserializer};
 
-use super::reading::{Section, Wrong};
-use super::{Config, YEAR};
+use super::reading::{at, missing};
+use super::values::{YEAR, each, integer, micro_usd, named, time};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "GateKeys")]
 pub struct GateConfig {
     /// Number of approvals needed, and who counts as an approver.
     pub quorum: Quorum,
@@ -22,21 +24,88 @@ pub struct GateConfig {
     /// overdue.
     pub remind_after: Option<Duration>,
     pub policies: BTreeMap<String, Policy>,
+    /// `checks` of policies by name; empty after [`resolve`](Self::resolve).
+    unresolved: BTreeMap<String, Vec<String>>,
 }
 
-const GATE_KEYS: &[&str] = &["approvals", "self_approval", "policies_count", "remind_after", "policies"];
+impl Default for GateConfig {
+    fn default() -> Self {
+        GateKeys::default().into()
+    }
+}
+
+/// The keys of `[gate]`.
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
+struct GateKeys {
+    #[serde(deserialize_with = "integer::<_, u32, _, 1, 100>")]
+    approvals: u32,
+    self_approval: bool,
+    policies_count: bool,
+    #[serde(deserialize_with = "time::<_, _, YEAR>")]
+    remind_after: Option<Duration>,
+    #[serde(deserialize_with = "named")]
+    policies: BTreeMap<String, PolicyWithChecks>,
+}
+
+impl Default for GateKeys {
+    fn default() -> Self {
+        let Quorum { approvals, self_approval, policies_count } = Quorum::default();
+        Self { approvals, self_approval, policies_count, remind_after: None, policies: BTreeMap::new() }
+    }
+}
+
+impl From<GateKeys> for GateConfig {
+    fn from(keys: GateKeys) -> Self {
+        let GateKeys { approvals, self_approval, policies_count, remind_after, policies } = keys;
+        let (mut all, mut checks) = (BTreeMap::new(), BTreeMap::new());
+        for (name, policy) in policies {
+            checks.insert(name.clone(), policy.checks);
+            all.insert(name.clone(), Policy { name, ..policy.policy });
+        }
+        let quorum = Quorum { approvals, self_approval, policies_count };
+        Self { quorum, remind_after, policies: all, unresolved: checks }
+    }
+}
+
+impl GateConfig {
+    /// Adds the commands of the `checks` that policies name.
+    pub(super) fn resolve(&mut self, catalogue: &BTreeMap<String, String>) -> Result<(), String> {
+        for (name, checks) in std::mem::take(&mut self.unresolved) {
+            for check in checks {
+                let Some(command) = catalogue.get(&check) else {
+                    let known: Vec<&str> = catalogue.keys().map(String::as_str).collect();
+                    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                    let message = format!("no section [checks.{check}]; known checks: {known}");
+                    return Err(at("gate", at("policies", at(&name, at("checks", message)))));
+                };
+                if let Some(policy) = self.policies.get_mut(&name) {
+                    policy.commands.push(command.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+}
 
 /// Reads `[checks.NAME]`: commands that plans may use as checks after a person has trusted them.
-pub(super) fn catalogue(top: &Section<'_, '_>) -> Result<BTreeMap<String, String>, Wrong> {
-    let mut checks = BTreeMap::new();
-    for (name, section) in top.named("checks")? {
-        section.only(&["command"])?;
-        let command = section.string("command")?.filter(|command| !command.trim().is_empty());
-        let command =
-            command.ok_or_else(|| section.wrong_here(format!("[checks.{name}] has no `command`")))?;
-        checks.insert(name, command);
+pub(super) fn catalogue<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(try_from = "CheckKeys")]
+    struct Check(String);
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields, expecting = "a section")]
+    struct CheckKeys {
+        command: String,
     }
-    Ok(checks)
+    impl TryFrom<CheckKeys> for Check {
+        type Error = String;
+        fn try_from(keys: CheckKeys) -> Result<Self, String> {
+            if keys.command.trim().is_empty() { Err(missing("command")) } else { Ok(Self(keys.command)) }
+        }
+    }
+    let checks: Vec<(String, Check)> = named(from)?;
+    Ok(checks.into_iter().map(|(name, Check(command))| (name, command)).collect())
 }
 
 /// Returns the digest under which the trust in a check is recorded.
@@ -45,86 +114,69 @@ pub fn check_digest(name: &str, command: &str) -> Hash {
     Hash::of(canonical.to_string().as_bytes())
 }
 
-pub(super) fn read(top: &Section<'_, '_>, catalogue: &BTreeMap<String, String>) -> Result<GateConfig, Wrong> {
-    let default = Config::default().gate;
-    let Some(section) = top.section("gate", GATE_KEYS)? else {
-        return Ok(default);
-    };
-    let quorum = Quorum {
-        approvals: section.integer("approvals", 1..=100)?.unwrap_or(1) as u32,
-        self_approval: section.boolean("self_approval")?.unwrap_or(true),
-        policies_count: section.boolean("policies_count")?.unwrap_or(false),
-    };
-    let policies =
-        section.named("policies")?.map(|(name, each)| Ok((name.clone(), policy(name, &each, catalogue)?)));
-    let remind_after = section.duration("remind_after", YEAR)?;
-    Ok(GateConfig { quorum, remind_after, policies: policies.collect::<Result<_, _>>()? })
+/// The keys of `[gate.policies.NAME]`.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
+struct PolicyKeys {
+    owner: Vec<String>,
+    #[serde(deserialize_with = "touches")]
+    touches: Vec<String>,
+    #[serde(deserialize_with = "micro_usd")]
+    max_usd: Option<u64>,
+    #[serde(deserialize_with = "integer::<_, u64, _, 1, 1_000_000_000_000>")]
+    max_tokens: Option<u64>,
+    #[serde(deserialize_with = "integer::<_, u64, _, 1, { 7 * 24 * 60 }>")]
+    max_minutes: Option<u64>,
+    targets: Vec<String>,
+    checks: Vec<String>,
+    commands: Vec<String>,
+    network: bool,
+    secrets: bool,
 }
 
-const POLICY_KEYS: &[&str] = &[
-    "owner",
-    "touches",
-    "max_usd",
-    "max_tokens",
-    "max_minutes",
-    "targets",
-    "checks",
-    "commands",
-    "network",
-    "secrets",
-];
+fn touches<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    each(from, |glob: String| match policy::bounds(&glob) {
+        true => Ok(glob),
+        false => Err(format!("`{glob}` limits nothing: name a folder of the workspace, such as \"docs/**\"")),
+    })
+}
 
-fn policy(
-    name: String,
-    section: &Section<'_, '_>,
-    catalogue: &BTreeMap<String, String>,
-) -> Result<Policy, Wrong> {
-    section.only(POLICY_KEYS)?;
-    let mut commands = section.strings("commands")?.unwrap_or_default();
-    for check in section.strings("checks")?.unwrap_or_default() {
-        match catalogue.get(&check) {
-            Some(command) => commands.push(command.clone()),
-            None => {
-                let known: Vec<&str> = catalogue.keys().map(String::as_str).collect();
-                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-                let message = format!("no section [checks.{check}]; known checks: {known}");
-                return Err(section.wrong("checks", message));
-            }
+/// A policy whose `checks` are not yet resolved to commands.
+#[derive(Deserialize)]
+#[serde(try_from = "PolicyKeys")]
+struct PolicyWithChecks {
+    policy: Policy,
+    checks: Vec<String>,
+}
+
+impl TryFrom<PolicyKeys> for PolicyWithChecks {
+    type Error = &'static str;
+
+    fn try_from(keys: PolicyKeys) -> Result<Self, Self::Error> {
+        if keys.touches.is_empty() {
+            return Err("policy `{key}` does not limit `touches`: name folders such as [\"docs/**\"]");
         }
+        let lists = [&keys.commands, &keys.checks, &keys.owner, &keys.targets];
+        let limits = [keys.max_usd, keys.max_tokens, keys.max_minutes];
+        if lists.iter().all(|list| list.is_empty()) && limits.iter().all(Option::is_none) {
+            return Err(
+                "policy `{key}` limits only `touches`: add the `commands` or `checks` that it allows",
+            );
+        }
+        let policy = Policy {
+            name: String::new(),
+            owner: keys.owner,
+            touches: keys.touches,
+            max_micro_usd: keys.max_usd,
+            max_tokens: keys.max_tokens,
+            max_wall: keys.max_minutes.map(|minutes| Duration::from_secs(minutes * 60)),
+            targets: keys.targets,
+            commands: keys.commands,
+            network: keys.network,
+            secrets: keys.secrets,
+        };
+        Ok(Self { policy, checks: keys.checks })
     }
-    let policy = Policy {
-        owner: section.strings("owner")?.unwrap_or_default(),
-        touches: section.strings("touches")?.unwrap_or_default(),
-        max_micro_usd: section.micro_usd("max_usd")?,
-        max_tokens: section.integer("max_tokens", 1..=1_000_000_000_000)?,
-        max_wall: section
-            .integer("max_minutes", 1..=7 * 24 * 60)?
-            .map(|minutes| Duration::from_secs(minutes * 60)),
-        targets: section.strings("targets")?.unwrap_or_default(),
-        commands,
-        network: section.boolean("network")?.unwrap_or(false),
-        secrets: section.boolean("secrets")?.unwrap_or(false),
-        name,
-    };
-    if policy.touches.is_empty() {
-        return Err(section.wrong_here(format!(
-            "policy `{}` does not limit `touches`: name folders such as [\"docs/**\"]",
-            policy.name
-        )));
-    }
-    if let Some(glob) = policy.touches.iter().find(|glob| !policy::bounds(glob)) {
-        let message = format!("`{glob}` limits nothing: name a folder of the workspace, such as \"docs/**\"");
-        return Err(section.wrong("touches", message));
-    }
-    let limited = policy.max_micro_usd.is_some() || policy.max_tokens.is_some() || policy.max_wall.is_some();
-    if policy.commands.is_empty() && policy.owner.is_empty() && policy.targets.is_empty() && !limited {
-        let message = format!(
-            "policy `{}` limits only `touches`: add the `commands` or `checks` that it allows",
-            policy.name
-        );
-        return Err(section.wrong_here(message));
-    }
-    Ok(policy)
 }
 
 /// Returns the digest under which an approval by this policy is recorded: SHA-256 of its canonical JSON.

@@ -2,11 +2,14 @@
 
 use std::fmt;
 
-use super::Wrong;
-use super::reading::Section;
+use serde::{Deserialize, Deserializer};
+
+use super::reading::{at, missing};
+use super::values::{checked, choice, command};
 use crate::egress::meter::{MeteredApi, Source, Target};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "MeterKeys")]
 pub struct MeteringConfig {
     pub api: MeteredApi,
     pub upstream: Target,
@@ -25,58 +28,50 @@ impl fmt::Display for MeteringConfig {
     }
 }
 
-const KEYS: &[&str] = &["api", "upstream", "key_env", "key_command"];
-
-pub(super) fn read(role: &Section<'_, '_>, driver: &str) -> Result<Option<MeteringConfig>, Wrong> {
-    let Some(section) = role.section("meter", KEYS)? else { return Ok(None) };
-    if matches!(driver, "scripted" | "human") {
-        return Err(
-            role.wrong("meter", format!("driver `{driver}` calls no model, so there is nothing to meter"))
-        );
-    }
-    let word = section.required("api")?;
-    let Some(api) = MeteredApi::ALL.into_iter().find(|api| api.word() == word) else {
-        let known = MeteredApi::ALL.map(MeteredApi::word);
-        return Err(section.wrong_value("api", &format!("there is no API `{word}`"), &known));
-    };
-    let upstream = match (section.string("upstream")?, api.usual_upstream()) {
-        (Some(given), _) => given,
-        (None, Some(usual)) => usual.to_owned(),
-        (None, None) => return Err(section.missing("upstream")),
-    };
-    let Some(upstream) = Target::parse(&upstream) else {
-        let message = format!(
-            "`{upstream}` is not a URL such as \"https://llm.example.org/v1\", without `?`, `#` or `@`"
-        );
-        return Err(section.wrong("upstream", message));
-    };
-    Ok(Some(MeteringConfig { api, upstream, key: key(&section, api)? }))
+/// The keys of `meter`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a section")]
+struct MeterKeys {
+    #[serde(deserialize_with = "choice::<_, MeteredApi, _>")]
+    api: MeteredApi,
+    upstream: Option<String>,
+    #[serde(default, deserialize_with = "key_env")]
+    key_env: Option<String>,
+    #[serde(default, deserialize_with = "command")]
+    key_command: Option<Vec<String>>,
 }
 
-fn key(section: &Section<'_, '_>, api: MeteredApi) -> Result<Option<Source>, Wrong> {
-    if section.has("key_env") && section.has("key_command") {
-        let message = "use `key_env` or `key_command`, not both".to_owned();
-        return Err(section.wrong("key_command", message));
-    }
-    if let Some(words) = section.strings("key_command")? {
-        return match words.first() {
-            Some(program) if !program.is_empty() => Ok(Some(Source::Command(words))),
-            _ => {
-                Err(section.wrong("key_command", "a command needs at least the name of a program".to_owned()))
-            }
+impl TryFrom<MeterKeys> for MeteringConfig {
+    type Error = String;
+
+    fn try_from(keys: MeterKeys) -> Result<Self, String> {
+        let api = keys.api;
+        let upstream = keys.upstream.or_else(|| api.usual_upstream().map(str::to_owned));
+        let upstream = upstream.ok_or_else(|| missing("upstream"))?;
+        let Some(upstream) = Target::parse(&upstream) else {
+            let message = format!(
+                "`{upstream}` is not a URL such as \"https://llm.example.org/v1\", without `?`, `#` or `@`"
+            );
+            return Err(at("upstream", message));
         };
+        let key = match (keys.key_env, keys.key_command) {
+            (Some(_), Some(_)) => return Err(at("key_command", "use `key_env` or `key_command`, not both")),
+            (None, Some(words)) => Some(Source::Command(words)),
+            (Some(name), None) => Some(Source::Variable(name)),
+            (None, None) => api.usual_key().map(|name| Source::Variable(name.to_owned())),
+        };
+        Ok(Self { api, upstream, key })
     }
-    let Some(name) = section.string("key_env")? else {
-        return Ok(api.usual_key().map(|name| Source::Variable(name.to_owned())));
-    };
+}
+
+/// Reads `key_env`. The error does not repeat the value, which may be the key itself.
+fn key_env<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    match !name.is_empty() && name.bytes().all(fits) {
-        true => Ok(Some(Source::Variable(name))),
-        // The message does not repeat the value, which may be the key itself.
+    checked(from, |name| match !name.is_empty() && name.bytes().all(fits) {
+        true => Ok(()),
         false => {
-            let message = "`key_env` is the name of a variable, such as \"ANTHROPIC_API_KEY\"; do not \
-                 write the key itself into a file";
-            Err(section.wrong("key_env", message.to_owned()))
+            Err("`{key}` is the name of a variable, such as \"ANTHROPIC_API_KEY\"; do not write the key \
+                      itself into a file")
         }
-    }
+    })
 }

@@ -1,53 +1,44 @@
 //! Reads `[budget]` and `[prices]`: default budgets of plans and steps, and prices of tokens.
 
-use provost_core::language::parse;
 use provost_core::model::usage::Amount;
+use serde::{Deserialize, Deserializer};
 
-use super::Wrong;
-use super::reading::Section;
+use super::values::{amount, micro_usd, named};
 use crate::egress::prices::{ModelPrices, Price};
 
 /// Budgets of plans and steps that declare none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
 pub struct DefaultBudgets {
+    #[serde(deserialize_with = "amount")]
     pub plan: Amount,
+    #[serde(deserialize_with = "amount")]
     pub step: Amount,
 }
 
-pub(super) fn budget(top: &Section<'_, '_>) -> Result<DefaultBudgets, Wrong> {
-    let Some(section) = top.section("budget", &["plan", "step"])? else {
-        return Ok(DefaultBudgets::default());
-    };
-    Ok(DefaultBudgets { plan: amount(&section, "plan")?, step: amount(&section, "step")? })
+/// Dollars per million tokens, of a model by its name or a prefix with `*`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a section")]
+struct PriceKeys {
+    #[serde(deserialize_with = "micro_usd")]
+    input: u64,
+    #[serde(deserialize_with = "micro_usd")]
+    output: u64,
+    #[serde(default, deserialize_with = "micro_usd")]
+    cache_read: Option<u64>,
+    #[serde(default, deserialize_with = "micro_usd")]
+    cache_write: Option<u64>,
 }
 
-/// Reads an amount, written as in a plan; empty if the key is missing.
-pub(super) fn amount(section: &Section<'_, '_>, key: &str) -> Result<Amount, Wrong> {
-    let Some(text) = section.string(key)? else { return Ok(Amount::default()) };
-    let read = parse::budget(&text).map(Amount::from).map_err(|part| {
-        let message =
-            format!("cannot read `{part}`: write `{key}` as \"max 200k tokens, $1.50, 20 minutes\"");
-        section.wrong(key, message)
-    })?;
-    if [read.tokens, read.micro_usd, read.wall_ms].contains(&Some(0)) {
-        return Err(section.wrong(key, format!("`{key}` has a limit of zero; leave that part out")));
-    }
-    Ok(read)
-}
-
-/// Reads dollars per million tokens, by the model's name or a prefix with `*`.
-pub(super) fn prices(top: &Section<'_, '_>) -> Result<ModelPrices, Wrong> {
-    let price = |section: &Section<'_, '_>| {
-        section.only(&["input", "output", "cache_read", "cache_write"])?;
-        let wanted = |key| section.micro_usd(key)?.ok_or_else(|| section.missing(key));
-        Ok(Price {
-            input: wanted("input")?,
-            output: wanted("output")?,
-            cache_read: section.micro_usd("cache_read")?,
-            cache_write: section.micro_usd("cache_write")?,
-        })
+pub(super) fn prices<'de, D: Deserializer<'de>>(from: D) -> Result<ModelPrices, D::Error> {
+    let all: Vec<(String, PriceKeys)> = named(from)?;
+    let price = |PriceKeys { input, output, cache_read, cache_write }| Price {
+        input,
+        output,
+        cache_read,
+        cache_write,
     };
-    top.named("prices")?.map(|(name, section)| Ok((name, price(&section)?))).collect()
+    Ok(all.into_iter().map(|(model, keys)| (model, price(keys))).collect())
 }
 
 #[cfg(test)]

@@ -3,26 +3,29 @@
 //! **Invariant:** an address on another machine is used over TLS, or not at all.
 
 use provost_core::model::hash::Hash;
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::reading::{Section, Wrong};
+use super::values::{checked, command};
 
-const KEYS: [&str; 3] = ["desktop", "command", "webhook"];
-const WEBHOOK_KEYS: [&str; 2] = ["url", "secret_env"];
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
 pub struct Notify {
     /// Use the desktop's notifications, if there are any.
     pub desktop: bool,
     /// A program that reads the item on its standard input.
+    #[serde(deserialize_with = "command")]
     pub command: Option<Vec<String>>,
+    #[serde(rename(deserialize = "webhook"))]
     pub webhooks: Vec<WebhookConfig>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a section")]
 pub struct WebhookConfig {
+    #[serde(deserialize_with = "url")]
     pub url: String,
     /// The variable that holds the secret that signs the request.
+    #[serde(default, deserialize_with = "secret_env")]
     pub secret_env: Option<String>,
 }
 
@@ -40,45 +43,34 @@ impl Notify {
     }
 }
 
-pub(super) fn read(top: &Section<'_, '_>) -> Result<Notify, Wrong> {
-    let Some(section) = top.section("notify", &KEYS)? else { return Ok(Notify::default()) };
-    let command = match section.has("command") {
-        true => Some(section.command()?),
-        false => None,
-    };
-    let webhooks = section.list("webhook", &WEBHOOK_KEYS)?.iter().map(webhook).collect::<Result<_, _>>()?;
-    Ok(Notify { desktop: section.boolean("desktop")?.unwrap_or(false), command, webhooks })
+fn url<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    checked(from, |url| match url.is_empty() {
+        true => Err("`{key}` is empty".to_owned()),
+        false => reachable(url),
+    })
 }
 
-fn webhook(section: &Section<'_, '_>) -> Result<WebhookConfig, Wrong> {
-    let url = section.required("url")?;
-    if let Err(message) = reachable(&url) {
-        return Err(section.wrong("url", message));
-    }
-    let secret_env = section.string("secret_env")?;
-    let is_name = |name: &String| {
-        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-    };
-    match secret_env.as_ref().filter(|name| !is_name(name)) {
-        Some(_) => {
-            let message = "`secret_env` is the name of a variable, not the secret itself".to_owned();
-            Err(section.wrong("secret_env", message))
+fn secret_env<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    checked(from, |name| {
+        match !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            true => Ok(()),
+            false => Err("`{key}` is the name of a variable, not the secret itself"),
         }
-        None => Ok(WebhookConfig { url, secret_env }),
-    }
+    })
 }
 
 /// Accepts an address over TLS or on this machine.
 fn reachable(url: &str) -> Result<(), String> {
-    let uri: ureq::http::Uri = url.parse().map_err(|error| format!("`url` is not an address: {error}"))?;
-    let Some(host) = uri.host() else { return Err("`url` names no host".to_owned()) };
+    let uri: ureq::http::Uri =
+        url.parse().map_err(|error| format!("`{{key}}` is not an address: {error}"))?;
+    let Some(host) = uri.host() else { return Err("`{key}` names no host".to_owned()) };
     match uri.scheme_str() {
         Some("https") => Ok(()),
         Some("http") if is_loopback(host) => Ok(()),
-        Some("http") => Err("`url` must begin with https://; http:// is allowed only \
+        Some("http") => Err("`{key}` must begin with https://; http:// is allowed only \
                  for this machine's loopback"
             .to_owned()),
-        _ => Err("`url` must begin with https://".to_owned()),
+        _ => Err("`{key}` must begin with https://".to_owned()),
     }
 }
 

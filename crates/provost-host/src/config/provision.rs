@@ -2,11 +2,15 @@
 //! any agent runs.
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path};
+use std::fmt;
 use std::time::Duration;
 
-use super::WEEK;
-use super::reading::{Section, Wrong};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+
+use super::folders::is_inside;
+use super::reading::{at, missing};
+use super::values::{WEEK, time};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provision {
@@ -37,56 +41,77 @@ pub struct Supply {
 /// The known names; see [`provision`](crate::check::provision).
 pub const KNOWN: [&str; 5] = ["cargo", "npm", "uv", "pip", "go"];
 
-const OWN_KEYS: [&str; 2] = ["auto", "timeout"];
-const SUPPLY_KEYS: [&str; 5] = ["command", "lock", "into", "env", "scripts"];
-
-pub(super) fn read(verify: &Section<'_, '_>) -> Result<Provision, Wrong> {
-    let default = Provision::default();
-    let Some(section) = verify.open_section("provision")? else { return Ok(default) };
-    let mut supplies = BTreeMap::new();
-    for (name, each) in section.tables(&OWN_KEYS)? {
-        let supply = supply(&name, &each)?;
-        supplies.insert(name, supply);
-    }
-    Ok(Provision {
-        auto: section.boolean("auto")?.unwrap_or(default.auto),
-        timeout: section.duration("timeout", WEEK)?.unwrap_or(default.timeout),
-        supplies,
-    })
+/// The keys of `[verify.provision.NAME]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a section beside `auto`, `timeout`")]
+struct SupplyKeys {
+    command: Option<String>,
+    lock: Option<Vec<String>>,
+    into: Option<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    scripts: Option<bool>,
 }
 
-fn supply(name: &str, section: &Section<'_, '_>) -> Result<Supply, Wrong> {
-    section.only(&SUPPLY_KEYS)?;
-    let is_plain = |path: &str| {
-        !path.is_empty() && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
-    };
-    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-    if !is_name {
-        return Err(section.wrong_here(format!("`{name}` is not a name; use letters, digits, `-` and `_`")));
+/// Written by hand, because people's own sections are beside the keys, and serde's `flatten` would lose the
+/// positions of errors.
+impl<'de> Visitor<'de> for Provision {
+    type Value = Provision;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a section")
     }
-    let lock = section.strings("lock")?.unwrap_or_default();
-    if let Some(path) = lock.iter().find(|path| !is_plain(path)) {
-        return Err(section.wrong("lock", format!("`{path}` is not a file inside the workspace")));
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Provision, A::Error> {
+        #[derive(Deserialize)]
+        struct Timeout(#[serde(deserialize_with = "time::<_, _, WEEK>")] Duration);
+
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "auto" => self.auto = map.next_value()?,
+                "timeout" => Timeout(self.timeout) = map.next_value()?,
+                name => {
+                    let supply =
+                        supply(name, map.next_value()?).map_err(|wrong| Error::custom(at(name, wrong)))?;
+                    self.supplies.insert(key, supply);
+                }
+            }
+        }
+        Ok(self)
     }
-    let into = section.string("into")?;
-    if let Some(path) = into.as_deref().filter(|path| !is_plain(path) || path.starts_with(".git")) {
-        return Err(section.wrong("into", format!("`{path}` is not a folder inside the workspace")));
+}
+
+impl<'de> Deserialize<'de> for Provision {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(Provision::default())
     }
-    let scripts = section.boolean("scripts")?;
-    if scripts.is_some() && (name != "npm" || section.has("command")) {
-        return Err(
-            section.wrong("scripts", "`scripts` works only with the built-in command of `npm`".to_owned())
-        );
+}
+
+fn supply(name: &str, keys: SupplyKeys) -> Result<Supply, String> {
+    if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
+        return Err(format!("`{name}` is not a name; use letters, digits, `-` and `_`"));
+    }
+    if let Some(path) = keys.lock.iter().flatten().find(|path| !is_inside(path)) {
+        return Err(at("lock", format!("`{path}` is not a file inside the workspace")));
+    }
+    if let Some(path) = keys.into.as_deref().filter(|path| !is_inside(path) || path.starts_with(".git")) {
+        return Err(at("into", format!("`{path}` is not a folder inside the workspace")));
+    }
+    if keys.scripts.is_some() && (name != "npm" || keys.command.is_some()) {
+        return Err(at("scripts", "`scripts` works only with the built-in command of `npm`"));
     }
     let is_known = KNOWN.contains(&name);
-    if let Some(key) = ["command", "lock"].into_iter().find(|key| !is_known && !section.has(key)) {
-        return Err(section.missing(key));
+    if keys.command.as_ref().map_or(!is_known, String::is_empty) {
+        return Err(missing("command"));
+    }
+    if !is_known && keys.lock.is_none() {
+        return Err(missing("lock"));
     }
     Ok(Supply {
-        command: section.has("command").then(|| section.required("command")).transpose()?,
-        lock,
-        into,
-        env: section.texts("env")?,
-        scripts: scripts.unwrap_or(false),
+        command: keys.command,
+        lock: keys.lock.unwrap_or_default(),
+        into: keys.into,
+        env: keys.env,
+        scripts: keys.scripts.unwrap_or(false),
     })
 }

@@ -1,24 +1,22 @@
-//! Parses sections of a TOML text key by key and reports the position of errors.
+//! Reads the text by serde, and reports an error with its line, its key and what is allowed there.
 //!
-//! The parser is written by hand instead of derived, so that an error can show the line, the position and
-//! the key that was meant.
+//! An error of `toml` has a message and a span. The span leads to the key and its section, and the messages
+//! of serde are reworded for people who do not know Rust.
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use provost_core::model::suggest;
 use provost_core::redact::Redactor;
+use serde::de::DeserializeOwned;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeString, DeTable, DeValue};
 
-use crate::process::size;
-
-/// Most entries of a list; below, most bytes of a text.
-const LIST_MAX: usize = 1000;
-const STRING_MAX: usize = 4096;
+/// Keys of lists that people write as `[[key]]`.
+const LISTS_OF_SECTIONS: [&str; 2] = ["shapes", "webhook"];
+/// Separates the key from the message in [`at`].
+const AT: char = '\u{1f}';
 
 /// An error in a configuration, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,16 +41,87 @@ impl fmt::Display for Wrong {
     }
 }
 
+/// Points an error of a section or a list at the value of one of its keys or at an entry; can be nested.
+pub(super) fn at(key: impl fmt::Display, message: impl fmt::Display) -> String {
+    format!("{key}{AT}{message}")
+}
+
+/// Says that the section lacks a key; the words are those of serde.
+pub(super) fn missing(key: &str) -> String {
+    format!("missing field `{key}`")
+}
+
+/// Returns "; did you mean …?", or all choices if none is similar.
+pub(super) fn meant(given: &str, known: &[&str]) -> String {
+    match suggest::suggestion(given, known.iter().copied()) {
+        Some(name) => format!("; did you mean `{name}`?"),
+        None => format!("; it is one of {}", known.join(", ")),
+    }
+}
+
 pub(super) struct Text<'t> {
     pub(super) path: &'t Path,
     pub(super) text: &'t str,
 }
 
 impl<'t> Text<'t> {
-    pub(super) fn table(&self) -> Result<Spanned<DeTable<'t>>, Wrong> {
+    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, Wrong> {
+        let table = self.table()?;
+        self.check_table(table.get_ref())?;
+        T::deserialize(toml::Deserializer::from(table))
+            .map_err(|error| self.reworded(error.span().unwrap_or_default(), error.message()))
+    }
+
+    fn table(&self) -> Result<Spanned<DeTable<'t>>, Wrong> {
         DeTable::parse(self.text).map_err(|error| {
-            self.wrong(error.span().unwrap_or(0..0), error.message().trim().replace('\n', ", "))
+            self.wrong(error.span().unwrap_or_default(), error.message().trim().replace('\n', ", "))
         })
+    }
+
+    /// Checks that no list has more than 1000 entries, and no text more than 4096 bytes.
+    fn check_lengths(&self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<(), Wrong> {
+        let message = match value.get_ref() {
+            DeValue::Table(table) => return self.check_table(table),
+            DeValue::String(text) if text.len() > 4096 => "is longer than 4096 bytes",
+            DeValue::Array(list) if list.len() > 1000 => "has more than 1000 entries",
+            DeValue::Array(list) => return list.iter().try_for_each(|entry| self.check_lengths(key, entry)),
+            _ => return Ok(()),
+        };
+        Err(self.wrong(value.span(), format!("`{key}` {message}")))
+    }
+
+    fn check_table(&self, table: &DeTable<'_>) -> Result<(), Wrong> {
+        table.iter().try_for_each(|(key, value)| self.check_lengths(key.get_ref(), value))
+    }
+
+    /// Rewords an error of serde, or one of our own. Our own may contain `{key}`, the nearest key, and start
+    /// with keys that lead to the value ([`at`]).
+    pub(super) fn reworded(&self, mut span: Range<usize>, mut message: &str) -> Wrong {
+        let Ok(root) = self.table() else { return self.wrong(span, message.to_owned()) };
+        let mut spot = Spot::find(root.get_ref(), "", &span);
+        while let Some((key, rest)) = message.split_once(AT) {
+            let inner = match &spot {
+                Some(spot) => spot.below(key),
+                None => Spot::of(root.get_ref(), "", key),
+            };
+            message = rest;
+            let Some((inner, place)) = inner else { continue };
+            (spot, span) = (Some(inner), place);
+        }
+        let Some(spot) = spot else { return self.wrong(span, message.to_owned()) };
+        let unknown = message.strip_prefix("unknown field ").or(message.strip_prefix("invalid type: "));
+        if let Some((_, wanted)) = unknown.and_then(|rest| rest.rsplit_once(", expected ")) {
+            // The names of the known keys are in backticks.
+            let known: Vec<&str> = wanted.split('`').skip(1).step_by(2).collect();
+            return match known.is_empty() {
+                true => self.wrong(span, spot.mistyped(wanted)),
+                false => self.wrong(spot.key.span(), spot.unknown(&known)),
+            };
+        }
+        if let Some(key) = message.strip_prefix("missing field ") {
+            return self.wrong(span, format!("[{}] has no {key}", spot.name()));
+        }
+        self.wrong(span, message.replace("{key}", spot.key.get_ref()).replace("{section}", &spot.section))
     }
 
     fn wrong(&self, span: Range<usize>, message: String) -> Wrong {
@@ -78,335 +147,88 @@ impl<'t> Text<'t> {
     }
 }
 
-/// A table of the text, with functions that read its keys.
-pub(super) struct Section<'s, 't> {
-    text: &'s Text<'t>,
+/// The place of an error: a key, its value (or an entry of the list that is its value), and its section.
+struct Spot<'v, 't> {
     /// The full name, such as `agents.coder`; empty for the top.
-    name: String,
-    table: &'s DeTable<'t>,
-    span: Range<usize>,
+    section: String,
+    key: &'v Spanned<DeString<'t>>,
+    value: &'v DeValue<'t>,
+    in_list: bool,
 }
 
-impl<'s, 't> Section<'s, 't> {
-    pub(super) fn new(
-        text: &'s Text<'t>,
-        name: &str,
-        table: &'s Spanned<DeTable<'t>>,
-        keys: &[&str],
-    ) -> Result<Self, Wrong> {
-        let section = Self { text, name: name.to_owned(), table: table.get_ref(), span: table.span() };
-        section.only(keys)?;
-        Ok(section)
-    }
-
-    /// Returns an error for a key that is not in `keys`.
-    pub(super) fn only(&self, keys: &[&str]) -> Result<(), Wrong> {
-        // The first one in the text, not in the alphabet.
-        let unknown = self.table.keys().filter(|key| !keys.contains(&key.get_ref().as_ref()));
-        let Some(key) = unknown.min_by_key(|key| key.span().start) else { return Ok(()) };
-        let place = if self.name.is_empty() { String::new() } else { format!(" in [{}]", self.name) };
-        let message = format!("unknown key `{}`{place}{}", key.get_ref(), meant(key.get_ref(), keys));
-        Err(self.text.wrong(key.span(), message))
-    }
-
-    pub(super) fn has(&self, key: &str) -> bool {
-        self.table.contains_key(key)
-    }
-
-    fn value(&self, key: &str) -> Option<&'s Spanned<DeValue<'t>>> {
-        self.table.get(key)
-    }
-
-    /// Returns an error that points at the value of `key`.
-    pub(super) fn wrong(&self, key: &str, message: String) -> Wrong {
-        self.text.wrong(self.value(key).map_or(self.span.clone(), Spanned::span), message)
-    }
-
-    /// Returns an error that points at the head of the section.
-    pub(super) fn wrong_here(&self, message: String) -> Wrong {
-        self.text.wrong(self.span.clone(), message)
-    }
-
-    pub(super) fn wrong_value(&self, key: &str, message: &str, known: &[&str]) -> Wrong {
-        let given = self.value(key).and_then(|value| value.get_ref().as_str()).unwrap_or("");
-        self.wrong(key, format!("{message}{}", meant(given, known)))
-    }
-
-    pub(super) fn missing(&self, key: &str) -> Wrong {
-        self.wrong_here(format!("[{}] has no `{key}`", self.name))
-    }
-
-    fn mistyped(&self, key: &str, wanted: &str, found: &DeValue<'_>) -> Wrong {
-        self.wrong(key, format!("`{key}` must be {wanted}, but this is a {}", found.type_str()))
-    }
-
-    fn under(&self, key: &str) -> String {
-        if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) }
-    }
-
-    fn below(
-        &self,
-        name: String,
-        key: &str,
-        value: &'s Spanned<DeValue<'t>>,
-    ) -> Result<Section<'s, 't>, Wrong> {
-        match value.get_ref().as_table() {
-            Some(table) => Ok(Section { text: self.text, name, table, span: value.span() }),
-            None => {
-                let message =
-                    format!("`{key}` must be a section, but this is a {}", value.get_ref().type_str());
-                Err(self.text.wrong(value.span(), message))
-            }
-        }
-    }
-
-    pub(super) fn section(&self, key: &str, keys: &[&str]) -> Result<Option<Section<'s, 't>>, Wrong> {
-        let Some(value) = self.value(key) else { return Ok(None) };
-        let section = self.below(self.under(key), key, value)?;
-        section.only(keys)?;
-        Ok(Some(section))
-    }
-
-    /// Reads `[[key]]`: sections in their order, each with these keys.
-    pub(super) fn list(&self, key: &str, keys: &[&str]) -> Result<Vec<Section<'s, 't>>, Wrong> {
-        let Some(value) = self.value(key) else { return Ok(Vec::new()) };
-        let Some(list) = value.get_ref().as_array() else {
-            let message = format!("`{key}` is a list of sections: write [[{}]]", self.under(key));
-            return Err(self.wrong(key, message));
-        };
-        let section = |value| {
-            let section = self.below(self.under(key), key, value)?;
-            section.only(keys)?;
-            Ok(section)
-        };
-        list.iter().take(LIST_MAX).map(section).collect()
-    }
-
-    /// Returns the section below `key`; the caller checks its keys.
-    pub(super) fn open_section(&self, key: &str) -> Result<Option<Section<'s, 't>>, Wrong> {
-        self.value(key).map(|value| self.below(self.under(key), key, value)).transpose()
-    }
-
-    /// Returns the sections in this one, which also has `keys` of its own.
-    pub(super) fn tables(&self, keys: &[&str]) -> Result<Vec<(String, Section<'s, 't>)>, Wrong> {
-        let is_table = |value: &Spanned<DeValue<'_>>| value.get_ref().as_table().is_some();
-        let sections: Vec<_> = self.table.iter().filter(|(_, value)| is_table(value)).collect();
-        let names =
-            sections.iter().map(|(name, _)| name.get_ref().as_ref()).filter(|name| !keys.contains(name));
-        self.only(&keys.iter().copied().chain(names).collect::<Vec<_>>())?;
-        let mut all = Vec::new();
-        for (name, value) in sections.into_iter().filter(|(name, _)| !keys.contains(&name.get_ref().as_ref()))
-        {
-            let name = name.get_ref().as_ref();
-            all.push((name.to_owned(), self.below(self.under(name), name, value)?));
-        }
-        Ok(all)
-    }
-
-    /// Reads a table of texts: `{ NAME = "value" }`.
-    pub(super) fn texts(&self, key: &str) -> Result<BTreeMap<String, String>, Wrong> {
-        let Some(section) = self.open_section(key)? else { return Ok(BTreeMap::new()) };
-        let names = section.table.keys().map(|name| name.get_ref().as_ref());
-        names.map(|name| Ok((name.to_owned(), section.string(name)?.unwrap_or_default()))).collect()
-    }
-
-    /// Returns the sections below `key`, by the names that people gave them.
-    pub(super) fn named(&self, key: &str) -> Result<impl Iterator<Item = (String, Section<'s, 't>)>, Wrong> {
-        let mut all = Vec::new();
-        if let Some(value) = self.value(key) {
-            let parent = self.below(self.under(key), key, value)?;
-            for (name, value) in parent.table {
-                let name = name.get_ref().as_ref();
-                if name.is_empty() || name.chars().any(|each| each.is_whitespace() || each.is_control()) {
-                    return Err(self.text.wrong(
-                        value.span(),
-                        format!("{name:?} is not a valid name for a section of [{}]", parent.name),
-                    ));
-                }
-                all.push((name.to_owned(), parent.below(parent.under(name), name, value)?));
-            }
-        }
-        Ok(all.into_iter())
-    }
-
-    pub(super) fn string(&self, key: &str) -> Result<Option<String>, Wrong> {
-        let Some(value) = self.value(key) else { return Ok(None) };
-        let Some(text) = value.get_ref().as_str() else {
-            return Err(self.mistyped(key, "a text in quotes", value.get_ref()));
-        };
-        if text.len() > STRING_MAX {
-            return Err(self.wrong(key, format!("`{key}` is longer than {STRING_MAX} bytes")));
-        }
-        Ok(Some(text.to_owned()))
-    }
-
-    /// Reads one of a few words; the default if the key is missing.
-    pub(super) fn word<T: Copy + Default>(
-        &self,
-        key: &str,
-        all: &[T],
-        spelled: fn(T) -> &'static str,
-    ) -> Result<T, Wrong> {
-        let Some(given) = self.string(key)? else { return Ok(T::default()) };
-        all.iter().copied().find(|each| spelled(*each) == given).ok_or_else(|| {
-            let known: Vec<&str> = all.iter().map(|each| spelled(*each)).collect();
-            self.wrong_value(key, &format!("`{key}` cannot be `{given}`"), &known)
+impl<'v, 't> Spot<'v, 't> {
+    /// Finds the key or the value with this span.
+    fn find(table: &'v DeTable<'t>, section: &str, span: &Range<usize>) -> Option<Self> {
+        table.iter().find_map(|(key, value)| {
+            let spot = |value: &'v Spanned<DeValue<'t>>, in_list| {
+                Some(Spot { section: section.to_owned(), key, value: value.get_ref(), in_list })
+            };
+            let below = under(section, key.get_ref());
+            let inner = match value.get_ref() {
+                DeValue::Table(table) => Spot::find(table, &below, span),
+                DeValue::Array(list) => list.iter().find_map(|entry| match entry.get_ref() {
+                    DeValue::Table(table) if entry.span() != *span => Spot::find(table, &below, span),
+                    _ if entry.span() == *span => spot(entry, true),
+                    _ => None,
+                }),
+                _ => None,
+            };
+            inner.or_else(|| spot(value, false).filter(|_| key.span() == *span || value.span() == *span))
         })
     }
 
-    /// Reads `command`: a program and its arguments.
-    pub(super) fn command(&self) -> Result<Vec<String>, Wrong> {
-        let words = self.strings("command")?.ok_or_else(|| self.missing("command"))?;
-        match words.first() {
-            Some(program) if !program.is_empty() => Ok(words),
-            _ => Err(self.wrong("command", "a command needs at least the name of a program".to_owned())),
-        }
+    /// Finds a key of a section, and the span of its value.
+    fn of(table: &'v DeTable<'t>, section: &str, key: &str) -> Option<(Self, Range<usize>)> {
+        let (key, value) = table.get_key_value(key)?;
+        Some((
+            Spot { section: section.to_owned(), key, value: value.get_ref(), in_list: false },
+            value.span(),
+        ))
     }
 
-    pub(super) fn required(&self, key: &str) -> Result<String, Wrong> {
-        self.string(key)?.filter(|text| !text.is_empty()).ok_or_else(|| self.missing(key))
-    }
-
-    pub(super) fn strings(&self, key: &str) -> Result<Option<Vec<String>>, Wrong> {
-        let Some(value) = self.value(key) else { return Ok(None) };
-        let Some(list) = value.get_ref().as_array() else {
-            return Err(self.mistyped(key, "a list", value.get_ref()));
-        };
-        if list.len() > LIST_MAX {
-            return Err(self.wrong(key, format!("`{key}` has more than {LIST_MAX} entries")));
-        }
-        let text = |entry: &Spanned<DeValue<'_>>| match entry.get_ref().as_str() {
-            Some(text) if text.len() <= STRING_MAX => Ok(text.to_owned()),
-            Some(_) => Err(self.text.wrong(entry.span(), format!("this is longer than {STRING_MAX} bytes"))),
-            None => {
-                let message =
-                    format!("`{key}` must be a list of texts, but this is a {}", entry.get_ref().type_str());
-                Err(self.text.wrong(entry.span(), message))
+    /// Finds a key of the section, or an entry of the list, that is this value.
+    fn below(&self, key: &str) -> Option<(Self, Range<usize>)> {
+        match self.value {
+            DeValue::Array(list) => {
+                let entry = list.get(key.parse::<usize>().ok()?)?;
+                let (section, value) = (self.section.clone(), entry.get_ref());
+                Some((Spot { section, key: self.key, value, in_list: true }, entry.span()))
             }
-        };
-        list.iter().map(text).collect::<Result<_, _>>().map(Some)
-    }
-
-    /// Reads a list of whole numbers.
-    pub(super) fn integers(&self, key: &str, allowed: RangeInclusive<u64>) -> Result<Vec<u64>, Wrong> {
-        let Some(value) = self.value(key) else { return Ok(Vec::new()) };
-        let Some(list) = value.get_ref().as_array() else {
-            return Err(self.mistyped(key, "a list", value.get_ref()));
-        };
-        let number = |entry: &Spanned<DeValue<'_>>| {
-            let number = entry.get_ref().as_integer();
-            let number = number.and_then(|text| u64::from_str_radix(text.as_str(), text.radix()).ok());
-            number.filter(|number| allowed.contains(number)).ok_or_else(|| {
-                let message = format!(
-                    "`{key}` must be a list of numbers between {} and {}",
-                    allowed.start(),
-                    allowed.end()
-                );
-                self.text.wrong(entry.span(), message)
-            })
-        };
-        list.iter().take(LIST_MAX).map(number).collect()
-    }
-
-    /// Reads a list of times such as `["5s", "30s"]`, none longer than `longest`.
-    pub(super) fn durations(&self, key: &str, longest: Duration) -> Result<Option<Vec<Duration>>, Wrong> {
-        let Some(texts) = self.strings(key)? else { return Ok(None) };
-        let entries = self.value(key).and_then(|value| value.get_ref().as_array());
-        let duration =
-            |(text, entry): (&String, &Spanned<DeValue<'_>>)| match humantime::parse_duration(text.trim()) {
-                Ok(duration) if duration <= longest => Ok(duration),
-                Ok(_) => {
-                    let longest = humantime::format_duration(longest);
-                    Err(self.text.wrong(entry.span(), format!("the longest wait is {longest}")))
-                }
-                Err(error) => {
-                    let message =
-                        format!("`{key}` must be a list of times such as [\"5s\", \"30s\"]: {error}");
-                    Err(self.text.wrong(entry.span(), message))
-                }
-            };
-        texts.iter().zip(entries.into_iter().flatten()).map(duration).collect::<Result<_, _>>().map(Some)
-    }
-
-    /// Returns the byte offset of the section in the text.
-    pub(super) fn start(&self) -> usize {
-        self.span.start
-    }
-
-    pub(super) fn boolean(&self, key: &str) -> Result<Option<bool>, Wrong> {
-        let Some(value) = self.value(key) else { return Ok(None) };
-        match value.get_ref().as_bool() {
-            Some(boolean) => Ok(Some(boolean)),
-            None => Err(self.mistyped(key, "true or false", value.get_ref())),
+            value => Spot::of(value.as_table()?, &self.name(), key),
         }
     }
 
-    pub(super) fn integer(&self, key: &str, allowed: RangeInclusive<u64>) -> Result<Option<u64>, Wrong> {
-        let Some(value) = self.value(key) else { return Ok(None) };
-        let Some(integer) = value.get_ref().as_integer() else {
-            return Err(self.mistyped(key, "a whole number", value.get_ref()));
-        };
-        match u64::from_str_radix(integer.as_str(), integer.radix()) {
-            Ok(number) if allowed.contains(&number) => Ok(Some(number)),
-            _ => {
-                Err(self
-                    .wrong(key, format!("`{key}` must be between {} and {}", allowed.start(), allowed.end())))
+    /// The full name of the section that is this value.
+    fn name(&self) -> String {
+        under(&self.section, self.key.get_ref())
+    }
+
+    fn unknown(&self, known: &[&str]) -> String {
+        let key = self.key.get_ref();
+        let place = if self.section.is_empty() { String::new() } else { format!(" in [{}]", self.section) };
+        format!("unknown key `{key}`{place}{}", meant(key, known))
+    }
+
+    fn mistyped(&self, wanted: &str) -> String {
+        let key = self.key.get_ref();
+        let wanted = match (wanted, self.in_list) {
+            ("a sequence", _) if LISTS_OF_SECTIONS.contains(&key.as_ref()) => {
+                return format!("`{key}` is a list of sections: write [[{}]]", self.name());
             }
-        }
-    }
-
-    /// Reads dollars and returns micro-dollars.
-    pub(super) fn micro_usd(&self, key: &str) -> Result<Option<u64>, Wrong> {
-        const USD_MAX: f64 = 1e6;
-        let Some(value) = self.value(key) else { return Ok(None) };
-        let text = match value.get_ref() {
-            DeValue::Float(float) => float.as_str(),
-            DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
-            other => return Err(self.mistyped(key, "a sum in dollars", other)),
+            ("a string", false) => "a text in quotes",
+            ("a string", true) => "a list of texts",
+            ("i128", false) => "a whole number",
+            ("i128", true) => "a list of whole numbers",
+            ("a boolean", _) => "true or false",
+            ("f64", _) => "a sum in dollars",
+            ("a sequence", _) => "a list",
+            ("a map", _) => "a section",
+            (other, _) => other,
         };
-        match text.parse::<f64>() {
-            Ok(usd) if (0.0..=USD_MAX).contains(&usd) => Ok(Some((usd * 1e6).round() as u64)),
-            _ => Err(self.wrong(key, format!("`{key}` must be between 0 and {USD_MAX} dollars"))),
-        }
-    }
-
-    /// Reads a size such as `"20 GiB"` or `"512 MiB"`; at least `least`.
-    pub(super) fn bytes(&self, key: &str, least: u64) -> Result<Option<u64>, Wrong> {
-        const UNITS: [(&str, u32); 4] = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
-        let Some(text) = self.string(key)? else { return Ok(None) };
-        let read = UNITS.iter().find_map(|(unit, shift)| {
-            let count: u64 = text.trim().strip_suffix(unit)?.trim_end().parse().ok()?;
-            count.checked_mul(1 << shift)
-        });
-        match read {
-            Some(bytes) if bytes >= least => Ok(Some(bytes)),
-            Some(_) => Err(self.wrong(key, format!("`{key}` must be at least {}", size(least)))),
-            None => {
-                let message =
-                    format!("`{key}` must be a size such as \"20 GiB\" or \"512 MiB\", with a whole number");
-                Err(self.wrong(key, message))
-            }
-        }
-    }
-
-    /// Reads a time such as `"10m"` or `"1h 30m"`; more than zero and at most `longest`.
-    pub(super) fn duration(&self, key: &str, longest: Duration) -> Result<Option<Duration>, Wrong> {
-        let Some(text) = self.string(key)? else { return Ok(None) };
-        let duration = humantime::parse_duration(text.trim()).map_err(|error| {
-            self.wrong(key, format!("`{key}` must be a time such as \"10m\" or \"60s\": {error}"))
-        })?;
-        if duration.is_zero() || duration > longest {
-            let longest = humantime::format_duration(longest);
-            return Err(self.wrong(key, format!("`{key}` must be more than zero and at most {longest}")));
-        }
-        Ok(Some(duration))
+        format!("`{key}` must be {wanted}, but this is a {}", self.value.type_str())
     }
 }
 
-/// Returns "; did you mean …?", or all choices if none is similar.
-fn meant(given: &str, known: &[&str]) -> String {
-    match suggest::suggestion(given, known.iter().copied()) {
-        Some(name) => format!("; did you mean `{name}`?"),
-        None => format!("; it is one of {}", known.join(", ")),
-    }
+fn under(section: &str, key: &str) -> String {
+    if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") }
 }

@@ -1,24 +1,32 @@
 //! Reads `[agents.NAME]`: the driver of the agents that carry out the steps of a target, and what they may
 //! access.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use provost_core::fleet::labels::{Label, NoLabel};
+use provost_core::fleet::labels::Label;
 use provost_core::model::plan::{AgentNetwork, GitPolicy};
 use provost_core::model::run_policy::{AgentAccess, HomeAccess};
 use provost_core::model::usage::Amount;
 
-use super::builtin::{self, BuiltinConfig};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+
+use super::builtin::{self, BUILTIN_KEYS, BuiltinConfig, LEAST_CONTEXT};
 use super::choices::{Client, Permissions, Speaks};
-use super::folders::{self, Folders};
-use super::metering::{self, MeteringConfig};
-use super::reading::{Section, Wrong};
-use super::{WEEK, money};
+use super::folders::{Folders, paths};
+use super::metering::MeteringConfig;
+use super::reading::{at, meant, missing};
+use super::values::{WEEK, amount, choice, command, each, integer, named, time};
 use crate::egress::proxy::Address;
 
+const DRIVERS: [&str; 9] =
+    ["command", "claude", "codex", "gemini", "opencode", "acp", "scripted", "human", "builtin"];
+
 /// The agents that carry out the steps of one target.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "RoleKeys")]
 pub struct Role {
     pub driver: Driver,
     /// Timeout of an attempt, if the step has none.
@@ -125,118 +133,198 @@ impl Driver {
     }
 }
 
-const ROLE_KEYS: &[&str] = &[
-    "driver",
-    "command",
-    "script",
-    "speaks",
-    "program",
-    "args",
-    "permissions",
-    "mode",
-    "estimate",
-    "timeout",
-    "network",
-    "git",
-    "home",
-    "read",
-    "write",
-    "api",
-    "fallback",
-    "meter",
-    "tools",
-    "labels",
-];
+/// The keys of `[agents.NAME]`. Which of them a role may have depends on its driver; an enum tagged by
+/// `driver` would lose the positions of errors.
+#[derive(Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
+struct RoleKeys {
+    driver: String,
+    #[serde(deserialize_with = "command")]
+    command: Option<Vec<String>>,
+    script: Option<String>,
+    #[serde(deserialize_with = "choice::<_, Speaks, _>")]
+    speaks: Option<Speaks>,
+    program: Option<String>,
+    args: Option<Vec<String>>,
+    #[serde(deserialize_with = "choice::<_, Permissions, _>")]
+    permissions: Option<Permissions>,
+    mode: Option<String>,
+    #[serde(deserialize_with = "amount")]
+    estimate: Amount,
+    #[serde(deserialize_with = "time::<_, _, WEEK>")]
+    timeout: Option<Duration>,
+    #[serde(deserialize_with = "choice::<_, AgentNetwork, _>")]
+    network: AgentNetwork,
+    #[serde(deserialize_with = "choice::<_, GitPolicy, _>")]
+    git: GitPolicy,
+    #[serde(deserialize_with = "choice::<_, HomeAccess, _>")]
+    home: HomeAccess,
+    #[serde(deserialize_with = "paths")]
+    read: Vec<PathBuf>,
+    #[serde(deserialize_with = "paths")]
+    write: Vec<PathBuf>,
+    #[serde(deserialize_with = "api")]
+    api: Vec<String>,
+    fallback: Option<String>,
+    meter: Option<MeteringConfig>,
+    tools: Option<bool>,
+    #[serde(deserialize_with = "labels")]
+    labels: Vec<Label>,
+    model: Option<String>,
+    #[serde(deserialize_with = "builtin::provider")]
+    provider: Option<String>,
+    #[serde(deserialize_with = "builtin::base_url")]
+    base_url: Option<String>,
+    #[serde(deserialize_with = "builtin::key_env")]
+    key_env: Option<String>,
+    key_command: Option<Vec<String>>,
+    #[serde(deserialize_with = "integer::<_, u32, _, 1, 10_000>")]
+    max_turns: Option<u32>,
+    #[serde(deserialize_with = "integer::<_, u64, _, LEAST_CONTEXT, 100_000_000>")]
+    context_tokens: Option<u64>,
+}
 
-/// Returns the keys that only this driver has.
-fn keys_of(driver: &str) -> &'static [&'static str] {
-    match driver {
-        "command" => &["command", "model", "speaks"],
-        "acp" => &["command", "model", "permissions", "mode", "tools"],
-        "scripted" => &["script"],
-        "builtin" => &builtin::KEYS,
-        "human" => &[],
-        _ => &["model", "program", "args", "tools"],
+impl RoleKeys {
+    /// Checks that the driver has each of the given keys that only some drivers have.
+    fn check(&self) -> Result<(), String> {
+        let driver = self.driver.as_str();
+        let own: &[&str] = match driver {
+            "command" => &["command", "model", "speaks"],
+            "acp" => &["command", "model", "permissions", "mode", "tools"],
+            "scripted" => &["script"],
+            "builtin" => &BUILTIN_KEYS,
+            "human" => &[],
+            _ => &["model", "program", "args", "tools"],
+        };
+        macro_rules! given {
+            ($($key:ident),*) => { [$((stringify!($key), self.$key.is_some())),*] };
+        }
+        let given = given!(
+            command,
+            script,
+            speaks,
+            program,
+            args,
+            permissions,
+            mode,
+            tools,
+            model,
+            provider,
+            base_url,
+            key_env,
+            key_command,
+            max_turns,
+            context_tokens
+        );
+        if let Some((key, _)) = given.iter().find(|(key, is_given)| *is_given && !own.contains(key)) {
+            return Err(at(key, format!("driver `{driver}` has no `{key}`")));
+        }
+        if self.meter.is_some() && matches!(driver, "scripted" | "human") {
+            let message = format!("driver `{driver}` calls no model, so there is nothing to meter");
+            return Err(at("meter", message));
+        }
+        Ok(())
+    }
+
+    fn driver(&self) -> Result<Driver, String> {
+        let command = || self.command.clone().ok_or_else(|| missing("command"));
+        if let Some(client) = Client::ALL.into_iter().find(|client| client.word() == self.driver) {
+            let program = self.program.clone().filter(|program| !program.is_empty());
+            return Ok(Driver::Client { client, program, args: self.args.clone().unwrap_or_default() });
+        }
+        match self.driver.as_str() {
+            "" => Err(missing("driver")),
+            "command" => Ok(Driver::Command { command: command()? }),
+            "acp" => Ok(Driver::Acp {
+                command: command()?,
+                permissions: self.permissions.unwrap_or_default(),
+                mode: self.mode.clone(),
+            }),
+            "scripted" => match self.script.as_deref() {
+                None | Some("") => Err(missing("script")),
+                Some(script) => Ok(Driver::Scripted { script: script.into() }),
+            },
+            "builtin" => self.builtin().map(Driver::Builtin),
+            "human" => Ok(Driver::Human),
+            other => Err(at("driver", format!("there is no driver `{other}`{}", meant(other, &DRIVERS)))),
+        }
+    }
+
+    fn builtin(&self) -> Result<BuiltinConfig, String> {
+        let model = self.model.clone().filter(|model| !model.is_empty()).ok_or_else(|| missing("model"))?;
+        if model.trim().is_empty() {
+            return Err(at("model", "the model has no name"));
+        }
+        if self.key_env.is_some() && self.key_command.is_some() {
+            return Err(at("key_command", "use `key_env` or `key_command`, not both"));
+        }
+        Ok(BuiltinConfig {
+            model,
+            provider: self.provider.clone(),
+            base_url: self.base_url.clone(),
+            key_env: self.key_env.clone(),
+            key_command: self.key_command.clone().unwrap_or_default(),
+            max_turns: self.max_turns,
+            context_tokens: self.context_tokens,
+        })
     }
 }
 
-pub(super) fn read(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wrong> {
-    section.only(&[ROLE_KEYS, &builtin::KEYS].concat())?;
-    let word = section.required("driver")?;
-    let client = Client::ALL.into_iter().find(|client| client.word() == word);
-    let driver = match (word.as_str(), client) {
-        (_, Some(client)) => Driver::Client {
-            client,
-            program: section.string("program")?.filter(|program| !program.is_empty()),
-            args: section.strings("args")?.unwrap_or_default(),
-        },
-        ("command", _) => Driver::Command { command: section.command()? },
-        ("acp", _) => Driver::Acp {
-            command: section.command()?,
-            permissions: section.word("permissions", &Permissions::ALL, Permissions::word)?,
-            mode: section.string("mode")?,
-        },
-        ("scripted", _) => Driver::Scripted { script: folder.join(section.required("script")?) },
-        ("builtin", _) => Driver::Builtin(builtin::read(section)?),
-        ("human", _) => Driver::Human,
-        (other, _) => {
-            let known =
-                ["command", "claude", "codex", "gemini", "opencode", "acp", "scripted", "human", "builtin"];
-            return Err(section.wrong_value("driver", &format!("there is no driver `{other}`"), &known));
+impl TryFrom<RoleKeys> for Role {
+    type Error = String;
+
+    fn try_from(keys: RoleKeys) -> Result<Self, String> {
+        let driver = keys.driver()?;
+        keys.check()?;
+        let mut api = keys.api;
+        if let Driver::Builtin(BuiltinConfig { base_url: Some(url), .. }) = &driver {
+            api.extend(builtin::address(url).map(|address| address.to_string()));
         }
-    };
-    let some = ["command", "script", "speaks", "program", "args", "permissions", "mode", "tools"];
-    for key in some.into_iter().chain(builtin::KEYS) {
-        if section.has(key) && !keys_of(&word).contains(&key) {
-            return Err(section.wrong(key, format!("driver `{word}` has no `{key}`")));
+        Ok(Self {
+            driver,
+            timeout: keys.timeout,
+            reach: AgentAccess { network: keys.network, git: keys.git, home: keys.home },
+            folders: Folders { read: keys.read, write: keys.write },
+            api,
+            fallback: keys.fallback,
+            speaks: keys.speaks.unwrap_or_default(),
+            model: keys.model,
+            estimate: keys.estimate,
+            meter: keys.meter,
+            tools: keys.tools.unwrap_or_default(),
+            labels: keys.labels,
+        })
+    }
+}
+
+/// Reads all roles, and checks that each `fallback` names another role that exists.
+pub(super) fn read<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Role>, D::Error> {
+    let roles: BTreeMap<String, Role> = named(from)?;
+    for (name, role) in &roles {
+        let Some(other) = &role.fallback else { continue };
+        let message = match roles.contains_key(other) {
+            true if other == name => format!("`{name}` cannot be its own fallback"),
+            true => continue,
+            false => {
+                let others: Vec<&str> =
+                    roles.keys().filter(|each| *each != name).map(String::as_str).collect();
+                format!("there is no [agents.{other}]{}", meant(other, &others))
+            }
+        };
+        return Err(D::Error::custom(at(name, at("fallback", message))));
+    }
+    Ok(roles)
+}
+
+fn labels<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Label>, D::Error> {
+    each(from, |word: String| word.parse::<Label>())
+}
+
+fn api<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    each(from, |host: String| match Address::parse(&host) {
+        Some(_) => Ok(host),
+        None => {
+            Err(format!("`{host}` is not an address such as \"llm.example.org:443\" or \"127.0.0.1:8080\""))
         }
-    }
-    let timeout = section.duration("timeout", WEEK)?;
-    let fallback = section.string("fallback")?;
-    let mut api = api(section)?;
-    if let Driver::Builtin(BuiltinConfig { base_url: Some(url), .. }) = &driver {
-        api.extend(builtin::address(url).map(|address| address.to_string()));
-    }
-    let meter = metering::read(section, &word)?;
-    Ok(Role {
-        driver,
-        timeout,
-        reach: reach(section)?,
-        folders: folders::read(section)?,
-        api,
-        fallback,
-        speaks: section.word("speaks", &Speaks::ALL, Speaks::word)?,
-        model: section.string("model")?,
-        estimate: money::amount(section, "estimate")?,
-        meter,
-        tools: section.boolean("tools")?.unwrap_or_default(),
-        labels: labels(section)?,
     })
-}
-
-fn labels(section: &Section<'_, '_>) -> Result<Vec<Label>, Wrong> {
-    let words = section.strings("labels")?.unwrap_or_default();
-    let label =
-        |word: &String| word.parse().map_err(|wrong: NoLabel| section.wrong("labels", wrong.to_string()));
-    words.iter().map(label).collect()
-}
-
-fn reach(section: &Section<'_, '_>) -> Result<AgentAccess, Wrong> {
-    Ok(AgentAccess {
-        network: section.word("network", &AgentNetwork::ALL, AgentNetwork::word)?,
-        git: section.word("git", &GitPolicy::ALL, GitPolicy::word)?,
-        home: section.word("home", &HomeAccess::ALL, HomeAccess::word)?,
-    })
-}
-
-fn api(section: &Section<'_, '_>) -> Result<Vec<String>, Wrong> {
-    let hosts = section.strings("api")?.unwrap_or_default();
-    match hosts.iter().find(|host| Address::parse(host).is_none()) {
-        Some(host) => {
-            let message =
-                format!("`{host}` is not an address such as \"llm.example.org:443\" or \"127.0.0.1:8080\"");
-            Err(section.wrong("api", message))
-        }
-        None => Ok(hosts),
-    }
 }

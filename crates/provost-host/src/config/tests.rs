@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 
-use provost_core::model::run_policy::AgentAccess;
+use provost_core::model::run_policy::{AgentAccess, Quorum};
 use provost_core::model::verdict::Isolation;
 use provost_core::rules::recover::class::FailureOutput;
 
@@ -199,9 +199,9 @@ fn values_that_make_no_sense_are_refused() {
     refused(
         "[verify]\ncaches = [\"../target\"]\n",
         expect![[r#"
-            provost.toml:2:10: `../target` is not a folder inside the workspace
+            provost.toml:2:11: `../target` is not a folder inside the workspace
               caches = ["../target"]
-                       ^^^^^^^^^^^^^
+                        ^^^^^^^^^^^
         "#]],
     );
     refused(
@@ -266,9 +266,9 @@ fn no_policy_approves_everything() {
     refused(
         "[gate.policies.all]\nowner = [\"me\"]\ntouches = [\"**\"]\n",
         expect![[r#"
-            provost.toml:3:11: `**` limits nothing: name a folder of the workspace, such as "docs/**"
+            provost.toml:3:12: `**` limits nothing: name a folder of the workspace, such as "docs/**"
               touches = ["**"]
-                        ^^^^^^
+                         ^^^^
         "#]],
     );
     refused(
@@ -405,9 +405,9 @@ fn a_role_says_what_its_agents_may_reach() {
     refused(
         "[agents.a]\ndriver = \"human\"\napi = [\"https://llm.lan/\"]\n",
         expect![[r#"
-            provost.toml:3:7: `https://llm.lan/` is not an address such as "llm.example.org:443" or "127.0.0.1:8080"
+            provost.toml:3:8: `https://llm.lan/` is not an address such as "llm.example.org:443" or "127.0.0.1:8080"
               api = ["https://llm.lan/"]
-                    ^^^^^^^^^^^^^^^^^^^^
+                     ^^^^^^^^^^^^^^^^^^
         "#]],
     );
 }
@@ -523,10 +523,10 @@ fn a_malformed_recipe_is_shown_where_it_is_wrong() {
     refused(
         "[recipes.a]\nclass = \"logic\"\ndetect = { verdict = [\"held\"] }\n",
         expect![[r#"
-        provost.toml:3:22: there is no verdict `held`; it is one of broke, timed_out, killed, not_run, not_started, agent
-          detect = { verdict = ["held"] }
-                               ^^^^^^^^
-    "#]],
+            provost.toml:3:23: there is no verdict `held`; it is one of broke, timed_out, killed, not_run, not_started, agent
+              detect = { verdict = ["held"] }
+                                    ^^^^^^
+        "#]],
     );
     refused(
         "[recipes.a]\nclass = \"logic\"\ndetect = {}\n",
@@ -626,5 +626,164 @@ fn a_client_is_a_driver_by_its_name_and_has_keys_of_its_own() {
     ] {
         let text = format!("[agents.a]\n{wrong}\n");
         assert!(parse(Path::new("provost.toml"), &text).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn an_error_names_the_key_the_entry_and_the_section() {
+    refused(
+        "[notify.webhook]\nurl = \"https://a.example\"\n",
+        expect![[r#"
+        provost.toml:1:1: `webhook` is a list of sections: write [[notify.webhook]]
+          [notify.webhook]
+          ^^^^^^^^^^^^^^^^
+    "#]],
+    );
+    refused(
+        "[[notify.webhook]]\nurl = \"https://a.example\"\n[[notify.webhook]]\nurl = \"http://a.example\"\n",
+        expect![[r#"
+            provost.toml:4:7: `url` must begin with https://; http:// is allowed only for this machine's loopback
+              url = "http://a.example"
+                    ^^^^^^^^^^^^^^^^^^
+        "#]],
+    );
+    refused(
+        "[[notify.webhook]]\nsecret_env = \"S\"\n",
+        expect![[r#"
+        provost.toml:1:1: [notify.webhook] has no `url`
+          [[notify.webhook]]
+          ^^^^^^^^^^^^^^^^^^
+    "#]],
+    );
+    refused(
+        "[agents.\"a b\"]\ndriver = \"human\"\n",
+        expect![[r#"
+        provost.toml:1:9: "a b" is not a valid name for a section of [agents]
+          [agents."a b"]
+                  ^^^^^
+    "#]],
+    );
+    refused(
+        "[agents.coder.meter]\napi = \"openai\"\n",
+        expect![[r#"
+        provost.toml:1:9: [agents.coder] has no `driver`
+          [agents.coder.meter]
+                  ^^^^^
+    "#]],
+    );
+    refused(
+        "[agents.a]\ndriver = \"human\"\n[agents.a.meter]\napi = \"openai\"\n",
+        expect![[r#"
+        provost.toml:3:1: driver `human` calls no model, so there is nothing to meter
+          [agents.a.meter]
+          ^^^^^^^^^^^^^^^^
+    "#]],
+    );
+    refused(
+        "[agents.a]\ndriver = \"gemni\"\n",
+        expect![[r#"
+        provost.toml:2:10: there is no driver `gemni`; did you mean `gemini`?
+          driver = "gemni"
+                   ^^^^^^^
+    "#]],
+    );
+    refused(
+        "[gate.policies.docs]\ntouches = [\"docs/**\"]\nchecks = [\"lint\"]\n",
+        expect![[r#"
+        provost.toml:3:10: no section [checks.lint]; known checks: none
+          checks = ["lint"]
+                   ^^^^^^^^
+    "#]],
+    );
+    refused(
+        "[verify]\ncaches = [\"target\", 5]\n",
+        expect![[r#"
+        provost.toml:2:21: `caches` must be a list of texts, but this is a integer
+          caches = ["target", 5]
+                              ^
+    "#]],
+    );
+    refused(
+        "[gate]\nself_approval = \"no\"\napprovals = -1\n",
+        expect![[r#"
+        provost.toml:2:17: `self_approval` must be true or false, but this is a string
+          self_approval = "no"
+                          ^^^^
+    "#]],
+    );
+    refused(
+        "[prices.m]\ninput = \"1\"\noutput = 1\n",
+        expect![[r#"
+        provost.toml:2:9: `input` must be a sum in dollars, but this is a string
+          input = "1"
+                  ^^^
+    "#]],
+    );
+    refused(
+        "verify = 5\n",
+        expect![[r#"
+        provost.toml:1:10: `verify` must be a section, but this is a integer
+          verify = 5
+                   ^
+    "#]],
+    );
+    refused(
+        "[run]\nzeta = 1\nalpha = 2\n",
+        expect![[r#"
+        provost.toml:2:1: unknown key `zeta` in [run]; it is one of step_timeout, lease_timeout, max_lost_attempts, disk, memory, processes
+          zeta = 1
+          ^^^^
+    "#]],
+    );
+}
+
+#[test]
+fn texts_and_lists_have_a_limit() {
+    let message = |text: &str| match parse(Path::new("provost.toml"), text) {
+        Err(Error::Wrong(wrong)) => (wrong.line, wrong.column, wrong.message),
+        other => panic!("{other:?}"),
+    };
+    let (long, many) = ("x".repeat(4097), "\"x\", ".repeat(1001));
+    assert_eq!(
+        message(&format!("[plan]\nrole = \"{long}\"\n")),
+        (2, 8, "`role` is longer than 4096 bytes".into())
+    );
+    let entry = "`setup` is longer than 4096 bytes".to_owned();
+    assert_eq!(message(&format!("[worktrees]\nsetup = [\"true\", \"{long}\"]\n")), (2, 18, entry));
+    let entries = "`setup` has more than 1000 entries".to_owned();
+    assert_eq!(message(&format!("[worktrees]\nsetup = [{many}]\n")), (2, 9, entries));
+}
+
+#[test]
+fn secrets_of_ones_own_have_names_and_shapes() {
+    let text = "[redact]\nnames = [\"ACME_PIN\"]\n[[redact.shapes]]\nname = \"ticket\"\nprefix = \"acmetkt_\"\n\
+                [[redact.shapes]]\nname = \"badge\"\npattern = \"badge ([0-9]{8})\"\n";
+    let own = parsed(text).redact;
+    assert!(own.has_name("acme_pin") && !own.has_name("PIN"));
+    assert_eq!(own.shapes.len(), 2);
+    let shape = |keys: &str| format!("[[redact.shapes]]\nname = \"ticket\"\n{keys}\n");
+    for (text, said) in [
+        (
+            "[redact]\nname = [\"A\"]\n".to_owned(),
+            "2:1: unknown key `name` in [redact]; did you mean `names`?",
+        ),
+        (
+            "[redact]\nnames = [\"a secret value\"]\n".to_owned(),
+            "2:10: `names` lists names such as \"ACME_PIN\"",
+        ),
+        ("[[redact.shapes]]\nprefix = \"abc\"\n".to_owned(), "1:1: [redact.shapes] has no `name`"),
+        (shape(""), "1:1: a shape needs a `prefix` or a `pattern`"),
+        (shape("pattern = \"(\""), "3:11: `pattern` is not a regular expression: error: unclosed group"),
+        (shape("pattern = \"a*\""), "3:11: `pattern` matches even an empty text"),
+        (shape("prefix = \"ab\""), "3:10: `prefix` needs at least 3 characters"),
+        (shape("prefix = \"abc\"\npattern = \"abc\""), "4:11: use `prefix` or `pattern`, not both"),
+        (shape("prefix = \"abc\"\nlength = 3"), "4:10: `length` must be between 4 and 256"),
+        (
+            "[redact.shapes]\nname = \"x\"\n".to_owned(),
+            "1:1: `shapes` is a list of sections: write [[redact.shapes]]",
+        ),
+    ] {
+        let error = parse(Path::new("provost.toml"), &text).expect_err(&text).to_string();
+        assert!(error.starts_with(&format!("provost.toml:{said}")), "{error}");
     }
 }

@@ -1,16 +1,18 @@
 //! Reads `[verify]`: the isolation of checks, and what takes part in them.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use provost_core::model::verdict::Isolation;
+use serde::de::{Deserialize, Deserializer, Error};
 
-use super::folders::{self, Folders};
-use super::provision::{self, Provision};
-use super::reading::{Section, Wrong};
-use super::{Config, WEEK};
+use super::folders::{Folders, is_inside, paths};
+use super::provision::Provision;
+use super::reading::meant;
+use super::values::{WEEK, each, size, time};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(from = "VerifyKeys")]
 pub struct Verify {
     pub isolation: Demand,
     /// A contract has to fail before the work is done.
@@ -41,82 +43,105 @@ pub enum Demand {
     Exactly(Isolation),
 }
 
-pub(super) fn read(top: &Section<'_, '_>) -> Result<Verify, Wrong> {
-    let default = Config::default().verify;
-    let keys = &[
-        "isolation",
-        "require_red",
-        "caches",
-        "build_caches",
-        "provision",
-        "contract_timeout",
-        "max_file",
-        "trace",
-        "read",
-        "write",
-        "secrets",
-    ];
-    let Some(section) = top.section("verify", keys)? else { return Ok(default) };
-    Ok(Verify {
-        isolation: isolation(&section)?,
-        require_red: section.boolean("require_red")?.unwrap_or(default.require_red),
-        trace: section.boolean("trace")?.unwrap_or(default.trace),
-        caches: caches(&section)?.unwrap_or(default.caches),
-        build_caches: section.boolean("build_caches")?.unwrap_or(default.build_caches),
-        provision: provision::read(&section)?,
-        contract_timeout: section.duration("contract_timeout", WEEK)?.unwrap_or(default.contract_timeout),
-        max_file: section.bytes("max_file", 1)?.unwrap_or(default.max_file),
-        folders: folders::read(&section)?,
-        secrets: secrets(&section)?,
-    })
+impl Default for Verify {
+    fn default() -> Self {
+        VerifyKeys::default().into()
+    }
 }
 
-fn isolation(section: &Section<'_, '_>) -> Result<Demand, Wrong> {
-    let Some(word) = section.string("isolation")? else { return Ok(Demand::Auto) };
-    let levels = [Isolation::Clean, Isolation::GuardClean, Isolation::Landlock, Isolation::InPlace];
-    if word == "auto" {
-        return Ok(Demand::Auto);
-    }
-    if word == "none" {
-        let message = "`none` cannot be configured; it is a flag of a single run".to_owned();
-        return Err(section.wrong("isolation", message));
-    }
-    if word == "uid" {
-        let message = "the level `uid` was removed; use `landlock`, or `clean` with bubblewrap".to_owned();
-        return Err(section.wrong("isolation", message));
-    }
-    levels.into_iter().find(|level| level.to_string() == word).map(Demand::Exactly).ok_or_else(|| {
-        let known = ["auto", "clean", "guard+clean", "landlock", "in-place"];
-        section.wrong_value("isolation", &format!("there is no isolation `{word}`"), &known)
-    })
+/// The keys of `[verify]`.
+#[derive(serde::Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
+struct VerifyKeys {
+    #[serde(deserialize_with = "isolation")]
+    isolation: Demand,
+    require_red: bool,
+    #[serde(deserialize_with = "caches")]
+    caches: Vec<String>,
+    build_caches: bool,
+    provision: Provision,
+    #[serde(deserialize_with = "time::<_, _, WEEK>")]
+    contract_timeout: Duration,
+    #[serde(deserialize_with = "size::<_, _, 1>")]
+    max_file: u64,
+    trace: bool,
+    #[serde(deserialize_with = "paths")]
+    read: Vec<PathBuf>,
+    #[serde(deserialize_with = "paths")]
+    write: Vec<PathBuf>,
+    #[serde(deserialize_with = "secrets")]
+    secrets: Vec<String>,
 }
 
-fn secrets(section: &Section<'_, '_>) -> Result<Vec<String>, Wrong> {
-    let names = section.strings("secrets")?.unwrap_or_default();
-    let is_name = |name: &String| {
-        !name.is_empty()
-            && !name.starts_with(|c: char| c.is_ascii_digit())
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-    };
-    match names.iter().find(|name| !is_name(name)) {
-        // The message does not repeat the value, which may be the secret itself.
-        Some(_) => {
-            let message = "`secrets` lists names of environment variables such \
-                 as \"GH_TOKEN\", never values";
-            Err(section.wrong("secrets", message.to_owned()))
+impl Default for VerifyKeys {
+    fn default() -> Self {
+        Self {
+            isolation: Demand::Auto,
+            require_red: false,
+            // Not `target`: it is rebuilt from the sources, and a copy would cost gigabytes.
+            caches: ["node_modules", ".venv"].map(str::to_owned).to_vec(),
+            build_caches: true,
+            provision: Provision::default(),
+            contract_timeout: Duration::from_secs(60),
+            max_file: 1 << 30,
+            trace: false,
+            read: Vec::new(),
+            write: Vec::new(),
+            secrets: Vec::new(),
         }
-        None => Ok(names),
     }
 }
 
-fn caches(section: &Section<'_, '_>) -> Result<Option<Vec<String>>, Wrong> {
-    let caches = section.strings("caches")?;
-    let inside = |path: &String| {
-        Path::new(path).components().all(|part| matches!(part, std::path::Component::Normal(_)))
-            && !path.is_empty()
-    };
-    match caches.iter().flatten().find(|path| !inside(path)) {
-        Some(path) => Err(section.wrong("caches", format!("`{path}` is not a folder inside the workspace"))),
-        None => Ok(caches),
+impl From<VerifyKeys> for Verify {
+    fn from(keys: VerifyKeys) -> Self {
+        Self {
+            isolation: keys.isolation,
+            require_red: keys.require_red,
+            trace: keys.trace,
+            caches: keys.caches,
+            build_caches: keys.build_caches,
+            provision: keys.provision,
+            contract_timeout: keys.contract_timeout,
+            max_file: keys.max_file,
+            folders: Folders { read: keys.read, write: keys.write },
+            secrets: keys.secrets,
+        }
     }
+}
+
+fn isolation<'de, D: Deserializer<'de>>(from: D) -> Result<Demand, D::Error> {
+    let word = String::deserialize(from)?;
+    let levels = [Isolation::Clean, Isolation::GuardClean, Isolation::Landlock, Isolation::InPlace];
+    match (word.as_str(), levels.into_iter().find(|level| level.to_string() == word)) {
+        (_, Some(level)) => Ok(Demand::Exactly(level)),
+        ("auto", _) => Ok(Demand::Auto),
+        ("none", _) => Err(D::Error::custom("`none` cannot be configured; it is a flag of a single run")),
+        ("uid", _) => {
+            Err(D::Error::custom("the level `uid` was removed; use `landlock`, or `clean` with bubblewrap"))
+        }
+        _ => {
+            let known = ["auto", "clean", "guard+clean", "landlock", "in-place"];
+            Err(D::Error::custom(format!("there is no isolation `{word}`{}", meant(&word, &known))))
+        }
+    }
+}
+
+fn secrets<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    each(from, |name: String| {
+        let is_name = !name.is_empty()
+            && !name.starts_with(|c: char| c.is_ascii_digit())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        match is_name {
+            true => Ok(name),
+            // The message does not repeat the value, which may be the secret itself.
+            false => Err("`{key}` lists names of environment variables such as \"GH_TOKEN\", never values"),
+        }
+    })
+}
+
+fn caches<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    each(from, |path: String| match is_inside(&path) {
+        true => Ok(path),
+        false => Err(format!("`{path}` is not a folder inside the workspace")),
+    })
 }

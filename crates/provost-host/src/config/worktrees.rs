@@ -3,16 +3,20 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::WEEK;
-use super::reading::{Section, Wrong};
+use serde::{Deserialize, Deserializer};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+use super::values::{WEEK, at_home, time};
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a section")]
 pub struct Worktrees {
     /// The folder for worktrees, relative to the top of the repository.
+    #[serde(deserialize_with = "folder")]
     pub folder: PathBuf,
     /// Commands for bash, run in order in the new worktree.
     pub setup: Vec<String>,
     /// Timeout of each command.
+    #[serde(deserialize_with = "time::<_, _, WEEK>")]
     pub setup_timeout: Duration,
 }
 
@@ -22,15 +26,8 @@ impl Default for Worktrees {
     }
 }
 
-pub(super) fn read(top: &Section<'_, '_>) -> Result<Worktrees, Wrong> {
-    let default = Worktrees::default();
-    let Some(section) = top.section("worktrees", &["folder", "setup", "setup_timeout"])? else {
-        return Ok(default);
-    };
-    let folder = section.string("folder")?.filter(|folder| !folder.trim().is_empty());
-    Ok(Worktrees {
-        folder: folder.map_or(default.folder, |folder| super::at_home(&folder)),
-        setup: section.strings("setup")?.unwrap_or_default(),
-        setup_timeout: section.duration("setup_timeout", WEEK)?.unwrap_or(default.setup_timeout),
-    })
+/// Reads a folder; an empty text is the default.
+fn folder<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+    let text = String::deserialize(from)?;
+    Ok(if text.trim().is_empty() { Worktrees::default().folder } else { at_home(&text) })
 }

@@ -1,4 +1,4 @@
-use provost_core::redact::Redactor;
+use provost_engine::settings;
 use serde_json::json;
 
 use crate::open_plan::Global;
@@ -8,7 +8,7 @@ use crate::{input, terminal};
 /// Remove secrets from a text, as provost does before it logs anything
 ///
 /// Reads standard input. In a run, provost also removes the exact values of the secrets it passes on; here it
-/// knows only the shapes of secrets and the names next to them.
+/// knows only the shapes of secrets and the names next to them, and those of `[redact]` in provost.toml.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +22,7 @@ pub struct Args {
 
 pub fn obey(global: &Global, args: Args) -> Answer {
     let input = input::all()?;
-    let redactor = Redactor::new(std::iter::empty::<(&str, &str)>());
+    let redactor = settings::redactor_in(&global.settings_without_signals(None)?.cwd)?;
     if args.jsonl {
         let answered =
             input::answer_each(&input, |row| json!({ "id": row.id, "text": redactor.text(&row.text) }))?;

@@ -297,6 +297,28 @@ fn no_secret_reaches_the_log_the_terminal_or_the_progress_file() {
 }
 
 #[test]
+fn a_secret_of_ones_own_shape_reaches_neither_the_log_nor_the_terminal() {
+    let (ticket, pin) = ("acmetkt_4711abcdefXYZ0815", "mellow-yellow");
+    let contract = "cat ticket; echo \"acme_pin: $(cat pin)\" >&2; test -f out/2";
+    let env = Env::new(&plan(&[contract], "abort")).agent("cat ticket; mkdir -p out; touch out/1\n");
+    env.write("ticket", ticket);
+    env.write("pin", pin);
+    let mut config = env.read("provost.toml");
+    config.push_str(
+        "\n[redact]\nnames = [\"ACME_PIN\"]\nshapes = [{ name = \"ticket\", prefix = \"acmetkt_\" }]\n",
+    );
+    env.write("provost.toml", &config);
+    env.approve();
+    let run = env.provost(&["run"]).exits(1);
+    let log = env.provost(&["log", "--json"]).exits(0).out;
+    for text in [&run.out, &run.err, &log, &env.read("progress.md")] {
+        assert!(!text.contains(ticket) && !text.contains(pin), "{text}");
+    }
+    assert!(log.contains("[redacted:ticket]") && log.contains("acme_pin: [redacted:secret]"), "{log}");
+    assert!(run.err.contains("[redacted:ticket]") || run.out.contains("[redacted:ticket]"), "{}", run.err);
+}
+
+#[test]
 fn a_verdict_can_be_reproduced() {
     let env = Env::new(&plan(&["test -f out/1", "test -f out/2"], "escalate")).agent(HONEST);
     env.provost(&["recheck", "1"]).exits(5);
