@@ -14,13 +14,13 @@ use crate::{input, terminal};
 Examples:
   provost redact < build.log
   provost redact --jsonl < all.jsonl  one {\"id\",\"text\"} per line")]
-pub struct Args {
+pub(super) struct Args {
     /// Read one object per line, with `id` and `text`, and answer each with a line
     #[arg(long)]
     jsonl: bool,
 }
 
-pub fn obey(global: &Global, args: Args) -> Answer {
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let input = input::all()?;
     let redactor = settings::redactor_in(&global.settings_without_signals(None)?.cwd)?;
     if args.jsonl {

@@ -25,7 +25,7 @@ fn pattern(text: &str) -> Regex {
 }
 
 /// Returns the names in `output`, in its order.
-pub fn named(output: &str) -> Vec<String> {
+pub(super) fn named(output: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let variables = VARIABLE.find_iter(output).map(|found| format!("the variable {}", found.as_str()));
     let files = FILE.captures_iter(output).filter_map(|found| {
