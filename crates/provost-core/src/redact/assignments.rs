@@ -80,15 +80,14 @@ pub(super) fn find(text: &str, mut hits: Vec<Range<usize>>, own: &OwnSecrets, fo
         }
         let name = name_around(text, &hit);
         done = name.end;
-        let weight = match own.has_name(&text[name.clone()]) {
-            true => Weight::Password,
-            false => names::weigh(&text[name.clone()]),
-        };
+        let is_own = own.has_name(&text[name.clone()]);
+        let weight = if is_own { Weight::Password } else { names::weigh(&text[name.clone()]) };
         if weight == Weight::None {
             continue;
         }
         if let Some((value, tie)) = value_of(text, &name)
-            && is_secret(weight, tie, &value, &text[name.clone()])
+            && (is_own && !values::stands_for(value.text)
+                || is_secret(weight, tie, &value, &text[name.clone()]))
         {
             let end = whole_end(text, &value);
             found.push(Found { start: value.start, end, kind: kind_of(&text[name]) });

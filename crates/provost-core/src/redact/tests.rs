@@ -454,6 +454,8 @@ fn the_configuration_adds_names_and_shapes_and_takes_nothing_away() {
         ("acmetkt_short", "acmetkt_short"),
         ("badge no. 12345678", "badge no. [redacted:badge]"),
         ("acme_pin = \"mellow\"", "acme_pin = \"[redacted:secret]\""),
+        ("acme_pin: mellow-yellow", "acme_pin: [redacted:secret]"),
+        ("ACME_PIN=$(cat pin)", "ACME_PIN=$(cat pin)"),
         ("the pin of acme", "the pin of acme"),
     ] {
         let clean = redactor.text(text);
