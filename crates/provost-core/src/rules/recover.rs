@@ -8,6 +8,7 @@
 //! **Invariant:** the same failure twice in a row is not tried a third time in the same way.
 
 pub mod class;
+mod classify;
 pub mod environment;
 pub mod fingerprint;
 mod needed;
@@ -25,192 +26,11 @@ use crate::model::plan::{Step, StepNumber, Then};
 use crate::model::timestamp::Timestamp;
 use crate::model::verdict::{CheckOutcome, Verdict};
 use crate::state::run::Run;
-use class::{FailureMatch, FailureOutput};
-use recipe::{Recipe, RecipeEnd, Recipes};
+use class::FailureMatch;
+use classify::is_of_the_check;
+use recipe::{Recipe, RecipeEnd};
 
-/// Why an attempt did not pass its step.
-pub enum AttemptFailure<'a> {
-    Verdict(&'a Verdict),
-    Agent(&'a AttemptEnd),
-}
-
-impl AttemptFailure<'_> {
-    /// Returns one line for people and the log.
-    pub fn message(&self) -> String {
-        match self {
-            AttemptFailure::Verdict(verdict) if verdict.unmet.is_empty() => {
-                format!("contract {}", verdict.outcome)
-            }
-            AttemptFailure::Verdict(verdict) => {
-                format!("contract {} (not met: {})", verdict.outcome, verdict.unmet.join(", "))
-            }
-            AttemptFailure::Agent(AttemptEnd::NotStarted { reason }) => {
-                format!("the agent could not be started: {reason}")
-            }
-            AttemptFailure::Agent(AttemptEnd::OverBounds { reason }) => {
-                format!("the agent exceeded a limit of the machine: {reason}")
-            }
-            AttemptFailure::Agent(AttemptEnd::PlanFailed { plan, reason }) => {
-                format!("the plan {plan}, which carries it out, failed: {reason}")
-            }
-            AttemptFailure::Agent(AttemptEnd::PlanWaits { plan, reason }) => {
-                format!("the plan {plan}, which carries it out, waits: {reason}")
-            }
-            AttemptFailure::Agent(AttemptEnd::PlanStopped { plan }) => {
-                format!("the plan {plan}, which carries it out, was stopped because the budget was used up")
-            }
-            AttemptFailure::Agent(AttemptEnd::TimedOut) => "the agent ran out of time".to_owned(),
-            AttemptFailure::Agent(AttemptEnd::Exited { exit_code }) => {
-                format!("the agent exited with {exit_code}")
-            }
-            AttemptFailure::Agent(AttemptEnd::Signalled { signal }) => {
-                format!("the agent was ended by signal {signal}")
-            }
-        }
-    }
-
-    fn fingerprint(&self) -> Option<String> {
-        match self {
-            AttemptFailure::Verdict(verdict) => {
-                let output = format!("{}\n{}", verdict.stdout, verdict.stderr);
-                fingerprint::of(verdict.outcome.word(), &output)
-            }
-            AttemptFailure::Agent(_) => fingerprint::of("agent", &self.message()),
-        }
-    }
-}
-
-/// The recipes and the current time.
-#[derive(Clone, Copy, Debug)]
-pub struct RecoveryInput<'a> {
-    pub recipes: &'a Recipes,
-    pub now: Timestamp,
-}
-
-impl Default for RecoveryInput<'_> {
-    fn default() -> Self {
-        static BUILT_IN: std::sync::LazyLock<Recipes> = std::sync::LazyLock::new(Recipes::default);
-        RecoveryInput { recipes: &BUILT_IN, now: Timestamp(0) }
-    }
-}
-
-/// Returns the class of a failure and the rule that found it.
-pub fn classify(
-    run: &Run,
-    means: &RecoveryInput<'_>,
-    step: StepNumber,
-    failure: &AttemptFailure<'_>,
-) -> FailureMatch {
-    use FailureClass::{InvalidInput, Logic, Transient, Unrecoverable};
-    let verdict = match failure {
-        AttemptFailure::Verdict(verdict) => verdict,
-        AttemptFailure::Agent(AttemptEnd::NotStarted { reason }) => {
-            let seen = FailureOutput { stderr: reason, ..FailureOutput::default() };
-            let own = means.recipes.recognise(seen, "not_started");
-            return own.unwrap_or_else(|| {
-                FailureMatch::new(InvalidInput, "agent-not-started", "the agent could not be started")
-            });
-        }
-        AttemptFailure::Agent(AttemptEnd::PlanFailed { reason, .. }) => {
-            let seen = FailureOutput { stderr: reason, ..FailureOutput::default() };
-            let own = means.recipes.recognise(seen, "plan");
-            return own.unwrap_or_else(|| FailureMatch::new(Logic, "plan-failed", "its sub-plan failed"));
-        }
-        AttemptFailure::Agent(_) => return FailureMatch::unknown(),
-    };
-    let exit_code = match verdict.outcome {
-        CheckOutcome::Broke { exit_code } => Some(exit_code),
-        _ => None,
-    };
-    let (stdout, stderr) = (verdict.stdout.to_string(), verdict.stderr.to_string());
-    let seen = FailureOutput { stdout: &stdout, stderr: &stderr, exit_code };
-    match &verdict.outcome {
-        CheckOutcome::Vacuous { .. } => {
-            return FailureMatch::new(InvalidInput, "vacuous", "the contract proves nothing");
-        }
-        CheckOutcome::Flaky { .. } => {
-            return FailureMatch::new(Transient, "flaky", "the contract's results differ on the same files");
-        }
-        CheckOutcome::Tampered { .. } => {
-            return FailureMatch::new(Unrecoverable, "tampered", "a protected file was changed");
-        }
-        CheckOutcome::Conflict { .. } => {
-            return FailureMatch::new(Logic, "conflict", "two steps changed the same files");
-        }
-        CheckOutcome::Held
-        | CheckOutcome::Broke { .. }
-        | CheckOutcome::TimedOut { .. }
-        | CheckOutcome::Killed { .. }
-        | CheckOutcome::NotRun { .. } => {}
-    }
-    if let Some(own) = means.recipes.recognise(seen, verdict.outcome.word()) {
-        return own;
-    }
-    // A service refused the agent, so it could not do the work: that is why the contract does not hold.
-    if let Some(found) = turned_away(run, means, step) {
-        return found;
-    }
-    match &verdict.outcome {
-        CheckOutcome::Killed { .. } => {
-            FailureMatch::new(Transient, "check-killed", "the contract was killed from outside")
-        }
-        CheckOutcome::TimedOut { .. } => {
-            FailureMatch::new(Logic, "check-timed-out", "the contract ran out of time")
-        }
-        CheckOutcome::NotRun { reason } => {
-            let stderr = format!("{reason}\n{stderr}");
-            class::of(FailureOutput { stderr: &stderr, stdout: &stdout, exit_code: None })
-        }
-        _ => of_the_work(run, step, verdict, class::of(seen)),
-    }
-}
-
-/// Returns the finding about an agent that did not end well, if it explains why the agent could not work.
-fn turned_away(run: &Run, means: &RecoveryInput<'_>, step: StepNumber) -> Option<FailureMatch> {
-    let (end, report) = run.step(step)?.ended.as_ref()?;
-    let exit_code = match end {
-        AttemptEnd::Exited { exit_code: 0 } => return None,
-        AttemptEnd::Exited { exit_code } => Some(*exit_code),
-        AttemptEnd::Signalled { .. }
-        | AttemptEnd::TimedOut
-        | AttemptEnd::NotStarted { .. }
-        | AttemptEnd::OverBounds { .. }
-        | AttemptEnd::PlanFailed { .. }
-        | AttemptEnd::PlanWaits { .. }
-        | AttemptEnd::PlanStopped { .. } => None,
-    };
-    let seen = FailureOutput { stderr: report, exit_code, ..FailureOutput::default() };
-    if let Some(own) = means.recipes.recognise(seen, "agent") {
-        return Some(FailureMatch { of_the_agent: true, ..own });
-    }
-    // Only its output counts; exit codes of agents have no common meaning.
-    let found = class::of(FailureOutput { exit_code: None, ..seen });
-    let counts = matches!(found.class, FailureClass::Transient | FailureClass::Permission);
-    let counts = found.stops_agent || counts && !found.mendable;
-    counts.then_some(FailureMatch { of_the_agent: true, ..found })
-}
-
-/// Reinterprets findings in the output of a contract, which is mostly about the work.
-fn of_the_work(run: &Run, step: StepNumber, verdict: &Verdict, found: FailureMatch) -> FailureMatch {
-    let network = run.plan.step(step).and_then(|step| step.network.as_ref()).is_some_and(|on| on.value);
-    let broke = || FailureMatch::new(FailureClass::Logic, "contract", "the contract ran and did not hold");
-    match found.class {
-        FailureClass::Unknown => broke(),
-        _ if found.mendable => broke(),
-        // A missing program is the machine's fault only if the contract itself calls it, and then the check
-        // counts as not run.
-        _ if found.rule == "command-not-found" || found.rule == "exit-not-found" => broke(),
-        _ if found.rule == "read-only" && verdict.isolation.has_fence() => {
-            let reason = "the check wrote outside of its tree, where everything is read-only";
-            FailureMatch::new(FailureClass::Logic, found.rule, reason)
-        }
-        // Without a network, waiting does not help.
-        FailureClass::Transient if found.network && !network && verdict.isolation.has_fence() => {
-            FailureMatch::new(FailureClass::Logic, found.rule, "the check needs a network, but has none")
-        }
-        _ => found,
-    }
-}
+pub use classify::{AttemptFailure, RecoveryInput, classify};
 
 /// Returns what follows from a failed attempt.
 pub fn after(
@@ -244,19 +64,6 @@ pub fn after(
     ];
     events.extend(case.follows());
     events
-}
-
-/// Returns whether the environment of the check is at fault, not the agent or its work.
-fn is_of_the_check(failure: &AttemptFailure<'_>, found: &FailureMatch) -> bool {
-    use FailureClass::{Permission, Transient, Unrecoverable};
-    match failure {
-        AttemptFailure::Verdict(verdict) if !found.of_the_agent => match verdict.outcome {
-            CheckOutcome::NotRun { .. } => true,
-            CheckOutcome::Broke { .. } => matches!(found.class, Permission | Transient | Unrecoverable),
-            _ => verdict.is_of_the_check(),
-        },
-        AttemptFailure::Verdict(_) | AttemptFailure::Agent(_) => false,
-    }
 }
 
 /// Returns what follows if the agent is a session that continues by itself: it learns the failure, and no

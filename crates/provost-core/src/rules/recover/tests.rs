@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::recipe::Recipes;
 use super::*;
 use crate::model::approved_spec::Binding;
 use crate::model::event::{CheckSubject, Choice, EndedAttempt};
