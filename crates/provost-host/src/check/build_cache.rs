@@ -92,8 +92,7 @@ impl Cache {
 
     fn is_for(self, view: &View<'_>) -> bool {
         match self {
-            // A tree that contains this path needs it itself.
-            Cache::Cargo => view.read("Cargo.toml").is_some() && !view.base.join("target").exists(),
+            Cache::Cargo => view.read("Cargo.toml").is_some() && !contains(view, "target"),
             Cache::Go => view.read("go.mod").is_some(),
         }
     }
@@ -113,6 +112,12 @@ impl Cache {
             Cache::Go => Some(("GOCACHE".into(), self.at().into())),
         }
     }
+}
+
+/// Returns whether the tree contains this folder, in its base or in the work of agents. A cache would hide it.
+fn contains(view: &View<'_>, folder: &str) -> bool {
+    let parts = [Some(view.base), view.over, Some(view.layer)];
+    parts.into_iter().flatten().any(|part| part.join(folder).symlink_metadata().is_ok())
 }
 
 /// The build caches of one workspace.
