@@ -1,9 +1,9 @@
 //! Schedules a graph with known run times: `cargo run --example schedule -- GRAPH.json JOBS`.
 //!
-//! `GRAPH.json` is `{"nodes": [{"id", "dur"}], "edges": [[before, after]]}`; a node without `dur` takes
-//! 1. It becomes a plan whose steps may all run in parallel, and the same `schedule` and `decide` as for
-//! any other plan run it; only time is simulated. Prints `[{"id", "start", "end"}]`; a graph with a cycle
-//! is refused with the message of `provost verify`, which names the cycle.
+//! `GRAPH.json` is `{"nodes": [{"id", "dur"}], "edges": [[before, after]]}`; the default of `dur` is 1.
+//! The graph becomes a plan whose steps may all run in parallel, and the same `schedule` and `decide` as
+//! for any other plan run it; only time is simulated. Prints `[{"id", "start", "end"}]`; a graph with a
+//! cycle is refused with the message of `provost verify`, which names the cycle.
 
 // A test includes this file as a module.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, unreachable_pub)]

@@ -20,7 +20,7 @@ use provost_host::Interrupted;
 use provost_host::exec::environment::ExecEnv;
 use provost_host::tree::{Apart, Base, Error as TreeError, Remote, Trees};
 
-use crate::remote::{attempt_name, passed_name, word};
+use crate::remote::{attempt_name, fetch_passed, passed_name, word};
 
 /// Pause before a remote that does not answer is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -145,7 +145,7 @@ impl Workplace for Outpost {
     }
 
     fn fetch(&self, plan: &PlanFiles<'_>, trees: &Trees, tree: &str) -> Result<Option<Base>, Error> {
-        crate::remote_base::fetch(&self.remote, plan, trees, tree)
+        fetch_passed(&self.remote, plan, trees, tree)
     }
 
     fn left_tree(&self, run: &Run) -> Option<String> {

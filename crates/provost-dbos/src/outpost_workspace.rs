@@ -35,12 +35,10 @@ use provost_host::{config, files};
 use provost_store::Log;
 
 use crate::outpost::{Outpost, refuses_level};
-use crate::remote::{approved_name, word};
+use crate::remote::{NO_COMMIT, approved_name, word};
 
 /// Age after which an unused workspace is removed; it can be made again.
 const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
-
-pub(crate) const NO_COMMIT: &str = "it was approved without a base commit";
 
 /// Opens a plan by its log, in a workspace that provost makes.
 pub(crate) fn open(

@@ -14,7 +14,8 @@ use provost_core::model::chain::PlanId;
 use provost_core::model::plan::StepNumber;
 use provost_core::state::run::Run;
 use provost_engine::Error;
-use provost_host::tree::Remote;
+use provost_engine::workplace::PlanFiles;
+use provost_host::tree::{Base, Remote, Trees};
 
 /// Token for a remote over `https`.
 const TOKEN: &str = "PROVOST_REMOTE_TOKEN";
@@ -22,6 +23,21 @@ const TOKEN: &str = "PROVOST_REMOTE_TOKEN";
 const AGENT: &str = "SSH_AUTH_SOCK";
 
 static KEYS: Mutex<Vec<(OsString, OsString)>> = Mutex::new(Vec::new());
+
+/// Why a plan cannot run on other machines that has no base commit.
+pub(crate) const NO_COMMIT: &str = "it was approved without a base commit";
+
+/// Fetches a tree of the plan that passed on a worker.
+pub(crate) fn fetch_passed(
+    remote: &Remote,
+    plan: &PlanFiles<'_>,
+    trees: &Trees,
+    tree: &str,
+) -> Result<Option<Base>, Error> {
+    let (Some(_), Some(commit)) = (&plan.run.work, plan.run.binding.base.as_deref()) else { return Ok(None) };
+    let fetched = trees.receive(remote, commit, &passed_name(plan.id, tree), tree);
+    fetched.map(Some).map_err(Error::Carry)
+}
 
 /// Returns the ref of what an attempt left; the epoch separates successive holders of the lease.
 pub(crate) fn attempt_name(plan: &PlanId, step: StepNumber, attempt: u32, epoch: u64) -> String {

@@ -11,8 +11,7 @@ use provost_engine::workplace::{PlanFiles, Workplace};
 use provost_host::exec::environment;
 use provost_host::tree::{Base, Remote, Trees};
 
-use crate::outpost_workspace::NO_COMMIT;
-use crate::remote::{approved_name, passed_name, remote_of};
+use crate::remote::{NO_COMMIT, approved_name, fetch_passed, passed_name, remote_of};
 
 /// The workspace of this machine, and the remote that a person set for its state folder.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,20 +35,8 @@ impl Workplace for WorkspaceWithRemote {
             return Ok(None);
         }
         let none = || Error::CarriedElsewhere { plan: plan.id.clone() };
-        fetch(&remote_of(plan.state)?.ok_or_else(none)?, plan, trees, tree)
+        fetch_passed(&remote_of(plan.state)?.ok_or_else(none)?, plan, trees, tree)
     }
-}
-
-/// Fetches a tree of the plan that passed on a worker.
-pub(crate) fn fetch(
-    remote: &Remote,
-    plan: &PlanFiles<'_>,
-    trees: &Trees,
-    tree: &str,
-) -> Result<Option<Base>, Error> {
-    let (Some(_), Some(commit)) = (&plan.run.work, plan.run.binding.base.as_deref()) else { return Ok(None) };
-    let fetched = trees.receive(remote, commit, &passed_name(plan.id, tree), tree);
-    fetched.map(Some).map_err(Error::Carry)
 }
 
 /// Pushes what the plan was approved on, if a remote is set. Returns whether one is.

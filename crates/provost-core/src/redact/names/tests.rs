@@ -1,3 +1,5 @@
+//! Tests which names hold secrets, and how surely.
+
 use super::*;
 
 #[test]
