@@ -51,7 +51,7 @@ impl From<provost_server::http::Error> for Failure {
 
 /// Returns the error for commands that need a cluster, in a program built without it.
 #[cfg(not(feature = "cluster"))]
-pub fn no_cluster() -> Failure {
+pub(crate) fn no_cluster() -> Failure {
     Failure::usage(
         "this provost was built without the cluster",
         "Build it with `--features cluster`; see docs/cluster.md.",

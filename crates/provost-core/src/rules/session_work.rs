@@ -179,7 +179,7 @@ mod tests {
         run.apply(&started(1));
         let (result, tree, pass) = (String::new(), None, None);
         run.apply(&Event::StepPassed { step: one, attempt: 1, result, tree, pass });
-        assert_eq!(step(&run, 1), Err(WorkRefusal::Over { step: one, how: "done" }));
+        assert_eq!(step(&run, 1), Err(WorkRefusal::Over { step: one, how: "passed" }));
         assert_eq!(step(&run, 2), Ok(two));
     }
 }

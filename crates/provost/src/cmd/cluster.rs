@@ -71,7 +71,7 @@ fn rate(text: &str) -> Result<Rate, String> {
 }
 
 #[cfg(not(feature = "cluster"))]
-pub fn obey(_global: &Global, args: Args) -> Answer {
+pub(super) fn obey(_global: &Global, args: Args) -> Answer {
     if let What::Limit { rate: Some(Rate { most, period }), .. } = args.what {
         let _ = (most, period);
     }
