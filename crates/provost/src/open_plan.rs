@@ -42,7 +42,7 @@ impl Global {
         Ok(EngineSettings { stop: stop_flag(), ..self.settings_without_signals(plan)? })
     }
 
-    /// For whoever hears signals otherwise.
+    /// The same for a command that handles signals itself.
     pub(crate) fn settings_without_signals(&self, plan: Option<&str>) -> Result<EngineSettings, Failure> {
         let mut environment = hardening::environment();
         let state = match &self.state {

@@ -82,12 +82,12 @@ pub fn of(seen: FailureOutput<'_>) -> FailureMatch {
     });
     match rule {
         Some(rule) => FailureMatch {
-            configure: rule.configure.to_owned(),
+            configure: rule.configure.clone(),
             quota: rule.quota,
             mendable: rule.mendable,
             network: rule.network,
             stops_agent: rule.stops_agent,
-            ..FailureMatch::new(rule.class, rule.name, rule.reason)
+            ..FailureMatch::new(rule.class, &rule.name, &rule.reason)
         },
         None => FailureMatch::unknown(),
     }
@@ -138,13 +138,13 @@ impl Known {
 
 static BOOK: LazyLock<Book> = LazyLock::new(|| {
     let mut patterns = Vec::new();
-    let mut add = |all: &'static [&'static str]| {
+    let mut add = |all: &'static [String]| {
         let start = patterns.len();
         patterns.extend_from_slice(all);
         start..patterns.len()
     };
     let rules =
-        rules::all().map(|rule| Known { rule, any: add(rule.any), unless: add(rule.unless) }).collect();
+        rules::all().map(|rule| Known { rule, any: add(&rule.any), unless: add(&rule.unless) }).collect();
     let set = RegexSetBuilder::new(&patterns)
         .case_insensitive(true)
         .unicode(false)
@@ -195,10 +195,10 @@ mod tests {
                 "{} has no counter-example",
                 rule.name
             );
-            for text in rule.matches {
+            for text in &rule.matches {
                 assert_eq!(says(text), rule.name, "{text}");
             }
-            for text in rule.misses {
+            for text in &rule.misses {
                 assert_ne!(says(text), rule.name, "{text}");
             }
         }
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_a_permission_says_what_to_configure() {
-        let mut names: Vec<&str> = rules::all().map(|rule| rule.name).collect();
+        let mut names: Vec<&str> = rules::all().map(|rule| rule.name.as_str()).collect();
         names.sort_unstable();
         let count = names.len();
         names.dedup();
