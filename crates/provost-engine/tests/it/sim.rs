@@ -42,10 +42,8 @@ macro_rules! handed_on_to {
 }
 
 #[path = "crowd.rs"]
-#[cfg(feature = "cluster")]
 mod crowd;
 #[path = "cut.rs"]
-#[cfg(feature = "cluster")]
 mod cut;
 
 use provost_engine::journal;
