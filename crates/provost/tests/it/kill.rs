@@ -1,7 +1,7 @@
 //! Kills provost many times at random; the same command must resume the plan each time.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::env::{Env, plan};
 
@@ -31,15 +31,25 @@ fn kill(level: &str, wanted: u32) {
     println!("dice {dice}");
     let mut kills = 0;
     // Measures how long an undisturbed run takes on this machine now.
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     fresh(level).provost(&["run"]).exits(0);
-    let longest_us = begun.elapsed().as_micros() as u64;
+    let mut longest = begun.elapsed();
     while kills < wanted {
         let env = fresh(level);
-        kills += kill_until_done(&env, &mut dice, longest_us);
+        match kill_until_done(&env, &mut dice, longest) {
+            // The machine is less busy than before: a kill within the old time would mostly come too late.
+            Killed { times: 0, last_run } => longest = longest.min(last_run),
+            Killed { times, .. } => kills += times,
+        }
         inspect(&env);
     }
     assert!(kills >= wanted);
+}
+
+/// How often the runs of a plan were killed, and how long the last one took, which ended by itself.
+struct Killed {
+    times: u32,
+    last_run: Duration,
 }
 
 /// Creates an approved plan of eight steps.
@@ -53,26 +63,26 @@ fn fresh(level: &str) -> Env {
 }
 
 /// Starts the same command again and again and kills it a moment later, until the plan is done.
-fn kill_until_done(env: &Env, dice: &mut u64, longest_us: u64) -> u32 {
-    for kills in 0..1000 {
+fn kill_until_done(env: &Env, dice: &mut u64, longest: Duration) -> Killed {
+    for times in 0..1000 {
+        let begun = Instant::now();
         let mut child = env.start(&["run"]);
         *dice = dice.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        std::thread::sleep(Duration::from_micros((*dice >> 33) % longest_us));
-        match child.try_wait().unwrap() {
-            Some(status) => {
-                assert_eq!(
-                    status.code(),
-                    Some(0),
-                    "{:?}",
-                    crate::env::answer(child.wait_with_output().unwrap())
-                );
-                return kills;
+        let lives = Duration::from_micros((*dice >> 33) % longest.as_micros() as u64);
+        loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                let last_run = begun.elapsed();
+                let code = status.code();
+                assert_eq!(code, Some(0), "{:?}", crate::env::answer(child.wait_with_output().unwrap()));
+                return Killed { times, last_run };
             }
-            None => {
-                child.kill().unwrap();
-                child.wait().unwrap();
+            match lives.checked_sub(begun.elapsed()) {
+                Some(left) => std::thread::sleep(left.min(Duration::from_millis(1))),
+                None => break,
             }
         }
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
     panic!("never done");
 }
