@@ -4,6 +4,7 @@
 //! **Invariant:** in a folder that agents can write, only regular files below it are opened. No symbolic
 //! link leads out of the folder, and for prompts and reports no link is followed at all.
 
+pub(crate) mod bounded_lock;
 pub(crate) mod folder;
 pub(crate) mod safe_open;
 

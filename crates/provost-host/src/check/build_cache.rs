@@ -36,7 +36,7 @@ use tempfile::TempDir;
 
 use crate::check::judge;
 use crate::check::provision::View;
-use crate::files::folder;
+use crate::files::{bounded_lock, folder};
 use crate::process::{How, Spawn};
 use crate::sandbox::{
     CACHES, CheckFence, CheckMount, CheckTree, MountWrites, Network, Processes, SandboxFeatures, UPPER, What,
@@ -194,7 +194,9 @@ impl Builds {
             sweep(&place);
             lock.unlock()?;
         }
-        lock.lock_shared()?;
+        if !bounded_lock::shared(&lock, bounded_lock::PATIENCE) {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
         Ok(Self { place, _in_use: lock })
     }
 

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 use provost_core::model::timestamp::Timestamp;
 
+use crate::files::bounded_lock;
+
 const HEADING: &str = "# Progress\n\nWritten by provost, one line per event. The log is the truth.\n\n";
 /// Bytes at the end that are searched first; people may have written below provost's lines.
 const TAIL: u64 = 64 << 10;
@@ -81,9 +83,9 @@ pub fn append(path: &Path, lines: &[ProgressLine]) -> Result<(), Error> {
     let failed = |source| Error { path: path.to_owned(), attempted: "append to", source };
     let Some(first) = lines.first() else { return Ok(()) };
     let mut file = open(path, OpenOptions::new().read(true).append(true).create(true)).map_err(failed)?;
-    // Without the lock, two projections would see the same end. On file systems without locks, O_APPEND
+    // Without the lock, two projections would see the same end. If it cannot be taken, O_APPEND
     // remains.
-    let _ = file.lock();
+    bounded_lock::exclusive(&file, bounded_lock::PATIENCE);
     let length = file.metadata().map_err(failed)?.len();
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let text = match unfinished(&mut file, length).map_err(failed)? {

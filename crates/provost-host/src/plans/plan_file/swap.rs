@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use provost_core::model::hash::Hash;
 use rustix::fs::{CWD, RenameFlags};
@@ -16,6 +17,7 @@ use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 use super::{Error, PlanFileStamp, read};
+use crate::files::bounded_lock;
 
 /// Most exchanges while putting a file back; only a program saves more often in a row.
 const EXCHANGES: usize = 32;
@@ -23,11 +25,21 @@ const EXCHANGES: usize = 32;
 /// Replaces the text at `path` by `new`, if it still has the hash `expected`. The file keeps its
 /// permissions; a link stays a link.
 pub fn replace(path: &Path, expected: &Hash, new: &[u8]) -> Result<PlanFileStamp, Error> {
+    replace_within(bounded_lock::PATIENCE, path, expected, new)
+}
+
+fn replace_within(
+    patience: Duration,
+    path: &Path,
+    expected: &Hash,
+    new: &[u8],
+) -> Result<PlanFileStamp, Error> {
     let path = &path.canonicalize().map_err(Error::io(path, "find"))?;
     let folder = path.parent().unwrap_or(Path::new("/"));
-    // The lock excludes other provost processes; the exchange protects against all other programs.
+    // The lock excludes other provost processes; the exchange protects against all other programs, and
+    // against a process that keeps the lock.
     let held = File::open(folder).map_err(Error::io(folder, "open"))?;
-    let locked = held.lock().is_ok();
+    let locked = bounded_lock::exclusive(&held, patience);
 
     if read(path)?.hash != *expected {
         return Err(changed(path, None));
@@ -173,6 +185,17 @@ mod tests {
         assert!(matches!(replace_by_rename(&path, &Hash::of(b"one"), b"three"), Err(Error::Changed { .. })));
         assert_eq!(std::fs::read(&path).expect("read"), b"two");
         assert_eq!(folder.path().read_dir().expect("entries").count(), 1);
+    }
+
+    #[test]
+    fn a_process_that_keeps_the_lock_of_the_folder_holds_no_one_up() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("PLAN.md");
+        std::fs::write(&path, "one").expect("written");
+        let keeper = File::open(folder.path()).expect("the folder");
+        keeper.lock().expect("a lock");
+        replace_within(Duration::ZERO, &path, &Hash::of(b"one"), b"two").expect("replaced");
+        assert_eq!(std::fs::read(&path).expect("read"), b"two");
     }
 
     #[test]
