@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** they only add spans to remove; what the other layers find is removed in any case.
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use regex::Regex;
 
 use super::Found;
@@ -71,7 +71,8 @@ impl OwnSecrets {
 
     /// Finds the names in a text; `None` if there are none to find.
     pub(super) fn hints(&self) -> Option<AhoCorasick> {
-        (!self.names.is_empty()).then(|| super::folded(self.names.iter().map(String::as_str)))
+        let names = || super::folded(self.names.iter().map(String::as_str), AhoCorasickKind::ContiguousNFA);
+        (!self.names.is_empty()).then(names)
     }
 
     pub(super) fn find<'k>(&'k self, text: &str, found: &mut Vec<Found<'k>>) {
