@@ -65,6 +65,7 @@ mod repository;
 mod snapshot;
 mod start;
 mod import;
+mod tool_caches;
 mod touches;
 mod uncommitted;
 mod merge;

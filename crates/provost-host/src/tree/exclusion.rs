@@ -62,6 +62,8 @@ pub enum ExclusionReason {
     Name,
     #[error("the configuration of a test runner; name it in `touches` to include it")]
     RunnerFile,
+    #[error("the cache of a tool; the check makes its own")]
+    ToolCache,
     #[error(
         "its permissions ({mode:03o}); every folder of a check has 755, so let the contract run chmod {mode:03o}"
     )]

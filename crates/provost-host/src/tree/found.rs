@@ -18,6 +18,8 @@ pub(super) struct ImportResult {
     /// The mtimes of the imported files.
     pub written: Vec<((i64, i64), Vec<u8>)>,
     pub refused: CappedList<ExcludedPath>,
+    /// Caches of tools, which are not imported.
+    pub tool_caches: Vec<Vec<u8>>,
     /// Folders whose permissions are not imported, and these permissions.
     pub folder_modes: Vec<(Vec<u8>, u32)>,
     /// Paths that git ignores. A path with a final slash is a folder with all its content.
@@ -31,8 +33,11 @@ impl ImportResult {
         self.refused.push(NAMES_MAX, || ExcludedPath { path: lossy(path), why });
     }
 
-    /// Lists the permissions of folders after everything else that was not imported.
-    pub(super) fn refuse_folder_modes(&mut self) {
+    /// Lists caches and the permissions of folders after everything else that was not imported.
+    pub(super) fn refuse_the_rest(&mut self) {
+        for path in std::mem::take(&mut self.tool_caches) {
+            self.refuse(&path, ExclusionReason::ToolCache);
+        }
         for (path, mode) in std::mem::take(&mut self.folder_modes) {
             self.refuse(&path, ExclusionReason::FolderMode { mode });
         }

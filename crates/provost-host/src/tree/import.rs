@@ -8,8 +8,9 @@
 //!
 //! Ignored files are left out and named, unless a glob names them. Paths that cannot be imported are named
 //! too, and the base's version stays: links that lead out of `touches`, pipes, sockets, devices, files that
-//! are too large, a folder that was replaced by something else, repositories, and configuration of test
-//! runners that no glob names. `.git`, the cache folders and provost's own files are not examined.
+//! are too large, a folder that was replaced by something else, repositories, caches of tools, and
+//! configuration of test runners that no glob names. `.git`, the cache folders and provost's own files are
+//! not examined.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -28,6 +29,7 @@ use super::line_ends::LineEnds;
 use super::modes::Modes;
 use super::own_files::OwnFiles;
 use super::snapshot::{DEPTH, special, unreadable};
+use super::tool_caches;
 use super::{Base, Error, ExclusionReason, ImportLimits, Laid, Layer, TREE, Touches, Trees};
 use crate::files::safe_open;
 
@@ -90,7 +92,7 @@ impl Trees {
             walk.from(&top, start)?;
         }
         walk.keep_order(begun)?;
-        walk.found.refuse_folder_modes();
+        walk.found.refuse_the_rest();
         let Walk { checkout, found, .. } = walk;
         let draft = checkout.finish()?;
         let laid = Laid { taken: found.taken, removed: found.removed, folders: found.folders };
@@ -155,7 +157,11 @@ impl Walk<'_> {
             let kind = safe_open::stamp_at(&here, name).map(|stamp| stamp.kind());
             let is_folder = matches!(kind, Ok(FileType::Directory))
                 && base.as_ref().is_none_or(|base| base.kind == EntryKind::Folder);
-            if depth + 1 == parts.len() || !is_folder || self.is_left_alone(&path) {
+            if depth + 1 == parts.len()
+                || !is_folder
+                || self.is_left_alone(&path)
+                || self.is_tool_cache(&path)
+            {
                 let place = Place { folder: &here, path: &path, name, depth };
                 return match kind {
                     Ok(kind) => self.visit(&place, kind, base.as_ref(), rule),
@@ -245,6 +251,12 @@ impl Walk<'_> {
         if base.is_none() && rule.ignored.is_some() && !self.is_named(place.path, is_folder, rule) {
             if rule.is_touched {
                 self.found.ignore(place.path, is_folder);
+            }
+            return Ok(());
+        }
+        if self.is_tool_cache(place.path) {
+            if rule.is_touched && base.is_none() {
+                self.found.tool_caches.push(place.path.to_vec());
             }
             return Ok(());
         }
@@ -344,6 +356,11 @@ impl Walk<'_> {
             || self.caches.iter().any(|cache| cache == path)
             || self.own.as_deref() == Some(path)
             || self.own_files.leaves_out(path, self.touches)
+    }
+
+    /// Returns whether the path is the cache of a tool, and no glob is exactly its path.
+    fn is_tool_cache(&self, path: &[u8]) -> bool {
+        tool_caches::is_one(path) && !self.touches.spells_out(path)
     }
 
     /// Returns whether a glob names this `.git` of a nested repository, and the layer need not fit into a
