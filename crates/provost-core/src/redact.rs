@@ -41,7 +41,7 @@ const ROUNDS: usize = 8;
 const RESTLESS: &str = "restless-text";
 
 /// Literals without which no shape and no assignment can match, case folded. Built once per process: for long
-/// texts as the automaton that searches fastest, for short ones as one that is built in a quarter of the time.
+/// texts as the automaton that searches fastest, for short ones as one that is quicker to build.
 static HINTS: LazyLock<AhoCorasick> = LazyLock::new(|| folded(hints(), AhoCorasickKind::DFA));
 static HINTS_OF_SHORT_TEXTS: LazyLock<AhoCorasick> =
     LazyLock::new(|| folded(hints(), AhoCorasickKind::ContiguousNFA));

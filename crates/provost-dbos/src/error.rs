@@ -52,3 +52,14 @@ impl<T> ErrorContext<T> for Result<T, dbos::Error> {
         self.map_err(|error| Error::Queues { attempted, why: error.to_string() })
     }
 }
+
+/// Returns the error with its causes.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
+}

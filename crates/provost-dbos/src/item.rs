@@ -17,8 +17,7 @@ use provost_store::{Effect, Error as StoreError};
 use sqlx::Row as _;
 
 use crate::continuation::{InHand, Stint};
-use crate::error::ErrorContext as _;
-use crate::tick::said;
+use crate::error::{ErrorContext as _, with_causes};
 use crate::wire::Piece;
 use crate::work_items::{self, ItemResult};
 use crate::worker_context::{Busy, Crew};
@@ -115,13 +114,13 @@ async fn report(
         }
         // The reaper finds a taken item by its expired lease.
         Some(Err(error)) if taken => {
-            crew.trouble(&piece.plan, &format!("{item}: {}", said(&error))).await?;
+            crew.trouble(&piece.plan, &format!("{item}: {}", with_causes(&error))).await?;
             Ok("lost")
         }
         Some(Err(error)) => {
             let held = matches!(error, provost_engine::Error::Store(StoreError::LeaseHeld { .. }));
             if !held {
-                crew.trouble(&piece.plan, &format!("{item}: {}", said(&error))).await?;
+                crew.trouble(&piece.plan, &format!("{item}: {}", with_causes(&error))).await?;
             }
             give_back(crew, &piece.id, if held { SOON } else { LATER }).await?;
             Ok("given back")

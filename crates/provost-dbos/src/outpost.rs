@@ -20,6 +20,7 @@ use provost_host::Interrupted;
 use provost_host::exec::environment::ExecEnv;
 use provost_host::tree::{Apart, Base, Error as TreeError, Remote, Trees};
 
+use crate::error::with_causes;
 use crate::remote::{attempt_name, fetch_passed, passed_name, word};
 
 /// Pause before a remote that does not answer is tried again.
@@ -116,7 +117,7 @@ impl Outpost {
                 Err(error @ TreeError::Unreachable { .. }) => {
                     (self.told)(&format!("{name} waits to be sent: {error}"));
                 }
-                Err(error) => return Ok(Err(with_cause(&error))),
+                Err(error) => return Ok(Err(with_causes(&error))),
             }
             for _ in 0..PAUSE.as_millis() / POLL.as_millis() {
                 if stop.load(Ordering::Relaxed) {
@@ -158,7 +159,7 @@ impl Workplace for Outpost {
             return Err(missing);
         }
         let made = environment.set_out(&start.plan.0, start.place, start.passed, start.left);
-        made.map(Some).map_err(|error| format!("no tree could be made for it: {}", with_cause(&error)))
+        made.map(Some).map_err(|error| format!("no tree could be made for it: {}", with_causes(&error)))
     }
 
     fn checked_files(
@@ -175,14 +176,14 @@ impl Workplace for Outpost {
             return Ok(None);
         }
         let made = environment.laid_out(&start.plan.0, start.passed, start.left);
-        made.map(Some).map_err(|error| with_cause(&error))
+        made.map(Some).map_err(|error| with_causes(&error))
     }
 
     fn send_left(&self, ended: &SentAttempt<'_>) -> Result<(Option<RemoteTree>, Vec<String>), Interrupted> {
         let gathered = match ended.environment.gather(ended.folder) {
             Ok(gathered) => gathered,
             Err(error) => {
-                return Ok((None, vec![format!("what it left cannot be carried: {}", with_cause(&error))]));
+                return Ok((None, vec![format!("what it left cannot be carried: {}", with_causes(&error))]));
             }
         };
         let mut notes: Vec<String> =
@@ -215,12 +216,5 @@ pub(crate) fn refuses_level(level: Isolation) -> Option<&'static str> {
              disk, without a remote",
         ),
         Isolation::Clean | Isolation::Landlock | Isolation::GuardClean => None,
-    }
-}
-
-fn with_cause(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
     }
 }

@@ -18,7 +18,7 @@ use sqlx::postgres::PgConnectOptions;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
-use crate::error::ErrorContext as _;
+use crate::error::{ErrorContext as _, with_causes};
 use crate::wire::{APPLICATION, Args, JUDGE, Look, Piece, TICKS};
 use crate::worker_context::Crew;
 use crate::{Error, item, tick, wire};
@@ -205,7 +205,7 @@ async fn look_stubbornly(crew: &Arc<Crew>, look: &Look) -> &'static str {
     loop {
         match tick::look(crew, &look.plan).await {
             Ok(said) => return said,
-            Err(error) => (crew.told)(&tick::said(&error)),
+            Err(error) => (crew.told)(&with_causes(&error)),
         }
         // The next worker takes over what a leaving worker held.
         if crew.leaves() {
@@ -236,7 +236,7 @@ fn tell(crew: &Crew, said: Result<&'static str, Error>) -> String {
     match said {
         Ok(said) => said.to_owned(),
         Err(error) => {
-            let text = tick::said(&error);
+            let text = with_causes(&error);
             (crew.told)(&text);
             text
         }

@@ -17,6 +17,7 @@ use provost_engine::plan::harness::Harness;
 use provost_store::Effect;
 
 use crate::Error;
+use crate::error::with_causes;
 use crate::wire::{END, JUDGE};
 use crate::work_items::{self, PassResult};
 use crate::worker_context::Crew;
@@ -49,7 +50,7 @@ pub(crate) async fn look(crew: &Arc<Crew>, plan: &str) -> Result<&'static str, E
                 return Ok("log not trusted");
             }
             Err(error) => {
-                crew.trouble(plan, &said(&error)).await?;
+                crew.trouble(plan, &with_causes(&error)).await?;
                 crew.wake_in(plan, LATER).await?;
                 return Ok("in trouble");
             }
@@ -137,15 +138,4 @@ pub(crate) fn offer(
         body: role.and_then(asked).unwrap_or_default(),
         priority: 0,
     }
-}
-
-/// Returns the error with its causes.
-pub(crate) fn said(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    text
 }

@@ -19,14 +19,14 @@ use tokio::sync::Semaphore;
 
 use crate::agent_reaper::Keeper;
 use crate::dispatch::Queues;
-use crate::error::ErrorContext as _;
+use crate::error::{ErrorContext as _, with_causes};
 use crate::heartbeat::Pulse;
 use crate::queues::WorkerQueue;
 use crate::reaper::Badge;
 use crate::wakeup::Bell;
 use crate::wire::{END, JUDGE, TICKS};
 use crate::worker_context::Crew;
-use crate::{Error, queues, reaper, remote, schema, tick, wakeup, wire, work_items};
+use crate::{Error, queues, reaper, remote, schema, wakeup, wire, work_items};
 
 /// Interval at which the request to leave is checked.
 const EAR: Duration = Duration::from_millis(50);
@@ -202,7 +202,7 @@ async fn take_part(
     while is_there() {
         if tokio::time::Instant::now() >= next {
             if let Err(error) = pulse.beat(crew, badge, drains).await {
-                (crew.told)(&tick::said(&error));
+                (crew.told)(&with_causes(&error));
             }
             next = tokio::time::Instant::now() + pause;
         }

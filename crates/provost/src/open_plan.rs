@@ -88,9 +88,10 @@ fn workplace(state: &Path, environment: &mut Vec<(OsString, OsString)>) -> Arc<d
     provost_dbos::remote_base::workplace()
 }
 
-/// Returns where agents work.
+/// Returns where agents work. This build has no use for the token of the workers' git remote, and no agent gets it.
 #[cfg(not(feature = "cluster"))]
-fn workplace(_state: &Path, _environment: &mut Vec<(OsString, OsString)>) -> Arc<dyn Workplace> {
+fn workplace(_state: &Path, environment: &mut Vec<(OsString, OsString)>) -> Arc<dyn Workplace> {
+    environment.retain(|(name, _)| name != "PROVOST_REMOTE_TOKEN");
     Arc::new(provost_engine::workplace::LocalWorkplace)
 }
 

@@ -7,12 +7,12 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn nobody() -> Redactor {
+fn without_known_secrets() -> Redactor {
     Redactor::new(std::iter::empty::<(&str, &str)>())
 }
 
 fn check(lines: &[&str], expected: Expect) {
-    let redactor = nobody();
+    let redactor = without_known_secrets();
     let mut out = String::new();
     for line in lines {
         out.push_str(&redactor.text(line));
@@ -23,7 +23,7 @@ fn check(lines: &[&str], expected: Expect) {
 
 #[track_caller]
 fn kept(lines: &[&str]) {
-    let redactor = nobody();
+    let redactor = without_known_secrets();
     for line in lines {
         assert_eq!(redactor.text(line), *line);
     }
@@ -77,13 +77,16 @@ fn a_mark_with_a_made_up_kind_hides_nothing() {
 
 #[test]
 fn text_without_secrets_is_not_copied() {
-    assert!(matches!(nobody().text("the key to the token is the passing test"), Cow::Borrowed(_)));
+    assert!(matches!(
+        without_known_secrets().text("the key to the token is the passing test"),
+        Cow::Borrowed(_)
+    ));
 }
 
 // The tokens below are put together at run time, so that no scanner of this repository finds one.
 #[test]
 fn tokens_are_recognised_by_their_shape() {
-    let redactor = nobody();
+    let redactor = without_known_secrets();
     let run = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC2dE3fG4hJ5kL6mN7pQ8rS9t";
     let hex = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     let tokens = [
@@ -411,7 +414,7 @@ fn base64(text: &str) -> String {
 #[test]
 fn the_public_cases_leak_little_and_keep_what_must_stay() {
     let Some(cases) = cases() else { return };
-    let redactor = nobody();
+    let redactor = without_known_secrets();
     let (mut tokens, mut secrets, mut keep) = ((0, 0), (0, 0), (0, 0));
     for case in &cases {
         let text = redactor.text(&case.text);
@@ -448,7 +451,7 @@ fn the_configuration_adds_names_and_shapes_and_takes_nothing_away() {
         OwnShape::new("badge", r"badge no\. ([0-9]{8})").expect("a shape"),
     ];
     let own = OwnSecrets { names: vec!["ACME_PIN".to_owned()], shapes };
-    let (redactor, usual) = (nobody().with_own(own), nobody());
+    let (redactor, usual) = (without_known_secrets().with_own(own), without_known_secrets());
     for (text, expected) in [
         ("got acmetkt_4711abcdXYZ, done", "got [redacted:acme-ticket], done"),
         ("acmetkt_short", "acmetkt_short"),
@@ -464,7 +467,7 @@ fn the_configuration_adds_names_and_shapes_and_takes_nothing_away() {
     }
     // A pattern that covers a known secret does not keep it, and a mark is not taken for a text.
     let greedy = OwnShape::new("none", "[a-z]+").expect("a shape");
-    let greedy = nobody().with_own(OwnSecrets { names: Vec::new(), shapes: vec![greedy] });
+    let greedy = without_known_secrets().with_own(OwnSecrets { names: Vec::new(), shapes: vec![greedy] });
     let token = concat!("ghp", "_abcdefghijklmnopqrstuvwxyz0123456789");
     assert!(!greedy.text(token).contains("0123456789") && !usual.text(token).contains("0123456789"));
     assert!(OwnShape::new("x", "a*").is_err() && OwnShape::new("x", "(").is_err());

@@ -33,7 +33,7 @@ pub(crate) fn on_the_base(
         touches: &touches,
         caches: kept_trees::caches(harness, run),
         limits: ImportLimits {
-            as_git: !harness.workplace().is_workspace(),
+            as_git: !harness.workplace.is_workspace(),
             ..ImportLimits::of_file(verify.max_file)
         },
         wanted: CheckSettings {

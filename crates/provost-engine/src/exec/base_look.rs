@@ -119,7 +119,7 @@ fn may_look(harness: &Harness, run: &Run) -> bool {
     let is_new = run.stage == Stage::Verified && !run.started();
     let has_checks = run.plan.steps.iter().any(may_be_tried)
         || run.plan.postconditions.iter().any(|post| base::is_shell(post.contract.as_ref()));
-    let elsewhere = harness.is_under_way() || !harness.workplace().is_workspace() || harness.within.is_some();
+    let elsewhere = harness.is_under_way() || !harness.workplace.is_workspace() || harness.within.is_some();
     is_new && has_checks && !elsewhere
 }
 

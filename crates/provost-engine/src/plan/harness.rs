@@ -45,7 +45,8 @@ pub struct Harness {
     name: Option<String>,
     /// Context of the parent plan, if this plan is a sub-plan.
     pub(crate) within: Option<ParentContext>,
-    workplace: Arc<dyn Workplace>,
+    /// Where agents work.
+    pub(crate) workplace: Arc<dyn Workplace>,
     /// Callback for the events of sub-plans.
     told: Mutex<Option<Arc<Below>>>,
     /// Uncommitted files inside `touches` become part of the base.
@@ -201,15 +202,6 @@ impl Harness {
 
     pub fn site(&self) -> &PlanContext {
         &self.site
-    }
-
-    /// Returns where the agents of the plan work.
-    pub fn workplace(&self) -> &dyn Workplace {
-        &*self.workplace
-    }
-
-    pub(crate) fn shared_workplace(&self) -> Arc<dyn Workplace> {
-        self.workplace.clone()
     }
 
     pub fn redactor(&self) -> &Redactor {

@@ -11,7 +11,7 @@ use crate::workplace::PlanFiles;
 pub(crate) fn find(harness: &Harness, run: &Run, trees: &Trees, id: &str) -> Result<Option<Base>, Error> {
     match trees.kept(id, caches(harness, run)).map_err(Error::Carry)? {
         Some(kept) => Ok(Some(kept)),
-        None => harness.workplace().fetch(&files(harness, run), trees, id),
+        None => harness.workplace.fetch(&files(harness, run), trees, id),
     }
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn caches<'h>(harness: &'h Harness, run: &Run) -> &'h [String] {
 
 /// Offers what the plan was approved on to the machines that work on it.
 pub fn offer_base(harness: &Harness, run: &Run) -> Result<(), Error> {
-    harness.workplace().approved(&files(harness, run))
+    harness.workplace.approved(&files(harness, run))
 }
 
 pub fn files<'a>(harness: &'a Harness, run: &'a Run) -> PlanFiles<'a> {

@@ -27,7 +27,7 @@ pub use crate::uncommitted_files::{UncommittedFile, UncommittedFiles, Whose, way
 /// Returns the differences between the workspace and the base commit of the run. Empty if there is no commit,
 /// or if the workspace was made for the plan.
 pub fn look(harness: &Harness, run: &Run) -> Result<UncommittedFiles, Error> {
-    let Some(commit) = run.binding.base.as_ref().filter(|_| harness.workplace().is_workspace()) else {
+    let Some(commit) = run.binding.base.as_ref().filter(|_| harness.workplace.is_workspace()) else {
         return Ok(UncommittedFiles::default());
     };
     let workspace = &harness.place().workspace;

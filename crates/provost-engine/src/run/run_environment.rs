@@ -22,7 +22,7 @@ use crate::run::run_strategy::{ProgressListener, RunStrategy};
 /// work.
 pub fn can_see_the_work(harness: &Harness, run: &Run) -> Result<(), Error> {
     match run.work {
-        Some(_) if harness.workplace().is_workspace() => {
+        Some(_) if harness.workplace.is_workspace() => {
             Err(Error::CarriedElsewhere { plan: harness.id().clone() })
         }
         _ => Ok(()),
@@ -52,7 +52,7 @@ pub(crate) fn prepare(
     let demand = harness.config().verify.isolation;
     let (features, attestation) = strategy.attest(demand, &paths, &harness.place().path)?;
     let level = attestation.level;
-    if let Some(why) = harness.workplace().refuses_level(level) {
+    if let Some(why) = harness.workplace.refuses_level(level) {
         return Err(Error::NotCarried { plan: harness.id().clone(), why: why.to_owned() });
     }
     record(harness, strategy, took_over, run, attestation, fence, told)?;
@@ -61,7 +61,7 @@ pub(crate) fn prepare(
 
 /// Returns the path that no agent may see: the key that signs proofs, or the folder of ssh keys around it.
 fn secret(harness: &Harness) -> Option<PathBuf> {
-    let keys = harness.workplace().key_folder(&harness.site().environment);
+    let keys = harness.workplace.key_folder(&harness.site().environment);
     let secret = harness.config().proof.ssh_key.clone();
     keys.filter(|keys| secret.as_ref().is_none_or(|key| key.starts_with(keys))).or(secret)
 }

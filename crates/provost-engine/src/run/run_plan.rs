@@ -236,7 +236,7 @@ fn executor<'a>(
     let executor = strategy.executor(Executor::new(harness.site(), environment).watched(tampering));
     let executor = executor.knowing(base_look::base_look(harness, run));
     let executor = executor.delegating(harness).within(harness.within.as_ref());
-    executor.at(harness.workplace(), epoch)
+    executor.at(&*harness.workplace, epoch)
 }
 
 /// Enters the loop as the strategy does, once or several times.

@@ -61,7 +61,7 @@ pub(crate) fn dependencies_are_done(harness: &Harness, run: &Run) -> Result<(), 
 
 /// Checks that an agent can write at the top of the workspace or in a folder of `touches`.
 fn workspace_can_be_written(harness: &Harness, run: &Run) -> Result<(), Error> {
-    if !harness.workplace().is_workspace() {
+    if !harness.workplace.is_workspace() {
         return Ok(());
     }
     let workspace = &harness.place().workspace;

@@ -63,7 +63,7 @@ fn below(harness: &Harness, plan: &str, errand: Option<(&SubplanRequest, &Usage)
         launcher: site.launcher.clone(),
         stop: site.stop.clone(),
         environment: site.environment.clone(),
-        workplace: harness.shared_workplace(),
+        workplace: harness.workplace.clone(),
     };
     let own = harness.place();
     let files = harness.within.iter().flat_map(|within| within.files.clone());

@@ -1,13 +1,11 @@
 //! Writes what a train does to its own log, and reads what an earlier train recorded.
 
-use std::ops::ControlFlow;
-
 use provost_core::fleet::train_record::{self, TrainRecord};
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::{CheckSubject, Event, Landing, TrainEntry};
 use provost_core::model::verdict::Verdict;
 use provost_core::redact::Redactor;
-use provost_store::{Append, Lease, Log, LogEntry, Query};
+use provost_store::{Append, Lease, Log, LogEntry};
 
 use crate::plan::plan_context;
 use crate::{Error, journal};
@@ -34,22 +32,9 @@ impl<'a> TrainLog<'a> {
         lease: &'a Lease,
         redactor: Redactor,
     ) -> Result<Self, Error> {
-        // This also verifies the chain.
-        journal::read(log, id)?;
         let mut opened = Self { to: Some((log, id, lease)), redactor: Some(redactor), ..Self::silent() };
-        let mut bad = Ok(());
-        log.read(&Query::plan(id), &mut |sealed| match sealed.event() {
-            Ok(event) => {
-                opened.state.apply(&event);
-                opened.seq = sealed.seq;
-                ControlFlow::Continue(())
-            }
-            Err(error) => {
-                bad = Err(error);
-                ControlFlow::Break(())
-            }
-        })?;
-        bad?;
+        let (_, head) = journal::replay(log, id, &mut |_, _, event| opened.state.apply(event))?;
+        opened.seq = head.seq;
         Ok(opened)
     }
 

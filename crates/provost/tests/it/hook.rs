@@ -41,7 +41,7 @@ fn stop(env: &Env, client: &str, session: &str) -> Value {
     hook(env, client, &input.to_string()).exits(0).json()
 }
 
-/// Returns what the agent is told, if it is sent back.
+/// Returns the message for the agent, if the hook sends it back to work.
 fn refused(answer: &Value) -> Option<&str> {
     ["reason", "refuse", "followup_message"].iter().find_map(|key| answer[key].as_str())
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::env::{Answer, Env, answer, plan};
 
-/// The user id that most systems call `nobody`.
+/// An ordinary user without files of its own: on most systems the user id of `nobody`.
 const ORDINARY: u32 = 65534;
 const SECRET: &str = "a-secret-of-the-person-5f0c2d1e";
 
