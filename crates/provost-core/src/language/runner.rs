@@ -28,6 +28,7 @@ pub enum Runner {
     NodeFile,
     Jest,
     Vitest,
+    Mocha,
     Go,
     Ctest,
     /// A script of package.json, to be resolved by reading that file.
@@ -47,6 +48,7 @@ impl Runner {
             Runner::NodeFile => "node",
             Runner::Jest => "jest",
             Runner::Vitest => "vitest",
+            Runner::Mocha => "mocha",
             Runner::Go => "go test",
             Runner::Ctest => "ctest",
             Runner::Script => "a script of package.json",
@@ -91,6 +93,7 @@ pub fn has_to_show_tests(shell: &Shell) -> bool {
         | Runner::Node
         | Runner::Jest
         | Runner::Vitest
+        | Runner::Mocha
         | Runner::Go => true,
         Runner::NodeFile | Runner::Ctest | Runner::Script | Runner::Other => false,
     };

@@ -396,7 +396,7 @@ fn configuration_that_a_wide_glob_lets_in_is_not_taken_over() {
     assert!(verdict.held());
 }
 
-/// Returns the folder in which `./test --full` installed jest and vitest; `None` in an ordinary run.
+/// Returns the folder in which `./test --full` installed jest, vitest and mocha; `None` in an ordinary run.
 fn fetched(name: &str) -> Option<PathBuf> {
     if std::env::var_os("PROVOST_RUNNERS").is_none() {
         skip::full(name);
@@ -426,7 +426,7 @@ fn jest_is_counted_and_tried() {
         expect![[r#"
             before: broke: exit code 1 | exit_code == 0 | tests: 1
             honest: held | tests: 1 | a failing test planted in calc.test.js made the check fail
-            ends the process: vacuous: a failing test was planted in calc.test.js, and the check still held
+            ends the process: broke: exit code 0 | 1 test was run before, none now
         "#]],
     );
 }
@@ -447,6 +447,46 @@ fn vitest_is_counted_and_tried() {
         expect![[r#"
             before: broke: exit code 1 | exit_code == 0 | tests: 1
             honest: held | tests: 1 | a failing test planted in calc.test.mjs made the check fail
+        "#]],
+    );
+}
+
+#[test]
+fn mocha_is_counted_and_tried() {
+    let Some(mocha) = fetched("mocha") else { return };
+    let test = "const { add } = require('../calc.js');\nconst { equal } = require('assert');\n\
+        it('adds', () => equal(add(2, 3), 5));\nit('waits', async () => equal(add(0, 0), 0));\n";
+    let files: Files<'_> =
+        &[("package.json", "{}"), ("calc.js", "exports.add = (a, b) => a - b;\n"), ("test/calc.js", test)];
+    let honest: Files<'_> = &[("calc.js", "exports.add = (a, b) => a + b;\n")];
+    for options in ["", " --exit --no-warnings"] {
+        check(
+            &format!("{}{options}", mocha.display()),
+            &["calc.js"],
+            files,
+            &[
+                ("honest", honest),
+                ("ends the process", &[("calc.js", "process.exit(0);\n")]),
+                ("ends it later", &[("calc.js", "exports.add = () => process.exit(0);\n")]),
+                ("replaces `it`", &[("calc.js", "globalThis.it = () => {};\n")]),
+            ],
+            expect![[r#"
+                before: broke: exit code 1 | exit_code == 0 | tests: 2
+                honest: held | tests: 2 | all tests of mocha were made to fail, and the check failed
+                ends the process: broke: exit code 0 | 2 tests were run before, none now
+                ends it later: broke: exit code 0 | mocha started and its process ended before its tests had run | tests: 0
+                replaces `it`: broke: exit code 0 | 2 tests were run before, none now | tests: 0
+            "#]],
+        );
+    }
+    check(
+        &format!("{} --parallel", mocha.display()),
+        &["calc.js"],
+        files,
+        &[("honest", honest)],
+        expect![[r#"
+            before: broke: exit code 1 | exit_code == 0 | tests: 2
+            honest: held | tests: 2 | all tests of mocha were made to fail, and the check failed
         "#]],
     );
 }

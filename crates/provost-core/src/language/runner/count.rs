@@ -59,7 +59,7 @@ fn of(runner: Runner, output: &str) -> Option<u32> {
         Runner::Vitest => sum(lines().filter_map(vitest)),
         Runner::Go => go(&plain),
         Runner::Ctest => sum(lines().filter_map(ctest)),
-        Runner::NodeFile | Runner::Script | Runner::Other => None,
+        Runner::Mocha | Runner::NodeFile | Runner::Script | Runner::Other => None,
     }
 }
 

@@ -41,7 +41,9 @@ pub fn into_file(
         Runner::Vitest => vitest(&name, random),
         Runner::Go if text.contains("\"testing\"") => go_test(&name),
         Runner::Go => return Err(format!("{path} has no test")),
-        Runner::Ctest | Runner::Script | Runner::Other => return Err("it cannot be planted".to_owned()),
+        Runner::Mocha | Runner::Ctest | Runner::Script | Runner::Other => {
+            return Err("it cannot be planted".to_owned());
+        }
     };
     Ok(Plant { path: path.to_owned(), text: format!("{}\n{added}", text.trim_end_matches('\n')) })
 }
@@ -81,7 +83,7 @@ pub fn beside(
                 format!("package {package}\n\nimport \"testing\"\n{}", go_test(&name)),
             )
         }
-        Runner::NodeFile | Runner::Ctest | Runner::Script | Runner::Other => return None,
+        Runner::Mocha | Runner::NodeFile | Runner::Ctest | Runner::Script | Runner::Other => return None,
     };
     let path = if folder.is_empty() { file } else { format!("{folder}/{file}") };
     Some(Plant { path, text })
@@ -110,7 +112,7 @@ fn puts_itself_aside(runner: Runner, text: &str) -> Option<&'static str> {
         Runner::Node | Runner::Jest | Runner::Vitest => &[".only(", "process.exit"],
         Runner::NodeFile => &["process.exit", "process.abort"],
         Runner::Go => &["//go:build", "// +build", "func TestMain("],
-        Runner::Ctest | Runner::Script | Runner::Other => &[],
+        Runner::Mocha | Runner::Ctest | Runner::Script | Runner::Other => &[],
     };
     // The tests of a program are in `src/main.rs` beside its `main`.
     let is_program = matches!(runner, Runner::Cargo | Runner::Nextest) && text.contains("#[cfg(test)]");

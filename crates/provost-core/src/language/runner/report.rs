@@ -10,6 +10,10 @@ use super::{Runner, RunnerStart, recognised};
 /// Maximum number of sessions that are kept.
 const SESSIONS_MAX: usize = 1000;
 
+/// Test runners in which no failing test can be planted. Runs of mocha count and change their tests, unless
+/// its modules are other than the reporter knows.
+const UNPLANTABLE: [&str; 7] = ["mocha", "ava", "jasmine", "tap", "tape", "uvu", "@hapi/lab"];
+
 /// A test session that reported its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestSession {
@@ -30,7 +34,7 @@ pub struct TestCounts {
 /// All reports of one run of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunnerReport {
-    /// Sessions of runners that count their tests themselves (pytest, unittest).
+    /// Sessions of runners that count their tests themselves (pytest, unittest, mocha).
     pub sessions: Vec<TestSession>,
     /// Other runners, as they were started.
     pub started: Vec<RunnerStart>,
@@ -81,6 +85,7 @@ impl RunnerReport {
         let known = match name {
             "pytest" => return self.sessions.push(session(Runner::Pytest)),
             "unittest" => return self.sessions.push(session(Runner::Unittest)),
+            "mocha-run" => return self.sessions.push(session(Runner::Mocha)),
             "node --test" => Some((Runner::Node, args)),
             "node" => Some((Runner::NodeFile, args)),
             "jest" => Some((Runner::Jest, args)),
@@ -100,7 +105,7 @@ impl RunnerReport {
                 self.started.push(RunnerStart { runner, folder, args, negated: false });
             }
             (Some((runner, _)), None) => self.others.push(runner.word().to_owned()),
-            (None, _) if name == "mocha" => self.others.push(name.to_owned()),
+            (None, _) if UNPLANTABLE.contains(&name) => self.others.push(name.to_owned()),
             // `cargo build`, `go vet`: no tests.
             (None, _) => {}
         }
@@ -188,11 +193,14 @@ mod tests {
             "start|cargo|8|/w|build",
             "start|node|9|/w/web|/w/web/a.test.js",
             "start|mocha|9|/w",
+            "start|mocha-run|9|/w",
+            "end|mocha-run|9|3|0|0",
             "start|go|9|/elsewhere|test",
         ]);
         let told: Vec<_> = report.started.iter().map(|each| (each.runner, each.folder.as_str())).collect();
         assert_eq!(told, [(Runner::Cargo, "crates/x"), (Runner::NodeFile, "web")]);
         assert_eq!(report.started[1].args, [Some("a.test.js".to_owned())]);
         assert_eq!(report.others, ["mocha", "go test"]);
+        assert_eq!((report.tests(), report.sessions[0].runner), (Some(3), Runner::Mocha));
     }
 }

@@ -41,6 +41,7 @@ pub fn selection(started: &RunnerStart) -> Result<Selection, String> {
             by_parts(started, &["-t", "--testNamePattern"], &["-c", "--config", "-r", "--root"])
         }
         Runner::Go => go(started),
+        Runner::Mocha => Err("only a run of mocha tells which tests it runs".to_owned()),
         Runner::Ctest => Err("ctest runs programs of the build".to_owned()),
         Runner::Script => Err("package.json does not say which tests the script runs".to_owned()),
         Runner::Other => Err(format!("provost does not know which tests {} runs", started.runner.word())),
@@ -88,7 +89,7 @@ impl Selection {
                     && name.ends_with(".go")
                     && if self.is_flat { is_here } else { is_placed }
             }
-            Runner::Ctest | Runner::Script | Runner::Other => false,
+            Runner::Mocha | Runner::Ctest | Runner::Script | Runner::Other => false,
         }
     }
 

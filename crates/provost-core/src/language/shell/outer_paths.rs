@@ -53,6 +53,10 @@ const LOOKING: [&str; 24] = [
     "jq",
     "awk",
 ];
+/// Programs that test a file and do not list what is in a folder.
+const TESTING: [&str; 3] = ["test", "[", "[["];
+/// Folders that every machine has, and every check of its own.
+const EVERYWHERE: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 /// Functions of other languages that read a file, each with the bracket that opens its arguments.
 const FUNCTIONS: [&str; 24] = [
     "exists(",
@@ -201,11 +205,15 @@ fn of_command(text: &str, script: &ShellScript, command: &ShellCommand, found: &
         return;
     }
     let looks = LOOKING.contains(&name.as_str());
+    let is_everywhere = |word: &Word| {
+        TESTING.contains(&name.as_str())
+            && word.literal(text).is_some_and(|path| EVERYWHERE.contains(&path.trim_end_matches('/')))
+    };
     let pattern = WITH_PATTERN.contains(&name.as_str()).then(|| pattern_of(text, words)).flatten();
     for (at, word) in words.iter().enumerate() {
         let beside = [at.checked_sub(1), Some(at + 1)].into_iter().flatten().filter_map(|at| words.get(at));
         let compares = |other: &Word| matches!(other.raw(text), "=" | "==" | "!=" | "=~" | "-eq" | "-ne");
-        if pattern == Some(at) || beside.into_iter().any(compares) {
+        if pattern == Some(at) || is_everywhere(word) || beside.into_iter().any(compares) {
             continue;
         }
         of_word(text, word, looks, found);
@@ -324,6 +332,7 @@ mod tests {
             ("test ! -e /opt/old/secret", "/opt/old/secret?"),
             ("[ ! -d /data ] && [[ -f /srv/x ]]", "/data? /srv/x?"),
             ("! ls /data/*.csv", "/data?"),
+            ("test -d /tmp && test ! -e /tmp/$name && ! find /tmp -name old", "/tmp? /tmp?"),
             ("for f in /data/a /data/b; do test -e \"$f\"; done", "/data/a /data/b"),
             ("files=(/data/a); cat \"${files[@]}\"", "/data/a"),
             ("DIR=/opt/x; test -e $DIR/y", "/opt/x"),
@@ -362,6 +371,7 @@ mod tests {
             "./run a/b/c a/../x //server/share",
             "go test ./... && git log HEAD~1..HEAD && PYTHONPATH=..:. ./run",
             "cd app && make && cd .. && cd lib && make",
+            "test -w /tmp && [ -d /dev/shm ] && [[ -d \"/var/tmp/\" ]]",
         ] {
             assert_eq!(named(text), "", "{text}");
         }
