@@ -308,7 +308,10 @@ mod tests {
             judges_models: BTreeSet::new(),
             not_startable: BTreeMap::new(),
             git: false,
-            sight: VisiblePaths::of_checks(at, &Default::default()),
+            sight: VisiblePaths::of_checks(
+                &crate::check::judge::CheckTools::of_person(at),
+                &Default::default(),
+            ),
             secrets: BTreeSet::new(),
         };
         let facts = answer(&questions, &place);

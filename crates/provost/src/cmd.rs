@@ -50,6 +50,7 @@ mod show;
 mod spawn;
 mod status;
 mod trust;
+mod try_check;
 mod verify;
 mod watch;
 mod which;
@@ -94,6 +95,7 @@ enum Command {
     Ask(Described<ask::Args>),
     Reject(Described<reject::Args>),
     Trust(Described<trust::Args>),
+    Try(Described<try_check::Args>),
     Run(Described<run::Args>),
     Inbox(Described<inbox::Args>),
     Answer(Described<answer::Args>),
@@ -158,6 +160,7 @@ impl Cli {
     pub(crate) fn starts_agents_or_checks(&self) -> bool {
         match &self.command {
             Command::Run(_)
+            | Command::Try(_)
             | Command::Recheck(_)
             | Command::Integrate(_)
             | Command::Demo(_)
@@ -196,6 +199,7 @@ pub(crate) fn obey(cli: Cli) -> Answer {
         Command::Ask(Described(args)) => ask::obey(global, args),
         Command::Reject(Described(args)) => reject::obey(global, args),
         Command::Trust(Described(args)) => trust::obey(global, args),
+        Command::Try(Described(args)) => try_check::obey(global, args),
         Command::Run(Described(args)) => run::obey(global, args),
         Command::Inbox(Described(args)) => inbox::obey(global, args),
         Command::Answer(Described(args)) => answer::obey(global, args),

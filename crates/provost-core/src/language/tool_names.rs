@@ -156,6 +156,11 @@ pub fn is_program(name: &str) -> bool {
     PROGRAMS.contains(&name)
 }
 
+/// Returns whether this is a tool that comes as a Python package.
+pub fn is_python_tool(name: &str) -> bool {
+    PYTHON_MODULES.contains(&name)
+}
+
 /// Returns whether the contract may define, or put on its PATH, what it calls.
 pub fn defines(command: &str) -> bool {
     DEFINES.is_match(command)

@@ -1,7 +1,7 @@
 //! Prepares the execution environment on the approved base, for runs, for checks before an approval and for
 //! the merge train.
 
-use provost_core::model::verdict::Isolation;
+use provost_core::model::verdict::{CheckEnvironment, Isolation};
 use provost_core::state::run::Run;
 use provost_host::exec::environment::{ApprovedFiles, CheckSettings, ExecEnv, RunPaths};
 use provost_host::sandbox::SandboxFeatures;
@@ -18,6 +18,18 @@ pub(crate) fn on_the_base(
     features: Option<SandboxFeatures>,
     level: Isolation,
     paths: &RunPaths<'_>,
+) -> Result<ExecEnv, Error> {
+    on_the_base_with(harness, run, features, level, paths, None)
+}
+
+/// Prepares it with the tools of an earlier check.
+pub(crate) fn on_the_base_with(
+    harness: &Harness,
+    run: &Run,
+    features: Option<SandboxFeatures>,
+    level: Isolation,
+    paths: &RunPaths<'_>,
+    recorded: Option<&CheckEnvironment>,
 ) -> Result<ExecEnv, Error> {
     let verify = &harness.config().verify;
     let all = [String::from("**")];
@@ -36,6 +48,9 @@ pub(crate) fn on_the_base(
             as_git: !harness.workplace.is_workspace(),
             ..ImportLimits::of_file(verify.max_file)
         },
+        // A session works in the workspace without being watched.
+        adopts: !run.agent_outside,
+        recorded,
         wanted: CheckSettings {
             provision: &verify.provision,
             build_caches: verify.build_caches,

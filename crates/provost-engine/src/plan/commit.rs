@@ -96,6 +96,8 @@ pub(crate) fn trees(harness: &Harness, run: &Run, commit: &str) -> Result<(Trees
         touches: &[],
         caches,
         limits: ImportLimits { as_git: run.work.is_some(), ..ImportLimits::default() },
+        adopts: false,
+        recorded: None,
         wanted: Means { provision: &verify.provision, build_caches: false, stop: None },
     };
     Ok(environment::trees(&estate, &approval)?)

@@ -16,6 +16,7 @@ use provost_core::model::plan::{Check, Plan, Step};
 use provost_core::model::run_policy::RunPolicy;
 use provost_core::model::verdict::Isolation;
 use provost_core::state::run::Run;
+use provost_host::check::judge::CheckTools;
 use provost_host::check::visible_paths::VisiblePaths;
 use provost_host::config::{Demand, Driver, Role};
 use provost_host::{config, files, git, process, sandbox, survey};
@@ -82,7 +83,10 @@ impl BoundPlan {
             judge_within: judge_within(site),
             judges_models: judges_models(site),
             not_startable: not_startable(site),
-            sight: VisiblePaths::of_checks(&site.place.workspace, &site.config.verify.folders),
+            sight: VisiblePaths::of_checks(
+                &CheckTools::of_person(&site.place.workspace),
+                &site.config.verify.folders,
+            ),
             secrets: site.config.verify.secrets.iter().cloned().collect(),
         };
         let facts = survey::answer(&facts::questions(&self.plan), &place);

@@ -17,7 +17,7 @@ use provost_host::exec::environment::{self, ExecEnv, RunPaths};
 use provost_host::process;
 use provost_store::{Error as StoreError, Holder, Lease};
 
-use crate::exec::approved_base::on_the_base;
+use crate::exec::approved_base::on_the_base_with;
 use crate::exec::base_look;
 use crate::exec::confined;
 use crate::exec::executor::Executor;
@@ -302,7 +302,9 @@ pub fn recheck(harness: &Harness, number: StepNumber) -> Result<Recheck, Error> 
     if let Some(tree) = &tree {
         kept_trees::find(harness, &run, &environment::trees_of(workspace, harness.state())?, tree)?;
     }
-    let hands = Executor::new(harness.site(), on_the_base(harness, &run, offer, seen.level, &estate)?);
+    let environment = recorded.environment.as_deref();
+    let ground = on_the_base_with(harness, &run, offer, seen.level, &estate, environment)?;
+    let hands = Executor::new(harness.site(), ground);
     let now = hands.recheck(&run, number, tree);
     judge::leave();
     Ok(Recheck { recorded, now })

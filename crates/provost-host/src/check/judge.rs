@@ -25,14 +25,16 @@ use crate::process::{Bounds, HeadAndTail, How, Output, ProcessEnd, Spawn, StartE
 use crate::sandbox::{CheckFence, Confines, Processes, SandboxFeatures, Unavailable};
 use crate::{Interrupted, process, sandbox};
 
+mod check_tools;
 mod missing;
 pub mod reporter;
 mod temp_folders;
 mod surroundings;
 mod toolchains;
 
+pub use check_tools::{CheckTools, SuppliedTools, kept_in_workspace};
 use surroundings::Surroundings;
-pub use surroundings::{bash, kept_in_workspace, programs, toolchains};
+pub use surroundings::bash;
 pub use temp_folders::{leave, private_folder};
 
 /// The part of an output in which expectations are searched; a text in the cut middle is not found.
@@ -71,13 +73,17 @@ impl CheckRoot<'_> {
 
 /// A check request: where and how a contract is judged.
 pub struct CheckRequest<'a> {
-    /// The agent's workspace; nothing in it may be on the check's `PATH`.
+    /// The agent's workspace.
     pub workspace: &'a Path,
+    /// How its programs are found, made before any agent ran.
+    pub tools: &'a CheckTools,
+    /// Environments that provost installed into its tree.
+    pub supplied: &'a [SuppliedTools],
     pub ground: CheckRoot<'a>,
     pub timeout: Duration,
     pub tag: &'a str,
     pub stop: Option<&'a AtomicBool>,
-    /// Variables that lead the check's tools to the provisioned dependencies.
+    /// Variables that lead the check's tools to the provisioned dependencies, and those of the reporters.
     pub env: &'a [(OsString, OsString)],
     /// The isolation level that the verdict claims.
     pub isolation: Isolation,
@@ -120,9 +126,12 @@ pub fn observed(
             Ok(expected) => expected,
             Err(error) => return Ok(not_run(court, format!("an expectation cannot be read: {error}"))),
         };
-    let mut environment = court.env.to_vec();
+    let mut environment = court.tools.variables(court.root(), court.supplied);
+    // The person's or the project's environment is active, whatever provost installed beside it.
+    let is_ours = |name: &OsString| name != "VIRTUAL_ENV" || !court.tools.project().is_python_activated();
+    environment.extend(court.env.iter().filter(|(name, _)| is_ours(name)).cloned());
     environment.extend(missing::variable(shell, court.root()));
-    let surroundings = match Surroundings::make(court.workspace, &environment) {
+    let surroundings = match Surroundings::make(&environment) {
         Ok(surroundings) => surroundings,
         Err(error) => return Ok(not_run(court, format!("no temporary folder could be made: {error}"))),
     };
@@ -133,7 +142,7 @@ pub fn observed(
             let tests = tests(shell, &report, &ended);
             let verdict =
                 Verdict { tests, runners: report.names(), ..judged(shell, court, &expected, &ended) };
-            Ok((verifiable(shell, &ended, verdict), report))
+            Ok((verifiable(shell, court, &ended, verdict), report))
         }
         Err(NotJudged::Program(error)) => Ok(not_run(court, told(&error))),
         Err(NotJudged::Fence(error)) => Ok(not_run(court, told(&error))),
@@ -185,9 +194,8 @@ fn run(
             Ok(ended)
         }
         CheckRoot::Fenced { offer, fence } => {
-            let toolchains = toolchains(court.workspace);
-            let toolchains: Vec<&Path> =
-                toolchains.iter().map(PathBuf::as_path).filter(|folder| fence.may_show(folder)).collect();
+            let toolchains = court.tools.folders().iter().map(PathBuf::as_path);
+            let toolchains: Vec<&Path> = toolchains.filter(|folder| fence.may_show(folder)).collect();
             let fence = CheckFence { toolchains: &toolchains, ..fence };
             let wrapped = sandbox::check(offer, &fence, bash(), &args).map_err(NotJudged::Fence)?;
             let inside = surroundings.inside_a_fence();
@@ -239,7 +247,7 @@ fn judged(shell: &Shell, court: &CheckRequest<'_>, expected: &[Expected<'_>], en
         unmet,
         stdout: ended.stdout.excerpt(limit),
         stderr: ended.stderr.excerpt(limit),
-        environment: Some(Box::new(surroundings::environment(court.workspace))),
+        environment: Some(Box::new(court.tools.record(court.supplied))),
         ..Verdict::bare(court.isolation, CheckOutcome::Held)
     }
 }
@@ -282,7 +290,7 @@ fn has_tried_to_trace(court: &CheckRequest<'_>, ended: &ProcessEnd) -> bool {
 }
 
 /// Replaces the verdict by "not run" if a tool that the check needs is missing.
-fn verifiable(shell: &Shell, ended: &ProcessEnd, verdict: Verdict) -> Verdict {
+fn verifiable(shell: &Shell, court: &CheckRequest<'_>, ended: &ProcessEnd, verdict: Verdict) -> Verdict {
     let end = match ended.how {
         How::Signalled(signal) => missing::CheckEnd::Signalled(signal),
         // In a sandbox a signal appears as its exit code.
@@ -290,12 +298,12 @@ fn verifiable(shell: &Shell, ended: &ProcessEnd, verdict: Verdict) -> Verdict {
             missing::CheckEnd::Signalled(missing::ENDED_BY.as_raw())
         }
         How::Exited(_) if verdict.held() => missing::CheckEnd::Held,
-        How::Exited(_) => return blames_the_machine(shell, ended, verdict),
+        How::Exited(_) => return blames_the_machine(shell, court, ended, verdict),
         How::TimedOut | How::Stopped | How::OverBounds(_) => return verdict,
     };
     let (stdout, stderr) = (text(&ended.stdout), text(&ended.stderr));
     if let Some(missing) = missing::found(shell, end, &[&stderr, &stdout]) {
-        let outcome = CheckOutcome::NotRun { reason: missing.reason() };
+        let outcome = CheckOutcome::NotRun { reason: reason(&missing, court) };
         return Verdict { outcome, unmet: Vec::new(), ..verdict };
     }
     shows_its_failure(shell, verdict, &[&stderr, &stdout])
@@ -303,15 +311,34 @@ fn verifiable(shell: &Shell, ended: &ProcessEnd, verdict: Verdict) -> Verdict {
 
 /// Turns a broken check into "not run" if a program that its text calls is reported as missing and is
 /// missing.
-fn blames_the_machine(shell: &Shell, ended: &ProcessEnd, mut verdict: Verdict) -> Verdict {
+fn blames_the_machine(
+    shell: &Shell,
+    court: &CheckRequest<'_>,
+    ended: &ProcessEnd,
+    mut verdict: Verdict,
+) -> Verdict {
     let said = format!("{}\n{}", text(&ended.stderr), text(&ended.stdout));
     let folders = verdict.environment.iter().flat_map(|environment| &environment.path);
     let folders: Vec<PathBuf> = folders.map(PathBuf::from).collect();
     let is_there = |name: &String| folders.iter().any(|folder| folder.join(name).is_file());
-    if let Some(name) = environment::missing_program(&shell.command, &said).filter(|name| !is_there(name)) {
-        verdict.outcome = CheckOutcome::NotRun { reason: missing::MissingTool::Command(name).reason() };
+    let program = environment::missing_program(&shell.command, &said).filter(|name| !is_there(name));
+    let missing = program.map(missing::MissingTool::Command).or_else(|| {
+        environment::missing_module(shell, &verdict).map(|name| missing::MissingTool::Module(name.to_owned()))
+    });
+    if let Some(missing) = missing {
+        verdict.outcome = CheckOutcome::NotRun { reason: reason(&missing, court) };
+        verdict.unmet.clear();
     }
     verdict
+}
+
+/// Returns why the check could not run, with the line that provides the tool.
+fn reason(missing: &missing::MissingTool, court: &CheckRequest<'_>) -> String {
+    let advice = missing.name().and_then(|name| court.tools.project().advice(name));
+    match advice {
+        Some(advice) => format!("{}; {advice}", missing.reason()),
+        None => missing.reason(),
+    }
 }
 
 /// Checks that a command that is meant to fail failed at its job, and a test runner because of a test. A

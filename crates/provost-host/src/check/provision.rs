@@ -27,20 +27,26 @@ use std::time::{Duration, SystemTime};
 
 use provost_core::model::hash::Hash;
 
-use crate::check::judge;
+use crate::check::judge::CheckTools;
 use crate::config;
 use crate::files::folder;
+use crate::plans::trust;
 use crate::sandbox::{CACHES, Network, SandboxFeatures, SandboxedCommand, Unavailable};
 use crate::tree::AssembledTree;
 
 mod carry_out;
+mod check_supplies;
 mod crates;
 mod known;
+
+pub use check_supplies::CheckSupplies;
 
 use known::PackageManager;
 
 /// Largest lock file that is read, in bytes.
 const LOCK_MAX: u64 = 64 << 20;
+/// Name of the copy of an environment.
+const COPY: &str = "copy";
 /// Results that were unused for this long are removed.
 const UNUSED_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -64,12 +70,13 @@ struct Supply {
 }
 
 /// All supplies of one workspace.
-#[derive(Debug)]
 pub struct Supplies {
     place: PathBuf,
     workspace: PathBuf,
+    tools: CheckTools,
     timeout: Duration,
     supplies: Vec<Supply>,
+    newer: Vec<String>,
 }
 
 /// A tree, as a check sees it.
@@ -172,18 +179,13 @@ type Provided = Result<Option<Arc<InstalledSupply>>, MissingSupply>;
 pub struct PreparedSupplies {
     /// In the order of the supplies.
     each: Vec<(Hash, Provided)>,
-}
-
-/// The supplies of one check.
-#[derive(Debug, Default)]
-pub struct CheckSupplies {
-    pub ready: Vec<Arc<InstalledSupply>>,
-    /// Descriptions of the supplies that were installed because the agent changed a lock file.
-    pub again: Vec<String>,
+    /// Copies of environments that the person made or changed after the approval.
+    copies: Vec<Provided>,
 }
 
 impl Supplies {
-    pub fn new(state: &Path, workspace: &Path, wanted: &config::Provision) -> Self {
+    /// `newer` are environments of the workspace that replace those of the base.
+    pub fn new(state: &Path, tools: &CheckTools, wanted: &config::Provision, newer: Vec<String>) -> Self {
         let mut supplies = Vec::new();
         for kind in PackageManager::ALL {
             let own = wanted.supplies.get(kind.name());
@@ -193,8 +195,10 @@ impl Supplies {
         }
         let own = wanted.supplies.iter().filter(|(name, _)| !config::KNOWN.contains(&name.as_str()));
         supplies.extend(own.map(|(name, own)| Supply::of_ones_own(name, own)));
+        let workspace = tools.workspace();
         let workspace = std::path::absolute(workspace).unwrap_or_else(|_| workspace.to_owned());
-        Self { place: state.join("provision"), workspace, timeout: wanted.timeout, supplies }
+        let tools = tools.clone();
+        Self { place: state.join("provision"), workspace, tools, timeout: wanted.timeout, supplies, newer }
     }
 
     pub fn workspace(&self) -> &Path {
@@ -211,14 +215,16 @@ impl Supplies {
         self.sweep();
         let each = self.supplies.iter().map(|supply| {
             let locks = supply.locks_in(approved);
-            let is_there = supply.into.as_ref().is_some_and(|into| approved.has(into));
+            let is_newer = |into: &Path| self.newer.iter().any(|name| Path::new(name) == into);
+            let is_there = supply.into.as_ref().is_some_and(|into| approved.has(into) || is_newer(into));
             let ready = match self.is_due(supply, &locks, approved) && !is_there {
                 true => self.ready(supply, &locks, approved, "", means).map(Some),
                 false => Ok(None),
             };
             (digest(&locks), ready)
         });
-        PreparedSupplies { each: each.collect() }
+        let copies = self.newer.iter().map(|name| self.copied(name).map(Some));
+        PreparedSupplies { each: each.collect(), copies: copies.collect() }
     }
 
     /// Returns the supplies for a check on this tree: those of the approved base if the lock files are the
@@ -231,12 +237,17 @@ impl Supplies {
         means: &InstallEnvironment<'_>,
     ) -> Result<CheckSupplies, MissingSupply> {
         let mut given = CheckSupplies::default();
+        for copy in &prepared.copies {
+            given.ready.extend(copy.clone()?);
+        }
         for (supply, (approved, ready)) in self.supplies.iter().zip(&prepared.each) {
             let locks = supply.locks_in(view);
             if digest(&locks) == *approved {
                 given.ready.extend(ready.clone()?);
             } else if self.is_due(supply, &locks, view) {
-                given.ready.push(self.ready(supply, &locks, view, scope, means)?);
+                let new = self.ready(supply, &locks, view, scope, means)?;
+                given.replaced.push((new.clone(), ready.clone().ok().flatten()));
+                given.ready.push(new);
                 let names: Vec<&str> = locks.iter().map(|(name, _)| *name).collect();
                 given.again.push(format!("{}, from {} as the step left it", supply.name, names.join(", ")));
             }
@@ -275,26 +286,35 @@ impl Supplies {
         }
         let room = self.room().map_err(failed)?;
         carry_out::supply(supply, self, locks, view, means, room.path())?;
-        let settle = || -> io::Result<File> {
-            for own in ["home", "tmp"] {
-                folder::remove(&room.path().join(own));
-            }
-            let result = room.path().join("result");
-            fs::create_dir(&result)?;
-            fs::rename(room.path().join(&supply.name), result.join(&supply.name))?;
-            File::create(result.join("used"))?;
-            // A result with its final name is used without further checks, also after a power failure.
-            rustix::fs::syncfs(File::open(&result)?)?;
-            match fs::rename(&result, &place) {
-                // Another process was faster.
-                Err(_) if place.join("used").exists() => {}
-                renamed => renamed?,
-            }
-            used(&place).ok_or_else(|| io::Error::other("a cleanup removed it at once"))
-        };
-        let settled = settle();
+        let settled = settle(room.path(), &supply.name, &place);
         folder::remove(room.path());
         Ok(Arc::new(supply.ready_at(&place, settled.map_err(failed)?)))
+    }
+
+    /// Copies an environment of the workspace that the person made or changed after the approval.
+    fn copied(&self, name: &str) -> Result<Arc<InstalledSupply>, MissingSupply> {
+        let from = self.workspace.join(name);
+        let stamps = trust::fingerprint(&from).unwrap_or_default();
+        let key = digest_of(&[b"provost copy 1", from.as_os_str().as_encoded_bytes(), stamps.as_bytes()]);
+        let place = self.place.join(&key.to_string()[..32]);
+        let kept = match used(&place) {
+            Some(kept) => kept,
+            None => {
+                let room = self.room().map_err(MissingSupply::not_placed)?;
+                let copied = folder::copy(&from, &room.path().join(COPY));
+                let settled = copied.and_then(|()| settle(room.path(), COPY, &place));
+                folder::remove(room.path());
+                settled.map_err(MissingSupply::not_placed)?
+            }
+        };
+        Ok(Arc::new(InstalledSupply {
+            folder: place.join(COPY),
+            name: name.to_owned(),
+            into: Some(PathBuf::from(name)),
+            env: Vec::new(),
+            offline: &[],
+            _used: kept,
+        }))
     }
 
     fn room(&self) -> io::Result<tempfile::TempDir> {
@@ -334,7 +354,7 @@ impl Supplies {
 
     /// Finds a program on the `PATH` of checks.
     fn which(&self, program: &str) -> Option<PathBuf> {
-        let programs = judge::programs(&self.workspace);
+        let programs = self.tools.to_install();
         let path = programs.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_os_str());
         std::env::split_paths(path.unwrap_or(OsStr::new("/usr/bin:/bin")))
             .map(|folder| folder.join(program))
@@ -360,6 +380,25 @@ impl Supplies {
             }
         }
     }
+}
+
+/// Gives a complete result its final name, and locks it.
+fn settle(room: &Path, name: &str, place: &Path) -> io::Result<File> {
+    for own in ["home", "tmp"] {
+        folder::remove(&room.join(own));
+    }
+    let result = room.join("result");
+    fs::create_dir(&result)?;
+    fs::rename(room.join(name), result.join(name))?;
+    File::create(result.join("used"))?;
+    // A result with its final name is used without further checks, also after a power failure.
+    rustix::fs::syncfs(File::open(&result)?)?;
+    match fs::rename(&result, place) {
+        // Another process was faster.
+        Err(_) if place.join("used").exists() => {}
+        renamed => renamed?,
+    }
+    used(place).ok_or_else(|| io::Error::other("a cleanup removed it at once"))
 }
 
 /// Locks a result, if it exists, and marks it as used.

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use provost_core::language::shell::OuterPath;
 
-use crate::check::judge;
+use crate::check::judge::CheckTools;
 use crate::config::Folders;
 
 /// Folders that every check sees.
@@ -40,11 +40,11 @@ pub struct VisiblePaths {
 }
 
 impl VisiblePaths {
-    pub fn of_checks(workspace: &Path, folders: &Folders) -> Self {
-        let shown = judge::toolchains(workspace).into_iter();
+    pub fn of_checks(tools: &CheckTools, folders: &Folders) -> Self {
+        let shown = tools.folders().iter().cloned();
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
         Self {
-            workspace: workspace.to_path_buf(),
+            workspace: tools.workspace().to_path_buf(),
             shown: shown.chain(folders.all().map(Path::to_path_buf)).collect(),
             home,
         }
@@ -118,6 +118,7 @@ mod tests {
     use provost_core::language::shell::outer_paths;
 
     use super::VisiblePaths;
+    use crate::check::judge::CheckTools;
     use crate::config::Folders;
 
     #[test]
@@ -129,7 +130,7 @@ mod tests {
         let hides = |text: &str, read: &[&Path]| {
             let folders =
                 Folders { read: read.iter().map(|path| path.to_path_buf()).collect(), write: vec![] };
-            let sight = VisiblePaths::of_checks(Path::new("/work-space"), &folders);
+            let sight = VisiblePaths::of_checks(&CheckTools::of_person(Path::new("/work-space")), &folders);
             outer_paths(text).iter().any(|path| sight.hides(path).is_some())
         };
         let test = format!("test ! -e {}", here.display());
@@ -140,7 +141,7 @@ mod tests {
             assert!(!hides(seen, &[]), "{seen}");
         }
         let beside = folder.path().join("project");
-        let sight = VisiblePaths::of_checks(&beside, &Folders::default());
+        let sight = VisiblePaths::of_checks(&CheckTools::of_person(&beside), &Folders::default());
         let leaves = |text: &str| outer_paths(text).iter().any(|path| sight.hides(path).is_some());
         assert!(leaves("test ! -e ../here") && leaves("cd a && test ! -e ../../here"));
         assert!(!leaves("test ! -e ../not-here") && !leaves("cd a && test ! -e ../b"));

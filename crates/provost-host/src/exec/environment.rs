@@ -7,7 +7,7 @@
 //! **Invariant:** the self-test attests a level before anything runs at it; a level that is demanded but
 //! not available is an error.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -15,10 +15,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use provost_core::model::event::{IncludedFile, NamedFile};
-use provost_core::model::verdict::Isolation;
+use provost_core::model::verdict::{CheckEnvironment, Isolation, ToolVersion};
 use tempfile::TempDir;
 
-use crate::check::judge;
+use crate::check::judge::CheckTools;
 use crate::check::provision::{self, InstallEnvironment, View};
 use crate::exec::access::WorkspaceRepository;
 use crate::sandbox::SandboxFeatures;
@@ -32,6 +32,8 @@ mod approved;
 mod attempt;
 mod remote_tree;
 mod check_request;
+mod environments;
+mod tool_versions;
 mod check;
 mod confined;
 mod consult;
@@ -82,8 +84,10 @@ pub struct ExecEnv {
     scratch: PathBuf,
     read_only: Vec<PathBuf>,
     secret: Option<PathBuf>,
-    /// Folders of the programs that checks use, found before any agent ran.
-    tools: Vec<PathBuf>,
+    /// How the programs of checks are found, worked out before any agent ran.
+    tools: CheckTools,
+    /// Versions of the tools that contracts call, as far as they were asked for.
+    versions: Mutex<BTreeMap<String, ToolVersion>>,
     /// The machine's sandbox features; not needed below `clean`.
     offer: Option<SandboxFeatures>,
     trees: Option<ApprovedTree>,
@@ -117,6 +121,11 @@ pub struct ApprovedFiles<'a> {
     pub caches: &'a [String],
     /// Limits on what is imported from a workspace.
     pub limits: ImportLimits,
+    /// Environments that the person made or changed in the workspace since the approval are used: agents
+    /// that work there are watched.
+    pub adopts: bool,
+    /// The environment of an earlier check, which is used again.
+    pub recorded: Option<&'a CheckEnvironment>,
     pub wanted: CheckSettings<'a>,
 }
 
@@ -148,7 +157,11 @@ impl ExecEnv {
             scratch,
             read_only: estate.read_only.to_vec(),
             secret: estate.secret.map(Path::to_owned),
-            tools: judge::toolchains(estate.workspace),
+            tools: match &trees {
+                Some(approved) => approved.tools.clone(),
+                None => CheckTools::of_person(estate.workspace),
+            },
+            versions: Mutex::default(),
             offer,
             trees,
             touches: Touches::new(approval.touches)?,

@@ -25,6 +25,8 @@ static STATE: OnceLock<PathBuf> = OnceLock::new();
 
 /// Folders in the state folder: `ATTEMPTS` holds the lists of running attempts, `FILES` one record per
 /// untrusted file.
+/// Deepest folder whose files are stamped.
+const STAMPED_DEPTH: usize = 64;
 const ATTEMPTS: &str = "attempts";
 const FILES: &str = "untrusted";
 
@@ -40,6 +42,9 @@ pub struct UntrustedFile {
     pub path: PathBuf,
     /// Description of the attempt.
     pub by: String,
+    /// It did not exist before the attempt.
+    #[serde(default)]
+    pub made: bool,
 }
 
 /// The files that an attempt began with.
@@ -96,8 +101,10 @@ fn check_in(state: &Path, path: &Path) -> Result<(), UntrustedFile> {
         let Some(begun) = text.and_then(|text| serde_json::from_slice::<Begun>(&text).ok()) else { continue };
         let is_protected = begun.protected.contains(&path);
         let is_inside = path.starts_with(&begun.workspace) && !is_protected;
-        if is_inside && begun.known.get(&path) != digest(&path).as_ref() {
-            return Err(UntrustedFile { path, by: begun.by });
+        let before = begun.known.get(&path);
+        if is_inside && before != digest(&path).as_ref() {
+            let made = before.is_none();
+            return Err(UntrustedFile { path, by: begun.by, made });
         }
     }
     Ok(())
@@ -180,11 +187,14 @@ impl RunningAttempt {
         let untrusted = self.state.join(FILES);
         for path in deciding.iter().map(|path| real(path)) {
             let is_protected = self.begun.protected.contains(&path);
-            if is_protected || self.begun.known.get(&path) == digest(&path).as_ref() {
+            let before = self.begun.known.get(&path);
+            if is_protected || before == digest(&path).as_ref() {
                 continue;
             }
             folder::make_private(&untrusted)?;
-            let record = UntrustedFile { path: path.clone(), by: self.begun.by.clone() };
+            // An environment that an agent made stays its own until a person trusts it.
+            let made = before.is_none() || check_in(&self.state, &path).is_err_and(|known| known.made);
+            let record = UntrustedFile { path: path.clone(), by: self.begun.by.clone(), made };
             files::write_whole(&self::record(&self.state, &path), &serde_json::to_vec(&record)?)?;
         }
         fs::remove_file(&self.file)
@@ -206,14 +216,51 @@ fn real(path: &Path) -> PathBuf {
     }
 }
 
-/// Returns the digest of what a reader of the path would read, or `None` if there is no file.
+/// Returns the digest of a folder's stamps, or of a file's content; `None` if there is nothing.
+pub fn fingerprint(path: &Path) -> Option<String> {
+    digest(path)
+}
+
+/// Returns the digest of what a reader of the path would read, or `None` if there is nothing. For a folder
+/// it covers the stamps of its files.
 fn digest(path: &Path) -> Option<String> {
-    path.symlink_metadata().ok()?;
+    let found = path.symlink_metadata().ok()?;
     let text = match path.is_file() {
         true => fs::read(path).unwrap_or_default(),
-        false => Vec::new(),
+        false if found.is_dir() => {
+            let mut stamps = Vec::new();
+            stamp(path, 0, &mut stamps);
+            stamps
+        }
+        false => fs::read_link(path).map(|to| to.as_os_str().as_encoded_bytes().to_vec()).unwrap_or_default(),
     };
     Some(Hash::of(&text).to_string())
+}
+
+/// Adds names, sizes and times of the files below a folder. No program can set the time of a change.
+fn stamp(folder: &Path, depth: usize, stamps: &mut Vec<u8>) {
+    use std::os::unix::fs::MetadataExt as _;
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries.map(|entry| entry.path()).filter(|path| !is_cache(path)).collect();
+    names.sort();
+    for path in names {
+        let Ok(found) = path.symlink_metadata() else { continue };
+        stamps.extend_from_slice(path.as_os_str().as_encoded_bytes());
+        if found.is_dir() && depth < STAMPED_DEPTH {
+            stamp(&path, depth + 1, stamps);
+        } else {
+            let numbers = [found.len().cast_signed(), found.mtime(), found.ctime(), found.ctime_nsec()];
+            stamps.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+        }
+    }
+}
+
+/// Returns whether the path is a cache that tools write when they run.
+fn is_cache(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    let is_hidden = name.starts_with('.') && name != ".bin" && name != ".pnpm";
+    let in_packages = path.parent().is_some_and(|folder| folder.ends_with("node_modules"));
+    name == "__pycache__" || is_hidden && in_packages
 }
 
 #[cfg(test)]

@@ -94,6 +94,8 @@ impl Site {
             touches: &["x".to_owned(), "new.lock".to_owned()],
             caches: &verify.caches,
             limits: ImportLimits::default(),
+            adopts: false,
+            recorded: None,
             wanted: CheckSettings {
                 provision: &verify.provision,
                 build_caches: verify.build_caches,

@@ -51,6 +51,8 @@ impl Project {
             touches: &touches,
             caches: &[],
             limits: ImportLimits::default(),
+            adopts: false,
+            recorded: None,
             wanted,
         };
         let ground = ExecEnv::prepare(None, Isolation::GuardClean, &estate, &approval).unwrap();

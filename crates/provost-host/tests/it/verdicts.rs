@@ -9,7 +9,7 @@ use expect_test::{Expect, expect};
 use provost_core::model::plan::{Expectation, Shell, Span, Spanned, Stream};
 use provost_core::model::verdict::{CheckOutcome, Isolation, Verdict};
 use provost_host::Interrupted;
-use provost_host::check::judge::{CheckRequest, CheckRoot, contract};
+use provost_host::check::judge::{CheckRequest, CheckRoot, CheckTools, contract};
 use tempfile::TempDir;
 
 use crate::tag;
@@ -29,6 +29,8 @@ fn judge_in(workspace: &Path, shell: &Shell) -> Verdict {
         shell,
         &CheckRequest {
             workspace,
+            tools: &CheckTools::of_person(workspace),
+            supplied: &[],
             ground: CheckRoot::Workspace,
             timeout,
             tag: &tag(),
@@ -178,6 +180,8 @@ fn a_stronger_fence_than_there_is_is_refused() {
         let timeout = Duration::from_secs(9);
         let court = CheckRequest {
             workspace: folder.path(),
+            tools: &CheckTools::of_person(folder.path()),
+            supplied: &[],
             ground: CheckRoot::Workspace,
             timeout,
             tag: &tag(),
@@ -197,8 +201,11 @@ fn a_check_that_was_stopped_has_no_verdict() {
     let stop = AtomicBool::new(true);
     let timeout = Duration::from_secs(20);
     let (tag, isolation) = (tag(), Isolation::InPlace);
+    let tools = CheckTools::of_person(folder.path());
     let court = CheckRequest {
         workspace: folder.path(),
+        tools: &tools,
+        supplied: &[],
         ground: CheckRoot::Workspace,
         timeout,
         tag: &tag,

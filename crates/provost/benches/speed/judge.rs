@@ -73,6 +73,8 @@ impl Bench {
             touches: &touches,
             caches: &[],
             limits: ImportLimits::default(),
+            adopts: false,
+            recorded: None,
             wanted,
         };
         let ground = ExecEnv::prepare(offer, seen.level, &estate, &approval).ok()?;

@@ -90,8 +90,127 @@ fn tools_on_the_persons_path_are_found_with_all_they_need() {
         assert!(seen.contains(place), "{place} in {seen}");
     }
     assert!(!seen.contains("home/.local\""), "{seen}");
+    // Another shell does not matter: the recorded `PATH` is used.
+    let again = run_with(&env, &["recheck", "1"], &[]).exits(0).out;
+    assert!(again.starts_with("the same") && !again.contains("different environment"), "{again}");
+    std::fs::remove_dir_all(tools.join("node")).unwrap();
     let again = run_with(&env, &["recheck", "1"], &folders[1..]).exits(1).out;
     assert!(again.contains("the check ran in a different environment: `PATH` no longer has"), "{again}");
+}
+
+/// Lays out a virtual environment of the workspace whose program `mytool` says this word.
+fn venv(env: &Env, name: &str, word: &str) {
+    let root = env.work().join(name);
+    program(&root.join("bin/mytool"), &format!("echo {word}"));
+    std::fs::write(root.join("pyvenv.cfg"), "home = /usr/bin\n").unwrap();
+}
+
+#[test]
+fn an_environment_of_the_workspace_needs_no_activation() {
+    for name in [".venv", "venv"] {
+        let contract =
+            "test -f out/1 && [ \"$(mytool)\" = honest ] && [ \"${VIRTUAL_ENV##*/}\" = NAME ] && eslint";
+        let Some(env) = project(&contract.replace("NAME", name), "") else { return };
+        env.write(".gitignore", format!("{name}/\nnode_modules/\n"));
+        venv(&env, name, "honest");
+        program(&env.work().join("node_modules/.bin/eslint"), "exit 0");
+        let env = commit(env.agent(&format!("{AGENT}echo 'echo cheated' > {name}/bin/mytool\n")));
+        env.approve().provost(&["run"]).exits(0);
+        let environment = verdicts(&env)[0]["environment"].clone();
+        let path = environment["path"].to_string();
+        assert!(path.contains(&format!("/{name}/bin")) && path.contains("/node_modules/.bin"), "{path}");
+        assert!(environment["variables"]["VIRTUAL_ENV"].as_str().unwrap().ends_with(name), "{environment}");
+        env.provost(&["recheck", "1"]).exits(0);
+    }
+}
+
+#[test]
+fn an_environment_that_an_agent_made_or_changed_is_not_used_by_the_next_plan() {
+    let Some(env) = project("test -f out/1", "") else { return };
+    env.write(".gitignore", ".venv/\n");
+    let env = commit(env.agent(&format!(
+        "{AGENT}mkdir -p .venv/bin; echo 'home = /usr/bin' > .venv/pyvenv.cfg\n\
+         printf '#!/bin/bash\\nexit 0\\n' > .venv/bin/mytool; chmod +x .venv/bin/mytool\n"
+    )));
+    env.approve().provost(&["run"]).exits(0);
+    let waiting = env.provost(&["trust"]).exits(0).out;
+    assert!(waiting.contains(".venv: step 1 of plan"), "{waiting}");
+    env.write("PLAN.md", plan("test -f out/2 && mytool", ""));
+    let env = commit(env.agent("echo done > out/2\n"));
+    env.approve();
+    env.provost(&["run"]).exits(4);
+    let log = env.provost(&["log", "--json"]).exits(0).out;
+    assert!(log.contains("`mytool` is not on the PATH of checks") && log.contains("provost trust"), "{log}");
+    assert!(!env.work().join("out/2").exists(), "no agent is given work that cannot be judged");
+}
+
+#[test]
+fn a_tool_that_the_person_installs_after_the_failure_is_found_by_the_next_check() {
+    let Some(env) = project("test -f out/1 && [ \"$(mytool)\" = honest ]", "") else { return };
+    env.write(".gitignore", ".venv/\n");
+    env.write("pyproject.toml", "[tool.poetry]\nname = \"x\"\n");
+    let env = commit(env);
+    env.approve().provost(&["run"]).exits(4);
+    assert!(!env.work().join("out/1").exists(), "no attempt was used up");
+    venv(&env, ".venv", "honest");
+    let items = env.provost(&["inbox", "--json"]).exits(0).json();
+    let items = items.as_array().cloned().unwrap_or_else(|| items["items"].as_array().cloned().unwrap());
+    env.provost(&["answer", items[0]["id"].as_str().unwrap(), "retry"]).exits(0);
+    env.provost(&["run"]).exits(0);
+    assert_eq!(verdicts(&env).last().unwrap()["outcome"]["kind"], "held");
+}
+
+#[test]
+fn a_missing_tool_never_passes_a_negation_and_names_the_line_that_mends_it() {
+    for contract in ["! python3 -m pytest_asyncio", "python3 -m pytest_asyncio"] {
+        let Some(env) = project(&format!("test -f out/1 && {contract}"), "") else { return };
+        env.write("poetry.lock", "");
+        let env = commit(env);
+        env.approve();
+        assert_ne!(env.provost(&["run"]).code, 0);
+        let verdict = verdicts(&env).last().unwrap().clone();
+        assert_eq!(verdict["outcome"]["kind"], "not_run", "{verdict}");
+        let reason = verdict["outcome"]["reason"].as_str().unwrap();
+        assert!(reason.contains("`pytest_asyncio` is not installed"), "{reason}");
+        assert!(reason.contains("here: `poetry install`"), "{reason}");
+    }
+}
+
+#[test]
+fn the_verdict_names_the_versions_of_the_tools_and_the_lock_files() {
+    let Some(env) = project("test -f out/1 && python3 -c 'pass'", "") else { return };
+    env.write("poetry.lock", "# locked\n");
+    let env = commit(env);
+    env.approve().provost(&["run"]).exits(0);
+    let environment = verdicts(&env)[0]["environment"].clone();
+    let version = environment["tools"]["python3"]["version"].as_str().unwrap();
+    assert!(version.starts_with("Python 3."), "{environment}");
+    assert_eq!(environment["locks"]["poetry.lock"].as_str().map(str::len), Some(64), "{environment}");
+}
+
+#[test]
+fn programs_of_the_workspaces_environment_start_its_copy_without_bubblewrap_too() {
+    for level in ["guard+clean", "landlock"] {
+        let env = Env::new(&plan("test -f out/1 && [ \"$(mytool)\" = honest ]", ""));
+        env.write(".gitignore", ".venv/\n");
+        let root = env.work().join(".venv");
+        program(&root.join("bin/python"), "echo honest");
+        let first_line = format!("#!{}\n", root.join("bin/python").display());
+        program(&root.join("bin/mytool"), "");
+        std::fs::write(root.join("bin/mytool"), first_line).unwrap();
+        std::fs::write(root.join("pyvenv.cfg"), "home = /usr/bin\n").unwrap();
+        let cheat = "printf '#!/bin/bash\\necho cheated\\n' > .venv/bin/python\n";
+        let env = commit(env.agent(&format!("{AGENT}{cheat}")).isolation(level));
+        let mut person = env.person();
+        person.approve();
+        let ran = env.provost(&["run"]);
+        if ran.err.contains("is not available here") {
+            skip::tool(level, &format!("`provost doctor` says what is missing: {}", ran.err));
+            continue;
+        }
+        ran.exits(0);
+        assert_eq!(verdicts(&env)[0]["outcome"]["kind"], "held", "{level}");
+    }
 }
 
 #[test]

@@ -69,6 +69,7 @@ mod tidy;
 mod tools;
 mod travel;
 mod train;
+mod try_check;
 mod versions;
 mod watch;
 mod worktrees;

@@ -14,11 +14,8 @@ use crate::model::verdict::{CheckOutcome, Verdict};
 pub fn lacks(shell: &Shell, verdict: &Verdict) -> Option<String> {
     let CheckOutcome::Broke { exit_code } = verdict.outcome else { return None };
     let output = format!("{}\n{}", verdict.stderr, verdict.stdout);
-    // A runner that reported itself is installed, whatever the program under test prints.
-    let is_there = |tool: &str| verdict.runners.iter().any(|runner| runner == tool);
-    let mut modules = tool_names::missing_modules(&output).into_iter();
-    if let Some(tool) = modules.find(|name| calls(&shell.command, name) && !is_there(name)) {
-        return Some(tool_names::lacks_module(tool));
+    if let Some(tool) = missing_module(shell, verdict) {
+        return Some(tool_names::lacks_module(&tool));
     }
     let found =
         class::of(FailureOutput { stderr: &output, exit_code: Some(exit_code), ..FailureOutput::default() });
@@ -27,6 +24,15 @@ pub fn lacks(shell: &Shell, verdict: &Verdict) -> Option<String> {
          `disk` under [run] in provost.toml"
             .to_owned()
     })
+}
+
+/// Returns a Python tool that the contract calls and that the output of the check reports as missing.
+pub fn missing_module(shell: &Shell, verdict: &Verdict) -> Option<String> {
+    let output = format!("{}\n{}", verdict.stderr, verdict.stdout);
+    // A runner that reported itself is installed, whatever the program under test prints.
+    let is_there = |tool: &str| verdict.runners.iter().any(|runner| runner == tool);
+    let mut modules = tool_names::missing_modules(&output).into_iter();
+    modules.find(|name| calls(&shell.command, name) && !is_there(name)).map(str::to_owned)
 }
 
 /// Returns a program that the contract calls and that the output reports as missing. A program under test can

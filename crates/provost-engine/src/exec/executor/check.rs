@@ -230,6 +230,34 @@ impl Executor<'_> {
         self.on_base(self.check_order(run, CheckSubject::Postcondition(number), false), limit)
     }
 
+    /// Runs the contract of a step on the tree before its work and on the workspace as it is now. Returns
+    /// `None` if the check is no command, or was interrupted.
+    pub fn trial(&self, run: &Run, number: StepNumber) -> Option<(Verdict, Verdict)> {
+        let tag = format!("{}/try/{}", self.site.id, std::process::id());
+        let judged = |subject, before: Option<BaseResult>| {
+            let TaskInput::Check(mut order) = self.check_order(run, subject, false) else { return None };
+            let Some(Check::Shell(shell)) = order.check.clone() else { return None };
+            if let Some(reason) = &order.unseen {
+                return Some(Verdict::not_run(self.ground.level, reason.as_str()));
+            }
+            (order.on_base, order.known) = (None, false);
+            order.doubts.before = before.or(order.doubts.before.take());
+            // Not `self.judge`, which ends what an attempt left running: another run may be under way.
+            self.ground.judge(&self.case(&order, &shell, &tag)).ok().map(|verdict| self.redacted(verdict))
+        };
+        let base = match self.ground.level.has_clean_tree() {
+            true => judged(CheckSubject::Control(number), None)?,
+            false => Verdict::not_run(self.ground.level, "at this level provost has no base of its own"),
+        };
+        let before = base.outcome.is_result().then(|| BaseResult {
+            held: base.held(),
+            tests: base.tests,
+            runners: base.runners.clone(),
+        });
+        let workspace = judged(CheckSubject::Contract(number), before)?;
+        Some((base, workspace))
+    }
+
     /// Returns `None` if the check is no command, needs the network, or was interrupted.
     fn on_base(&self, order: TaskInput, limit: Duration) -> Option<Verdict> {
         let TaskInput::Check(mut order) = order else { return None };

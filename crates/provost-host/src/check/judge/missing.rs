@@ -61,6 +61,13 @@ pub(super) enum MissingTool {
 }
 
 impl MissingTool {
+    pub(super) fn name(&self) -> Option<&str> {
+        match self {
+            MissingTool::Command(name) | MissingTool::Module(name) => Some(name),
+            MissingTool::Unnamed => None,
+        }
+    }
+
     pub(super) fn reason(&self) -> String {
         match self {
             MissingTool::Command(name) => tool_names::lacks_program(name),

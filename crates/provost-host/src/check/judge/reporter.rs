@@ -27,7 +27,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use tempfile::TempDir;
 
-use super::{private_folder, programs};
+use super::private_folder;
 use crate::sandbox::CACHES;
 
 const PYTHON: &str = include_str!("reporter/sitecustomize.py");
@@ -116,9 +116,10 @@ impl Places {
 }
 
 impl Reporter {
-    /// Prepares the reporters and starts the reader thread.
-    pub fn start(workspace: &Path, control: Control) -> io::Result<Self> {
-        let tools = tools(workspace)?;
+    /// Prepares the reporters and starts the reader thread. `folders` are those of the check's `PATH`, where
+    /// provost can read them.
+    pub fn start(folders: &[PathBuf], control: Control) -> io::Result<Self> {
+        let tools = tools(folders)?;
         let folder = tempfile::Builder::new().prefix("report-").tempdir_in(private_folder()?)?;
         let path = folder.path().join("pipe");
         mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
@@ -148,15 +149,9 @@ impl Reporter {
 
     /// Returns the variables for the check. `given` is its environment so far; the last entry of a name
     /// counts.
-    pub fn environment(
-        &self,
-        places: &Places,
-        workspace: &Path,
-        given: &[(OsString, OsString)],
-    ) -> Vec<(OsString, OsString)> {
-        let fixed = programs(workspace);
+    pub fn environment(&self, places: &Places, given: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
         let known = |name: &str| {
-            let all = fixed.iter().chain(given).rev();
+            let all = given.iter().rev();
             all.into_iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
         };
         let before = |first: OsString, separator: &str, rest: Option<&OsStr>| {
@@ -227,11 +222,9 @@ fn listen(mut pipe: File, done: &AtomicBool) -> (Vec<u8>, bool) {
 
 /// Returns the folder of reporters, shared by all checks of this process with the same `PATH`. It is
 /// verified before each check, because an unsandboxed agent may have changed it.
-fn tools(workspace: &Path) -> io::Result<Arc<TempDir>> {
+fn tools(folders: &[PathBuf]) -> io::Result<Arc<TempDir>> {
     static KNOWN: Mutex<Option<HashMap<OsString, Arc<TempDir>>>> = Mutex::new(None);
-    let programs = programs(workspace);
-    let path = programs.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
-    let path = path.unwrap_or_default();
+    let path = env::join_paths(folders).map_err(io::Error::other)?;
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let known = known.get_or_insert_default();
     if let Some(tools) = known.get(&path).filter(|tools| is_as_made(tools.path())) {

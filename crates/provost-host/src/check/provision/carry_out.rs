@@ -181,7 +181,7 @@ impl Run<'_> {
                 what: What::Layered { lowers, folder, writes: MountWrites::Forgotten },
             });
         }
-        let toolchains = judge::toolchains(workspace);
+        let toolchains = self.supplies.tools.folders();
         let toolchains: Vec<&Path> = toolchains.iter().map(PathBuf::as_path).collect();
         let View { base, over, layer, deleted } = *self.view;
         let fence = CheckFence {
@@ -239,7 +239,7 @@ impl Run<'_> {
     }
 
     fn environment(&self, place: &Path, home: &Path, tmp: &Path) -> Vec<(OsString, OsString)> {
-        let mut env = judge::programs(&self.supplies.workspace);
+        let mut env = self.supplies.tools.to_install();
         let reached =
             TRANSPORT.iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
         env.extend(reached.filter(|_| self.network == Network::On));

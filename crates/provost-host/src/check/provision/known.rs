@@ -17,7 +17,7 @@ pub(super) enum PackageManager {
     Go,
 }
 
-const PIP: &str = "python3 -m venv .venv && .venv/bin/python -m pip install \
+const PIP: &str = "python3 -m venv --system-site-packages .venv && .venv/bin/python -m pip install \
                    --disable-pip-version-check --no-input --requirement requirements.txt";
 
 impl PackageManager {

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use provost_core::model::hash::Hash;
 
 use super::ancestor_config::Above;
+use super::environments::{self, FoundTools};
 use super::mounts::Outfit;
 use super::{ApprovedFiles, CheckSpec, Error, RunPaths};
+use crate::check::judge::CheckTools;
 use crate::tree;
 use crate::tree::{Base, ImportLimits, Layer, Touches, Trees, Variation};
 
@@ -21,6 +23,8 @@ pub(super) struct ApprovedTree {
     /// The repository that checks see, as it was before any agent ran.
     pub repository: Option<tree::CheckRepository>,
     pub outfit: Outfit,
+    /// How the programs of checks are found.
+    pub tools: CheckTools,
     /// For levels without a sandbox: the configuration above the trees of checks, from before any agent
     /// ran.
     pub above: Option<Above>,
@@ -36,10 +40,26 @@ impl ApprovedTree {
         trees.leave_out(approval.revision, &base, estate.read_only)?;
         let base = trees.with_included(base, approval.included)?;
         let touches = Touches::new(approval.touches)?;
-        let outfit = Outfit::new(estate, &approval.wanted, &base);
+        let FoundTools { project, newer } = environments::of_project(estate, &base, approval);
+        let tools = match approval.recorded {
+            Some(recorded) => CheckTools::recorded(estate.workspace, recorded, project),
+            None => CheckTools::new(estate.workspace, project),
+        };
+        let outfit = Outfit::new(estate, &approval.wanted, &base, (&tools, newer));
         let commit = approval.commit.map(str::to_owned);
         let (caches, limits) = (approval.caches.to_vec(), approval.limits);
-        Ok(Self { trees, base, touches, caches, commit, limits, repository: None, outfit, above: None })
+        Ok(Self {
+            trees,
+            base,
+            touches,
+            caches,
+            commit,
+            limits,
+            repository: None,
+            outfit,
+            tools,
+            above: None,
+        })
     }
 
     /// Prepares the repository that checks see. If that fails, they see none.
@@ -126,7 +146,7 @@ pub fn keeps(workspace: &Path, state: &Path, tree: &str) -> bool {
     trees_folder(workspace, state).join("bases").join(tree).is_dir()
 }
 
-fn trees_folder(workspace: &Path, state: &Path) -> PathBuf {
+pub(super) fn trees_folder(workspace: &Path, state: &Path) -> PathBuf {
     let key = Hash::of(workspace.as_os_str().as_encoded_bytes()).to_string();
     state.join("trees").join(&key[..16])
 }

@@ -161,7 +161,7 @@ impl ExecEnv {
             let mut written = declared.clone().flat_map(|each| &each.write);
             (tool.starts_with(&home) && !is_layered) || written.any(|place| tool.starts_with(place))
         };
-        let tools = self.tools.iter().filter(is_written);
+        let tools = self.tools.folders().iter().filter(is_written);
         let sight = &ready.sight;
         // A step worktree has copies of these files, which provost never reads.
         let is_there = |path: &&PathBuf| apart.is_none() || !path.starts_with(&self.workspace);

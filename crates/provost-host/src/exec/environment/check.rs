@@ -15,12 +15,12 @@ use provost_core::model::verdict::{CheckOutcome, Isolation, Tree, Verdict};
 use super::check_request::CheckSpec;
 use super::hidden_paths::left_at_home;
 use super::mounts::CheckMounts;
-use super::{ApprovedTree, ExecEnv, gone, told, view};
+use super::{ApprovedTree, ExecEnv, environments, gone, told, view};
 use crate::check::judge::reporter::{Control, Places, Reporter};
-use crate::check::judge::{self, CheckRequest};
+use crate::check::judge::{self, CheckRequest, SuppliedTools};
 use crate::check::negative_control::{self, ControlRequest, ControlRun};
 use crate::check::provision::MissingSupply;
-use crate::sandbox::{CheckFence, CheckMount, CheckTree, Network, SandboxFeatures, USUAL_SIZE, What};
+use crate::sandbox::{CACHES, CheckFence, CheckMount, CheckTree, Network, SandboxFeatures, USUAL_SIZE, What};
 use crate::tree::{Base, ExclusionReason, Layer, Touches};
 use crate::{Interrupted, tree};
 
@@ -32,9 +32,9 @@ impl ExecEnv {
     pub fn judge(&self, case: &CheckSpec<'_>) -> Result<Verdict, Interrupted> {
         let Some(approved) = &self.trees else {
             let ground = judge::CheckRoot::Workspace;
-            let (verdict, report) = self.in_court_with(case, ground, &[], None)?;
+            let (verdict, report) = self.in_court_with(case, ground, &[], (&[], None))?;
             let verdict = negative_control::counted(&case.doubts, ControlRun { verdict, report }).verdict;
-            let again = |case: &CheckSpec<'_>| Ok(self.in_court_with(case, ground, &[], None)?.0);
+            let again = |case: &CheckSpec<'_>| Ok(self.in_court_with(case, ground, &[], (&[], None))?.0);
             let verdict = with_output_shown(case, verdict, again)?;
             let is_open =
                 verdict.held() && case.doubts.bite && test_files::lets_code_decide(&case.shell.command);
@@ -67,13 +67,14 @@ impl ExecEnv {
         let run = |case: &CheckSpec<'_>| self.on(approved, case, &base, &layer, Control::AsTheyAre);
         let ControlRun { verdict, report } = run(case)?;
         let verdict = with_output_shown(case, verdict, |case| Ok(run(case)?.verdict))?;
+        let verdict = self.with_versions(approved, case, (&base, &layer), verdict)?;
         let observed = ControlRun { verdict, report };
         if !observed.verdict.held() {
             let mut unmet = observed.verdict.unmet;
             if self.level == Isolation::Clean
                 && matches!(observed.verdict.outcome, CheckOutcome::Broke { .. })
             {
-                unmet.extend(left_at_home(&case.shell.command, &self.workspace));
+                unmet.extend(left_at_home(&case.shell.command, &self.tools));
             }
             return Ok(Verdict { tree, unmet, ..observed.verdict });
         }
@@ -120,13 +121,7 @@ impl ExecEnv {
         // The check also runs if the reporters cannot be started; the verdict then knows less about its
         // tests.
         let is_watched = !test_files::only_looks(&case.shell.command) && self.confining().is_none();
-        let reporter = is_watched.then(|| Reporter::start(&self.workspace, control).ok()).flatten();
-        let (verdict, report) = match &self.offer {
-            Some(offer) if self.level == Isolation::Clean => {
-                self.fenced(offer, case, base, layer, reporter)?
-            }
-            _ => self.unfenced(case, approved, base, layer, reporter)?,
-        };
+        let (verdict, report) = self.once(approved, case, base, layer, is_watched.then_some(control))?;
         let observed = ControlRun { verdict, report };
         Ok(if control == Control::AsTheyAre {
             negative_control::counted(&case.doubts, observed)
@@ -135,13 +130,28 @@ impl ExecEnv {
         })
     }
 
+    /// Runs the check once, with reporters if a control is given.
+    pub(super) fn once(
+        &self,
+        approved: &ApprovedTree,
+        case: &CheckSpec<'_>,
+        base: &Base,
+        layer: &Layer,
+        control: Option<Control>,
+    ) -> Result<(Verdict, RunnerReport), Interrupted> {
+        match &self.offer {
+            Some(offer) if self.level == Isolation::Clean => self.fenced(offer, case, base, layer, control),
+            _ => self.unfenced(case, approved, base, layer, control),
+        }
+    }
+
     fn fenced(
         &self,
         offer: &SandboxFeatures,
         case: &CheckSpec<'_>,
         base: &Base,
         layer: &Layer,
-        reporter: Option<Reporter>,
+        control: Option<Control>,
     ) -> Result<(Verdict, RunnerReport), Interrupted> {
         let not_run = |reason: &str| Ok((Verdict::not_run(self.level, reason), RunnerReport::default()));
         let Some(approved) = &self.trees else {
@@ -162,6 +172,14 @@ impl ExecEnv {
             Ok(room) => room,
             Err(missing) => return not_run(&missing.to_string()),
         };
+        let machine = match self.machine_programs(approved, &fitted) {
+            Ok(machine) => machine,
+            Err(error) => return not_run(&error.to_string()),
+        };
+        let machine_at = Path::new(CACHES).join("machine");
+        let supplied =
+            fitted.supplied(machine.as_ref().map(|machine| (machine_at.as_path(), machine.path())));
+        let reporter = self.reporter(approved, control, &supplied);
         let places = Places::fenced();
         let mut keep = fitted.kept();
         if let (Some(repository), Some(room)) = (&approved.repository, &room) {
@@ -169,11 +187,16 @@ impl ExecEnv {
         }
         let declared = case.given.kept();
         keep.extend(&declared);
+        keep.extend(
+            machine
+                .as_ref()
+                .map(|machine| CheckMount { at: &machine_at, what: What::ReadOnly(machine.path()) }),
+        );
         if let Some(reporter) = &reporter {
             keep.push(CheckMount { at: &places.tools, what: What::ReadOnly(reporter.tools()) });
             keep.push(CheckMount { at: &places.pipe, what: What::ReadOnly(reporter.pipe_folder()) });
         }
-        let env = with_reporter(&fitted.env, reporter.as_ref(), &places, &self.workspace);
+        let env = self.with_reporter(&fitted.env, reporter.as_ref(), &places, (&self.workspace, &supplied));
         let fence = CheckFence {
             tree: CheckTree::Overlay {
                 lower: &base.path,
@@ -191,7 +214,7 @@ impl ExecEnv {
             scratch: &self.scratch,
         };
         let ground = judge::CheckRoot::Fenced { offer, fence };
-        let (verdict, report) = self.in_court_with(case, ground, &env, reporter.as_ref())?;
+        let (verdict, report) = self.in_court_with(case, ground, &env, (&supplied, reporter.as_ref()))?;
         drop(keep);
         Ok((approved.outfit.after(fitted, layer, verdict), report))
     }
@@ -202,7 +225,7 @@ impl ExecEnv {
         approved: &ApprovedTree,
         base: &Base,
         layer: &Layer,
-        reporter: Option<Reporter>,
+        control: Option<Control>,
     ) -> Result<(Verdict, RunnerReport), Interrupted> {
         let deleted = gone(base, layer);
         let view = view(base, layer, &deleted);
@@ -236,7 +259,20 @@ impl ExecEnv {
         });
         match fitted {
             Ok(fitted) => {
-                let (verdict, report) = self.in_folder(case, &assembled.path, &fitted, reporter.as_ref())?;
+                let moved = self.tools.project().in_tree();
+                let mut moved = moved.map(|root| environments::move_programs(&assembled.path.join(root)));
+                let machine = match moved.find_map(Result::err) {
+                    Some(error) => Err(error),
+                    None => self.machine_programs(approved, &fitted),
+                };
+                let machine = match machine {
+                    Ok(machine) => machine,
+                    Err(error) => return not_run(error.to_string()),
+                };
+                let supplied = fitted.supplied(machine.as_ref().map(|own| (own.path(), own.path())));
+                let reporter = self.reporter(approved, control, &supplied);
+                let tools = (supplied.as_slice(), reporter.as_ref());
+                let (verdict, report) = self.in_folder(case, &assembled.path, &fitted, tools)?;
                 Ok((approved.outfit.after(fitted, layer, verdict), report))
             }
             Err(MissingSupply::Interrupted) => Err(Interrupted),
@@ -250,21 +286,45 @@ impl ExecEnv {
         case: &CheckSpec<'_>,
         folder: &Path,
         fitted: &CheckMounts,
-        reporter: Option<&Reporter>,
+        (supplied, reporter): (&[SuppliedTools], Option<&Reporter>),
     ) -> Result<(Verdict, RunnerReport), Interrupted> {
         let Some(offer) = self.confining() else {
             let places = reporter.map_or_else(Places::fenced, Reporter::places);
-            let env = with_reporter(&fitted.env, reporter, &places, &self.workspace);
-            return self.in_court_with(case, judge::CheckRoot::Folder(folder), &env, reporter);
+            let env = self.with_reporter(&fitted.env, reporter, &places, (folder, supplied));
+            return self.in_court_with(case, judge::CheckRoot::Folder(folder), &env, (supplied, reporter));
         };
         match self.confined_check(offer, folder, fitted, case) {
             Ok(check) => {
                 let confines = &check.confines;
                 let ground = judge::CheckRoot::Confined { folder, confines };
-                self.in_court_with(case, ground, &check.env, None)
+                self.in_court_with(case, ground, &check.env, (supplied, None))
             }
             Err(error) => Ok((Verdict::not_run(self.level, told(&error)), RunnerReport::default())),
         }
+    }
+
+    fn reporter(
+        &self,
+        approved: &ApprovedTree,
+        control: Option<Control>,
+        supplied: &[SuppliedTools],
+    ) -> Option<Reporter> {
+        let folders = self.tools.places(Some(&approved.base.path), supplied);
+        Reporter::start(&folders, control?).ok()
+    }
+
+    /// Returns the environment with the reporters' variables, for a tree at this path.
+    fn with_reporter(
+        &self,
+        env: &[(OsString, OsString)],
+        reporter: Option<&Reporter>,
+        places: &Places,
+        (root, supplied): (&Path, &[SuppliedTools]),
+    ) -> Vec<(OsString, OsString)> {
+        let mut given = self.tools.variables(root, supplied);
+        given.extend_from_slice(env);
+        let more = reporter.map(|reporter| reporter.environment(places, &given));
+        env.iter().cloned().chain(more.into_iter().flatten()).collect()
     }
 
     fn in_court_with(
@@ -272,7 +332,7 @@ impl ExecEnv {
         case: &CheckSpec<'_>,
         ground: judge::CheckRoot<'_>,
         env: &[(OsString, OsString)],
-        reporter: Option<&Reporter>,
+        (supplied, reporter): (&[SuppliedTools], Option<&Reporter>),
     ) -> Result<(Verdict, RunnerReport), Interrupted> {
         let secrets = case.given.secrets.iter().filter(|_| case.network);
         let env: Vec<_> = env.iter().chain(secrets).cloned().collect();
@@ -284,6 +344,8 @@ impl ExecEnv {
         };
         let court = CheckRequest {
             workspace: &self.workspace,
+            tools: &self.tools,
+            supplied,
             ground,
             timeout: case.timeout,
             tag: case.tag,
@@ -313,17 +375,6 @@ impl ApprovedTree {
         let others = start.others.iter().take(NAMES).cloned().collect();
         Tree { base: base.to_owned(), start: Some(start.tree.clone()), others, ..tree }
     }
-}
-
-/// Returns the environment with the reporters' variables.
-fn with_reporter(
-    env: &[(OsString, OsString)],
-    reporter: Option<&Reporter>,
-    places: &Places,
-    workspace: &Path,
-) -> Vec<(OsString, OsString)> {
-    let more = reporter.map(|reporter| reporter.environment(places, workspace, env));
-    env.iter().cloned().chain(more.into_iter().flatten()).collect()
 }
 
 /// Returns the contract with paths of the workspace replaced by those of the check's tree.

@@ -83,8 +83,8 @@ impl ExecEnv {
             (true, Some(parent)) => LIBRARIES.map(|name| parent.join(name)).to_vec(),
             _ => Vec::new(),
         };
-        let libraries = self.tools.iter().flat_map(beside).filter(|folder| folder.is_dir());
-        self.tools.iter().cloned().chain(libraries).collect()
+        let libraries = self.tools.folders().iter().flat_map(beside).filter(|folder| folder.is_dir());
+        self.tools.folders().iter().cloned().chain(libraries).collect()
     }
 
     /// Returns a Landlock sandbox for a check that may write these paths.

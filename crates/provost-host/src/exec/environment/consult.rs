@@ -13,7 +13,7 @@ use super::confined::{PrivateFolders, network_of};
 use super::{ExecEnv, RunPaths};
 use crate::Interrupted;
 use crate::agent::{AgentDriver, AttemptInput, AttemptReport, Behind};
-use crate::check::judge;
+use crate::check::judge::CheckTools;
 use crate::exec::access::{Grant, WorkspaceRepository};
 use crate::sandbox::{AgentFence, Confines, HomePolicy, NO_NEEDS, Rules, SandboxFeatures, Unavailable};
 
@@ -38,7 +38,8 @@ impl ExecEnv {
             scratch,
             read_only: estate.read_only.to_vec(),
             secret: estate.secret.map(Path::to_owned),
-            tools: judge::toolchains(estate.workspace),
+            tools: CheckTools::of_person(estate.workspace),
+            versions: Mutex::default(),
             offer,
             trees: None,
             touches: crate::tree::Touches::default(),
@@ -80,7 +81,7 @@ impl ExecEnv {
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
         let home = home.unwrap_or_else(|| self.scratch.clone());
         let sight = &ready.sight;
-        let tools = self.tools.iter().filter(|tool| tool.starts_with(&home));
+        let tools = self.tools.folders().iter().filter(|tool| tool.starts_with(&home));
         let read_only = [self.workspace.as_path(), desk.sees].into_iter();
         let read_only = read_only.chain(tools.chain(&sight.read_only).map(PathBuf::as_path));
         let read_only: Vec<&Path> = read_only.filter(|path| path.exists()).collect();
@@ -134,7 +135,7 @@ impl ExecEnv {
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
         if let (HomeAccess::Shared, Some(home)) = (grant.reach.home, home) {
             rules.frozen.push(self.workspace.clone());
-            rules.frozen.extend(self.tools.iter().cloned());
+            rules.frozen.extend(self.tools.folders().iter().cloned());
             rules.write.push(home);
         }
         let env = [("TMPDIR".into(), own.tmp().into())];

@@ -9,6 +9,7 @@ use provost_core::language::shell::{self, OuterPath};
 use provost_core::model::verdict::Isolation;
 
 use super::{CheckSpec, ExecEnv, gone, view};
+use crate::check::judge::CheckTools;
 use crate::check::visible_paths::VisiblePaths;
 use crate::config::Folders;
 use crate::tree::{Base, Layer};
@@ -26,7 +27,7 @@ impl ExecEnv {
         // At other levels it sees the whole machine, but from another folder and with another home.
         let sees_all = !matches!(self.level, Isolation::Clean | Isolation::Landlock);
         let nothing = Folders::default();
-        let sight = VisiblePaths::of_checks(&self.workspace, case.given.folders.unwrap_or(&nothing));
+        let sight = VisiblePaths::of_checks(&self.tools, case.given.folders.unwrap_or(&nothing));
         // Landlock lets every check read this.
         let sight = if self.level == Isolation::Landlock { sight.also("/opt") } else { sight };
         let first = |paths: Vec<OuterPath>| {
@@ -53,8 +54,8 @@ impl ExecEnv {
 }
 
 /// Explains a broken contract that names a path in the user's home, since a check has its own home.
-pub(super) fn left_at_home(command: &str, workspace: &Path) -> Option<String> {
-    let sight = VisiblePaths::of_checks(workspace, &Folders::default());
+pub(super) fn left_at_home(command: &str, tools: &CheckTools) -> Option<String> {
+    let sight = VisiblePaths::of_checks(tools, &Folders::default());
     let mut paths = shell::outer_paths(command).into_iter().filter(|path| path.path.starts_with("~/"));
     let (path, place) = paths.find_map(|path| {
         let place = sight.hides(&OuterPath { looked_at: true, ..path.clone() })?;

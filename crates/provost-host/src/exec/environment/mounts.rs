@@ -13,6 +13,7 @@ use provost_core::model::verdict::{CheckOutcome, Verdict};
 use tempfile::TempDir;
 
 use crate::check::build_cache::{Builds, CodeOrigin, Loan};
+use crate::check::judge::{CheckTools, SuppliedTools};
 use crate::check::provision::{
     CheckSupplies, InstallEnvironment, MissingSupply, PreparedSupplies, Supplies, View,
 };
@@ -20,7 +21,7 @@ use crate::files::folder;
 use crate::sandbox::{CheckMount, MountWrites, SandboxFeatures, What};
 use crate::tree::{Base, Layer};
 
-use super::RunPaths;
+use super::{RunPaths, environments};
 
 pub(super) struct Outfit {
     supplies: Supplies,
@@ -42,10 +43,15 @@ pub(super) struct CheckMounts {
 }
 
 impl Outfit {
-    pub(super) fn new(estate: &RunPaths<'_>, wanted: &super::CheckSettings<'_>, base: &Base) -> Self {
+    pub(super) fn new(
+        estate: &RunPaths<'_>,
+        wanted: &super::CheckSettings<'_>,
+        base: &Base,
+        (tools, newer): (&CheckTools, Vec<String>),
+    ) -> Self {
         let builds = wanted.build_caches.then(|| Builds::open(estate.state, estate.workspace).ok());
         Self {
-            supplies: Supplies::new(estate.state, estate.workspace, wanted.provision),
+            supplies: Supplies::new(estate.state, tools, wanted.provision, newer),
             prepared: OnceLock::new(),
             builds: builds.flatten(),
             approved: base.id.clone(),
@@ -123,6 +129,9 @@ impl Outfit {
                 folder::copy(&ready.folder, &place)
             };
             put().map_err(MissingSupply::not_placed)?;
+            if ready.in_tree().is_some() {
+                environments::move_programs(&place).map_err(MissingSupply::not_placed)?;
+            }
             env.extend(ready.environment(&place, network));
         }
         Ok(CheckMounts { given, places: Vec::new(), folders, loan: None, env })
@@ -160,6 +169,22 @@ impl CheckMounts {
     /// Returns the folders outside of the tree, for a check in a folder.
     pub(super) fn places(&self) -> impl Iterator<Item = &Path> {
         self.folders.iter().map(TempDir::path)
+    }
+
+    /// Returns the folders of programs that provost adds: first the machine's own programs, if there are
+    /// any to keep, with their path in the check and on the machine.
+    pub(super) fn supplied(&self, machine: Option<(&Path, &Path)>) -> Vec<SuppliedTools> {
+        let machine = machine.map(|(at, kept)| SuppliedTools {
+            is_python: false,
+            programs: at.to_owned(),
+            kept: kept.to_owned(),
+        });
+        machine.into_iter().chain(self.given.supplied()).collect()
+    }
+
+    /// Returns the programs that a changed lock file brings and the approved one did not.
+    pub(super) fn new_programs(&self) -> Vec<OsString> {
+        self.given.new_programs()
     }
 
     pub(super) fn kept(&self) -> Vec<CheckMount<'_>> {

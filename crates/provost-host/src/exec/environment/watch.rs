@@ -39,13 +39,15 @@ impl ExecEnv {
         let before = WorkspaceState::look(&scope);
         let plan = work.tag.split('/').next().unwrap_or_default();
         let by = format!("step {} of plan {plan}, attempt {}", work.step, work.attempt);
-        let deciding = before.deciding(&self.workspace);
+        let mut deciding = before.deciding(&self.workspace);
+        deciding.extend(self.environments());
         let watched = match trust::begin(&self.state, &self.workspace, &by, &deciding, &own) {
             Ok(watched) => watched,
             Err(error) => return Ok(AttemptReport::not_started(&error)),
         };
         let attempt = attempt();
-        let changes = before.compare(&scope);
+        let mut changes = before.compare(&scope);
+        changes.decides.extend(self.environments());
         let ended = watched.end(&changes.decides);
         attempt.map(|mut attempt| {
             attempt.outside = changes.outside;
@@ -56,6 +58,17 @@ impl ExecEnv {
             );
             attempt
         })
+    }
+
+    /// Returns the folders of the workspace that hold, or could hold, programs of later checks.
+    fn environments(&self) -> Vec<PathBuf> {
+        let caches = self.trees.iter().flat_map(|approved| &approved.caches).map(String::as_str);
+        let usual = ["node_modules", ".venv", "venv"];
+        let mut names: Vec<&str> = caches.chain(usual).collect();
+        names.sort_unstable();
+        names.dedup();
+        let folders = names.iter().map(|name| self.workspace.join(name));
+        folders.filter(|folder| folder.symlink_metadata().is_ok()).collect()
     }
 
     /// Returns provost's files that are watched elsewhere, and in bubblewrap also those that no agent can

@@ -1,0 +1,137 @@
+//! Tries a check before any agent is paid: on the base, and on the workspace as it is now, as a run would
+//! check it.
+//!
+//! **Invariant:** nothing is recorded. A check never gets secrets here, and the network only if a person
+//! approved the plan.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use provost_core::model::event::Revision;
+use provost_core::model::plan::{Check, Shell, Span, StepNumber};
+use provost_core::model::verdict::{Isolation, Verdict};
+use provost_core::rules::command::{HarnessCommand, Refusal};
+use provost_core::rules::decide;
+use provost_core::state::run::{Run, Stage};
+use provost_host::check::judge;
+use provost_host::exec::environment::{self, RunPaths};
+use provost_host::plans::plan_file::{PlanChoice, PlanPlace};
+use provost_host::process;
+
+use crate::Error;
+use crate::exec::approved_base::on_the_base;
+use crate::exec::confined;
+use crate::exec::executor::Executor;
+use crate::plan::harness::{self, Harness};
+use crate::plan::plan_registry::Here;
+use crate::plan::reading::BoundPlan;
+use crate::plan::recording;
+use crate::settings::{Access, EngineSettings};
+
+/// A plan of one step, for a command that is tried without a plan.
+const PLAN: &str = "---\ntype: plan\nstatus: draft\nowner: me\ntouches: [\"**\"]\n---\n\n# Try\n\n## Steps\n\n\
+                    ### 1. Try\n\n**target:** try\n\n**task:**\nTry it.\n\n**contract:**\n```shell\ntrue\n```\n\
+                    exit_code == 0\n**on_fail:** abort\n";
+
+/// The results of a check on both trees.
+#[derive(Debug)]
+pub struct Trial {
+    pub command: String,
+    pub level: Isolation,
+    pub commit: Option<String>,
+    /// `None` if it was interrupted.
+    pub results: Option<TrialResults>,
+}
+
+#[derive(Debug)]
+pub struct TrialResults {
+    pub base: Verdict,
+    pub workspace: Verdict,
+}
+
+/// Tries the contract of a step.
+pub fn try_step(harness: &Harness, number: StepNumber) -> Result<Trial, Error> {
+    let (run, _) = recording::preview(harness)?;
+    if run.plan.step(number).is_none() {
+        return Err(Refusal::NoSuchStep { step: number }.into());
+    }
+    tried(harness, &run, number)
+}
+
+/// Tries a command on the last commit and on the workspace, without a plan.
+pub fn try_command(settings: EngineSettings, command: &str) -> Result<Trial, Error> {
+    let workspace = Here::of(&settings.cwd).workspace().to_path_buf();
+    let place = PlanPlace {
+        path: workspace.join("PLAN-try.md"),
+        slug: "try".to_owned(),
+        name: "try".to_owned(),
+        dir: workspace.clone(),
+        progress: workspace.join("progress-try.md"),
+        workspace,
+        why: PlanChoice::Name,
+    };
+    let harness = Harness::at(place, settings, Access::Read)?;
+    let reading = BoundPlan::of(harness.site(), PLAN.as_bytes());
+    let mut run = Run::default();
+    let (text, binding, author) = (reading.text, reading.binding, None);
+    let record = HarnessCommand::Record { text, binding, author };
+    decide::harness(&run, record)?.iter().for_each(|event| run.apply(event));
+    if let Some(contract) = run.plan.steps.first_mut().and_then(|step| step.contract.as_mut())
+        && let Check::Shell(shell) = &mut contract.check
+    {
+        *shell = Shell { command: command.to_owned(), body: Span::default(), ..shell.clone() };
+    }
+    // Caches of the workspace are copied anew each time: a person tries until the tools are right.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    run.revision = Revision(format!("try {}", now.as_nanos()));
+    // The person typed the command.
+    run.stage = Stage::Approved;
+    tried(&harness, &run, StepNumber(1))
+}
+
+fn tried(harness: &Harness, run: &Run, number: StepNumber) -> Result<Trial, Error> {
+    let _ = process::become_subreaper();
+    let launcher = confined::launcher(&harness.site().launcher);
+    let read_only = harness::own_files(harness);
+    let estate = RunPaths {
+        workspace: &harness.place().workspace,
+        state: harness.state(),
+        read_only: &read_only,
+        secret: None,
+        launcher: &launcher,
+    };
+    let (offer, seen) = environment::attest(harness.config().verify.isolation, &estate)?;
+    let contract = run.plan.step(number).and_then(|step| step.contract.as_ref());
+    let command = match contract.map(|contract| &contract.check) {
+        Some(Check::Shell(shell)) => shell.command.clone(),
+        Some(Check::Human | Check::Judge { .. }) | None => String::new(),
+    };
+    let is_approved = !matches!(run.stage, Stage::Draft | Stage::Verified);
+    let level = seen.level;
+    let commit = run.binding.base.clone();
+    let not_run = |reason: &str| {
+        let verdict = Verdict::not_run(level, reason);
+        let results = Some(TrialResults { base: verdict.clone(), workspace: verdict });
+        Ok(Trial { command: command.clone(), level, commit: commit.clone(), results })
+    };
+    let step = run.plan.step(number);
+    let wants_network = step.and_then(|step| step.network.as_ref()).is_some_and(|network| network.value);
+    if command.is_empty() {
+        return not_run("no command checks this step: a person or a model does");
+    }
+    if step.is_some_and(|step| !step.secrets.is_empty()) {
+        return not_run("the step names secrets, and `provost try` gives none; `provost run` does");
+    }
+    if wants_network && !is_approved {
+        return not_run("the step asks for the network, and no person has approved the plan yet");
+    }
+    if !is_approved && !level.has_fence() {
+        return not_run(
+            "this machine has no sandbox, and no person has approved the plan yet: approve it first, or try \
+             the command itself (`provost try 'COMMAND'`)",
+        );
+    }
+    let hands = Executor::new(harness.site(), on_the_base(harness, run, offer, level, &estate)?);
+    let results = hands.trial(run, number).map(|(base, workspace)| TrialResults { base, workspace });
+    judge::leave();
+    Ok(Trial { command: command.clone(), level, commit: commit.clone(), results })
+}

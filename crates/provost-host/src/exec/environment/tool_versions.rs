@@ -1,0 +1,139 @@
+//! Adds to a verdict which versions of tools its contract called, and the digests of the lock files in its
+//! tree.
+//!
+//! The versions are asked for once in a run, in the sandbox of a check, on the approved base: no file of an
+//! agent takes part.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use provost_core::language::{shell, tool_names};
+use provost_core::model::hash::Hash;
+use provost_core::model::plan::{Shell, Span};
+use provost_core::model::verdict::{CheckOutcome, ToolVersion, Verdict};
+
+use super::check_request::CheckSpec;
+use super::{ApprovedTree, ExecEnv, gone, view};
+use crate::Interrupted;
+use crate::check::negative_control::Doubts;
+use crate::tree::{Base, Layer, Touches};
+
+/// Time limit for all versions of one contract.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest version that is kept, in characters.
+const VERSION_MAX: usize = 120;
+/// Lock files whose digests a verdict has.
+const LOCKS: [&str; 13] = [
+    "Cargo.lock",
+    "package-lock.json",
+    "npm-shrinkwrap.json",
+    "pnpm-lock.yaml",
+    "yarn.lock",
+    "bun.lock",
+    "uv.lock",
+    "poetry.lock",
+    "Pipfile.lock",
+    "requirements.txt",
+    "environment.yml",
+    "go.sum",
+    "Gemfile.lock",
+];
+
+impl ExecEnv {
+    /// Adds tools and lock files to the environment of a verdict.
+    pub(super) fn with_versions(
+        &self,
+        approved: &ApprovedTree,
+        case: &CheckSpec<'_>,
+        (base, layer): (&Base, &Layer),
+        mut verdict: Verdict,
+    ) -> Result<Verdict, Interrupted> {
+        let Some(mut environment) = verdict.environment.take() else { return Ok(verdict) };
+        let deleted = gone(base, layer);
+        let view = view(base, layer, &deleted);
+        let digests = LOCKS.iter().filter_map(|name| Some((name, view.read(name)?)));
+        environment.locks =
+            digests.map(|(name, bytes)| ((*name).to_owned(), Hash::of(&bytes).to_string())).collect();
+        let script = shell::read(&case.shell.command);
+        let called = shell::tools(&case.shell.command, &script);
+        let mut names: Vec<&str> = called.iter().map(|tool| &*tool.name).collect();
+        names.retain(|name| tool_names::is_program(name));
+        names.sort_unstable();
+        names.dedup();
+        environment.tools = self.versions(approved, case, &names)?;
+        let mut parts = environment.sha256.clone();
+        for (name, tool) in &environment.tools {
+            parts.push_str(&format!("\n{name} {} {}", tool.path, tool.version));
+        }
+        for (name, digest) in &environment.locks {
+            parts.push_str(&format!("\n{name} {digest}"));
+        }
+        environment.sha256 = Hash::of(parts.as_bytes()).to_string();
+        verdict.environment = Some(environment);
+        Ok(verdict)
+    }
+
+    fn versions(
+        &self,
+        approved: &ApprovedTree,
+        case: &CheckSpec<'_>,
+        names: &[&str],
+    ) -> Result<BTreeMap<String, ToolVersion>, Interrupted> {
+        let known = || self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        let unknown: Vec<&str> = names.iter().filter(|name| !known().contains_key(**name)).copied().collect();
+        if !unknown.is_empty() {
+            let found = self.asked(approved, case, &unknown)?;
+            let all = unknown
+                .iter()
+                .map(|name| ((*name).to_owned(), found.get(*name).cloned().unwrap_or_default()));
+            known().extend(all);
+        }
+        let known = known();
+        let found = names.iter().filter_map(|name| Some(((*name).to_owned(), known.get(*name)?.clone())));
+        Ok(found.filter(|(_, tool)| !tool.path.is_empty()).collect())
+    }
+
+    /// Asks these tools for their versions.
+    fn asked(
+        &self,
+        approved: &ApprovedTree,
+        case: &CheckSpec<'_>,
+        names: &[&str],
+    ) -> Result<BTreeMap<String, ToolVersion>, Interrupted> {
+        let nothing: &[&str] = &[];
+        let none = Touches::new(nothing).ok();
+        let layer = none
+            .and_then(|none| approved.trees.take_over(&approved.base, &none, &none, &approved.limits).ok());
+        let Some(layer) = layer else { return Ok(BTreeMap::new()) };
+        let command = format!(
+            "for tool in {}; do place=$(command -v \"$tool\") || continue; case $tool in go) \
+             version=$(go version 2>/dev/null);; *) version=$(\"$tool\" --version 2>/dev/null </dev/null);; \
+             esac; printf '%s\\t%s\\t%s\\n' \"$tool\" \"$place\" \"${{version%%$'\\n'*}}\"; done; true",
+            names.join(" ")
+        );
+        let shell = Shell { command, body: Span::default(), expectations: Vec::new() };
+        let asking = CheckSpec {
+            shell: &shell,
+            timeout: PATIENCE,
+            with_work: false,
+            apart: None,
+            network: false,
+            doubts: Doubts::default(),
+            known: None,
+            ..case.clone()
+        };
+        let (asked, _) = self.once(approved, &asking, &approved.base, &layer, None)?;
+        if asked.outcome != CheckOutcome::Held {
+            return Ok(BTreeMap::new());
+        }
+        let text = asked.stdout.to_string();
+        let lines = text.lines().filter_map(|line| {
+            let mut parts = line.splitn(3, '\t');
+            let (name, path, version) = (parts.next()?, parts.next()?, parts.next()?);
+            let version = version.chars().take(VERSION_MAX).collect();
+            Some((name.to_owned(), ToolVersion { path: path.to_owned(), version }))
+        });
+        Ok(lines.collect())
+    }
+}

@@ -1,0 +1,168 @@
+use provost_core::model::plan::StepNumber;
+use provost_core::model::verdict::{CheckOutcome, Excerpt, Verdict};
+use provost_engine::exec::trial::{self, Trial, TrialResults};
+use provost_engine::settings::Access;
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::open_plan::Global;
+use crate::outcome::{Answer, Outcome};
+use crate::terminal;
+
+/// Try a check on the base and on the workspace, before any agent is paid
+///
+/// Runs the contract of a step, or a command, as a run would check it: in the same sandbox, with the same
+/// tools, on the last commit and on your files as they are now. Records nothing.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost try 2                               the contract of step 2 of the active plan
+  provost try PLAN.md 2 --json                for programs
+  provost try 'python3 -m pytest -q'          any command, without a plan
+
+Exit codes: 0 it holds on the workspace · 1 it does not hold there · 4 it could not be run, for example
+because a tool is missing")]
+pub(super) struct Args {
+    /// Number of a step, after the path or name of its plan if it is not the active one; or a command, quoted
+    #[arg(required = true, num_args = 1..=2, value_names = ["PLAN", "STEP|COMMAND"])]
+    what: Vec<String>,
+}
+
+pub(super) fn obey(global: &Global, args: Args) -> Answer {
+    let trial = match args.what.as_slice() {
+        [plan, step] => match step.parse() {
+            Ok(step) => of_step(global, Some(plan), step)?,
+            Err(_) => {
+                return Err(Failure::usage(
+                    format!("`{step}` is not the number of a step"),
+                    "Quote a command: provost try 'python3 -m pytest -q'.",
+                ));
+            }
+        },
+        [one, ..] => match one.parse() {
+            Ok(step) => of_step(global, None, step)?,
+            Err(_) => trial::try_command(global.settings(None)?, one)?,
+        },
+        [] => return Err(Failure::usage("nothing to try", "For example: provost try 2.")),
+    };
+    let Some(results) = &trial.results else { return Ok(Outcome::Interrupted) };
+    match global.json {
+        true => terminal::print_json(&json!({
+            "command": trial.command,
+            "isolation": trial.level,
+            "commit": trial.commit,
+            "base": results.base,
+            "workspace": results.workspace,
+            "says": says(results),
+        }))?,
+        false => terminal::print(&report(&trial, results))?,
+    }
+    Ok(match &results.workspace.outcome {
+        CheckOutcome::Held => Outcome::Done,
+        CheckOutcome::NotRun { .. } => Outcome::Waiting,
+        _ => Outcome::PlanFailed,
+    })
+}
+
+fn of_step(global: &Global, plan: Option<&str>, step: u32) -> Result<Trial, Failure> {
+    let harness = global.open(plan, Access::Read)?;
+    Ok(trial::try_step(&harness, StepNumber(step))?)
+}
+
+/// Both results beside each other, then what each of them printed.
+fn report(trial: &Trial, TrialResults { base, workspace }: &TrialResults) -> String {
+    let commit = trial.commit.as_deref().map_or("no commit".to_owned(), |commit| {
+        format!("commit {}", commit.chars().take(12).collect::<String>())
+    });
+    let changed = workspace.tree.as_ref().map_or(0, |tree| tree.files.len() as u64 + tree.files_more);
+    let changed = terminal::count(changed, "changed file");
+    let mut text = String::new();
+    let mut lines = trial.command.lines();
+    text.push_str(&format!("$ {}\n", lines.next().unwrap_or_default()));
+    lines.for_each(|line| text.push_str(&format!("  {line}\n")));
+    let rows = [
+        ["".to_owned(), "base".to_owned(), "workspace".to_owned()],
+        ["tree".to_owned(), commit, changed],
+        ["result".to_owned(), result(base), result(workspace)],
+        ["tests".to_owned(), tests(base), tests(workspace)],
+        ["time".to_owned(), time(base), time(workspace)],
+    ];
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let (first, second) = (width(0), width(1));
+    for [name, one, other] in rows.iter().filter(|row| row[1] != "–" || row[2] != "–") {
+        text.push_str(format!("{name:first$}  {one:second$}  {other}").trim_end());
+        text.push('\n');
+    }
+    for (name, verdict) in [("base", base), ("workspace", workspace)] {
+        text.push_str(&output(name, verdict));
+    }
+    if let Some(environment) = workspace.environment.as_ref().or(base.environment.as_ref()) {
+        for (name, tool) in &environment.tools {
+            text.push_str(&format!("uses {name}: {} {}", tool.path, tool.version).trim_end().to_owned());
+            text.push('\n');
+        }
+    }
+    text.push_str(&format!(
+        "{} ({})\n",
+        says(&TrialResults { base: base.clone(), workspace: workspace.clone() }),
+        trial.level
+    ));
+    text
+}
+
+fn result(verdict: &Verdict) -> String {
+    match &verdict.outcome {
+        CheckOutcome::Held => "holds".to_owned(),
+        CheckOutcome::Broke { exit_code } => format!("fails (exit {exit_code})"),
+        CheckOutcome::NotRun { .. } => "could not be run".to_owned(),
+        outcome => outcome.to_string(),
+    }
+}
+
+fn tests(verdict: &Verdict) -> String {
+    verdict.tests.map_or("–".to_owned(), |tests| tests.to_string())
+}
+
+fn time(verdict: &Verdict) -> String {
+    match verdict.outcome {
+        CheckOutcome::NotRun { .. } => "–".to_owned(),
+        _ => format!("{} ms", verdict.duration_ms),
+    }
+}
+
+/// Returns the output of a check, or why it could not be run.
+fn output(name: &str, verdict: &Verdict) -> String {
+    let mut text = format!("── {name} ──\n");
+    if let CheckOutcome::NotRun { reason } = &verdict.outcome {
+        text.push_str(&format!("{reason}\n"));
+    }
+    for unmet in verdict.unmet.iter().filter(|unmet| unmet.as_str() != "exit_code == 0") {
+        text.push_str(&format!("not met: {unmet}\n"));
+    }
+    for excerpt in [&verdict.stdout, &verdict.stderr] {
+        text.push_str(&shown(excerpt));
+    }
+    text
+}
+
+fn shown(excerpt: &Excerpt) -> String {
+    let text = excerpt.to_string();
+    let text = text.trim_end();
+    if text.is_empty() { String::new() } else { format!("{text}\n") }
+}
+
+/// One sentence about what both results mean for a plan.
+fn says(results: &TrialResults) -> String {
+    let (base, workspace) = (&results.base.outcome, &results.workspace.outcome);
+    match (base, workspace) {
+        (_, CheckOutcome::NotRun { reason }) => format!("the check could not be run: {reason}"),
+        (CheckOutcome::Held, CheckOutcome::Held) => {
+            "it holds before the work already: as a contract it would prove no progress".to_owned()
+        }
+        (CheckOutcome::Held, _) => "your changes break it".to_owned(),
+        (_, CheckOutcome::Held) => {
+            "it fails on the base and holds on the workspace: it shows the work".to_owned()
+        }
+        _ => "it fails on both: a good contract, if the work is not done yet".to_owned(),
+    }
+}
