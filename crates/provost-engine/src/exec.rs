@@ -2,6 +2,7 @@
 
 pub mod approved_base;
 pub mod base_look;
+pub mod check_trial;
 pub mod executor;
 pub mod model_judge;
 pub mod consult;
