@@ -12,7 +12,7 @@ use crate::start::{self, StartOptions};
 /// with roles and checks, and a plan with one step. It asks before it writes, and you approve the plan before
 /// an agent starts. No existing file is overwritten; `provost init --undo` removes the configuration again.
 ///
-/// Run it again to go on with the plan.
+/// Run it again to continue the plan.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:

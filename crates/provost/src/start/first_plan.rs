@@ -83,6 +83,8 @@ pub(super) fn run(global: &Global, options: &StartOptions, report: &mut StartRep
     let harness = global.open(Some(PLAN), Access::Write)?;
     commands::only_people(&harness)?;
     let (run, reading) = recording::bring_up(&harness)?;
+    // Advice, such as about the number of steps, would only distract here.
+    let reading = reading.filter(|reading| reading.warnings() > 0);
     let mut stage = run.stage;
     if !matches!(stage, Stage::Done | Stage::Failed) {
         starting::ready_to_drive(&harness, &run)?;

@@ -168,7 +168,7 @@ impl<'g> StartReport<'g> {
             (Some(_), _) => vec![
                 of("status first", "show the state of the step"),
                 of("inbox", "list what waits for you"),
-                of("start", "go on"),
+                of("start", "continue the plan"),
             ],
         }
     }

@@ -123,6 +123,8 @@ fn those_built_in_give_plans_without_a_word_of_complaint() {
             .iter()
             .chain(&said)
             .filter(|each| each.severity != Severity::Advice || name != BLANK)
+            // One step is the point of a first plan.
+            .filter(|each| each.code.id() != "P083" || ![FIRST_TEST, MEND_TESTS].contains(&name))
             .map(|each| format!("{} {}", each.code, each.message))
             .collect();
         assert_eq!(said, [""; 0], "{name}");
