@@ -166,9 +166,9 @@ impl<'g> StartReport<'g> {
                 of("", "show where you are"),
             ],
             (Some(_), _) => vec![
-                of("status first", "show the state of the step"),
                 of("inbox", "list what waits for you"),
-                of("start", "continue the plan"),
+                of("status first", "show the state of the step"),
+                of("start", "continue the plan, after your answer"),
             ],
         }
     }
