@@ -125,11 +125,8 @@ impl FileListing {
     /// Returns the target `test` of a Makefile or justfile.
     pub(super) fn make_test(&self) -> Option<CheckCandidates> {
         let has_target = |file: &str| self.top(file).lines().any(|line| line.starts_with("test:"));
-        let command = match () {
-            () if has_target("Makefile") || has_target("makefile") => "make test",
-            () if has_target("justfile") => "just test",
-            () => return None,
-        };
+        let known = [("Makefile", "make test"), ("makefile", "make test"), ("justfile", "just test")];
+        let (_, command) = known.into_iter().find(|(file, _)| has_target(file))?;
         Some(CheckCandidates::one(TEST, command))
     }
 }
