@@ -3,6 +3,7 @@
 pub mod approved_base;
 pub mod base_look;
 pub mod trial;
+pub mod check_trial;
 pub mod executor;
 pub mod model_judge;
 pub mod consult;

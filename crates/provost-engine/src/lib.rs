@@ -29,6 +29,7 @@ pub use provost_host::notify::collector::{Collector, Error as CollectorError};
 pub use provost_host::plans::plan_file::Error as PlanFileError;
 pub use provost_host::plans::plan_lease::Error as PlanLeaseError;
 pub use provost_host::plans::trust;
+pub use provost_host::project;
 pub use provost_host::tree::{BadRemote, Error as TreeError};
 pub use provost_host::worktree::Error as WorktreeError;
 pub use provost_store::{Cursor, Error as StoreError, Query};

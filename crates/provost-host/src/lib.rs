@@ -20,6 +20,7 @@ pub mod drivers;
 pub mod exec;
 pub mod worktree;
 pub mod survey;
+pub mod project;
 pub mod notify;
 
 /// Error: the caller asked for a stop while a child was running. The child is dead; its result is unknown.

@@ -11,6 +11,7 @@ mod cursor;
 pub(crate) mod difference;
 mod gemini;
 mod git;
+pub(crate) mod installed;
 pub(crate) mod jsonc;
 pub(crate) mod install_manifest;
 mod opencode;
@@ -27,6 +28,7 @@ use serde_json::Value;
 
 use install_manifest::Ledger;
 use jsonc::Splice;
+pub(crate) use project::ConfigTable;
 
 /// Reason why a file is left unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +114,11 @@ impl Ground {
     /// Returns the files of the project itself.
     pub(crate) fn project(&self, agents_md: bool) -> Vec<Wanted> {
         if self.user { Vec::new() } else { project::wanted(self, agents_md) }
+    }
+
+    /// Returns the files that a first plan needs.
+    pub(crate) fn starting(&self, config: &str, tables: &[ConfigTable], ignores: bool) -> Vec<Wanted> {
+        project::starting(self, config, tables, ignores)
     }
 
     /// Returns the trust settings to write, for a client that otherwise ignores provost's hook.
@@ -364,7 +371,7 @@ fn at_the_end(text: &str, lines: &str) -> Option<Splice> {
 }
 
 /// Quotes a text as one shell word.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+".contains(&byte);
     if word.bytes().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }

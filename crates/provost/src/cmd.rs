@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::here;
 use crate::lazy_args::Described;
 use crate::open_plan::Global;
 use crate::outcome::Answer;
@@ -48,6 +49,7 @@ mod scripted_agent;
 mod serve;
 mod show;
 mod spawn;
+mod start;
 mod status;
 mod trust;
 mod try_check;
@@ -66,12 +68,15 @@ mod worktree;
 pub(crate) struct Cli {
     #[command(flatten)]
     global: Global,
+    /// Without a command, provost says where you are and what to do next.
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
+  provost                             where you are, and what to do next
+  provost start                       set up this repository, run a first verified step
   provost demo                        watch an agent get caught
   provost verify PLAN.md              static checks, nothing is run
   provost run PLAN.md                 verify, gate, execute; the same command resumes
@@ -83,6 +88,7 @@ Exit codes: 0 done · 1 the plan failed · 2 usage or unresolvable plan · 3 dia
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    Start(Described<start::Args>),
     Demo(Described<demo::Args>),
     Init(Described<init::Args>),
     New(Described<new::Args>),
@@ -148,19 +154,31 @@ impl Cli {
     pub(crate) fn is_an_agent(&self) -> bool {
         matches!(
             self.command,
-            Command::BuiltinAgent(_)
-                | Command::ItemMcp(_)
-                | Command::ScriptedAgent(_)
-                | Command::AgentPortal(_)
-                | Command::Fence(_)
+            Some(
+                Command::BuiltinAgent(_)
+                    | Command::ItemMcp(_)
+                    | Command::ScriptedAgent(_)
+                    | Command::AgentPortal(_)
+                    | Command::Fence(_)
+            )
         )
     }
 
     /// Returns whether this command starts agents or checks.
     pub(crate) fn starts_agents_or_checks(&self) -> bool {
         match &self.command {
+            None => false,
+            Some(command) => command.starts_agents_or_checks(),
+        }
+    }
+}
+
+impl Command {
+    fn starts_agents_or_checks(&self) -> bool {
+        match self {
             Command::Run(_)
             | Command::Try(_)
+            | Command::Start(_)
             | Command::Recheck(_)
             | Command::Integrate(_)
             | Command::Demo(_)
@@ -176,7 +194,9 @@ impl Cli {
 
 pub(crate) fn obey(cli: Cli) -> Answer {
     let global = &cli.global;
-    match cli.command {
+    let Some(command) = cli.command else { return here::tell(global) };
+    match command {
+        Command::Start(Described(args)) => start::obey(global, args),
         Command::Commit(Described(args)) => commit::obey(global, args),
         Command::Integrate(Described(args)) => integrate::obey(global, args),
         Command::List(Described(args)) => list::obey(global, args),

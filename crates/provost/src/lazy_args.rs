@@ -32,13 +32,14 @@ impl<T: FromArgMatches> FromArgMatches for Described<T> {
     }
 }
 
-/// Returns whether the arguments of this command are needed. The first word decides if it is a command;
-/// without a word, with `help` or with a flag, all commands are needed.
+/// Returns whether the arguments of this command are needed. The first word decides if it is a command; with
+/// `help` or a flag all commands are needed, and without a word none is.
 fn is_asked_for(name: &str) -> bool {
     static FIRST: OnceLock<Option<OsString>> = OnceLock::new();
     let first = FIRST.get_or_init(|| std::env::args_os().nth(1));
     match first.as_ref().and_then(|word| word.to_str()) {
-        None | Some("help") => true,
+        None => false,
+        Some("help") => true,
         Some(word) => word.starts_with('-') || word == name,
     }
 }

@@ -94,12 +94,17 @@ pub(crate) fn is_interactive() -> bool {
 
 /// Asks a person at the terminal; only an explicit yes is a yes.
 pub(crate) fn agrees(question: &str) -> Result<bool, Failure> {
-    let _ = write!(std::io::stderr().lock(), "{question} [y/N] ");
+    Ok(matches!(ask(&format!("{question} [y/N] "))?.to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
+/// Asks a person at the terminal and returns the line that they typed.
+pub(crate) fn ask(question: &str) -> Result<String, Failure> {
+    let _ = write!(std::io::stderr().lock(), "{question}");
     let mut said = String::new();
     std::io::stdin()
         .read_line(&mut said)
         .map_err(|source| Failure::Io { what: "read from the terminal".to_owned(), source })?;
-    Ok(matches!(said.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+    Ok(said.trim().to_owned())
 }
 
 /// Returns a number with its noun: `1 step`, `2 steps`.

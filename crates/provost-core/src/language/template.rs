@@ -2,7 +2,8 @@
 //!
 //! A template is a plan that contains `{{name}}`. It begins with lines that start with `#:`: one that says
 //! what the template is for, then one for each parameter, `name | kind | default | about`. An undeclared
-//! parameter is text in prose and a word in frontmatter and checks.
+//! parameter is text in prose and a word in frontmatter and checks. A default may name facts of the project,
+//! such as `{{test}}`, its test command; without that fact, the parameter has no default.
 //!
 //! **Invariant:** whatever the values are, the plan has the steps, fields and kinds of contract of the
 //! template: a value that changes them is refused.
@@ -14,17 +15,22 @@ use crate::language::parse;
 use crate::model::plan::{Check, Contract, Needs, Plan};
 
 /// The built-in templates, by name.
-pub const BUILT_IN: [(&str, &str); 6] = [
+pub const BUILT_IN: [(&str, &str); 8] = [
     ("blank", include_str!("template/blank.md")),
     ("bugfix", include_str!("template/bugfix.md")),
     ("docs", include_str!("template/docs.md")),
     ("feature", include_str!("template/feature.md")),
+    (FIRST_TEST, include_str!("template/first-test.md")),
+    (MEND_TESTS, include_str!("template/mend-tests.md")),
     ("refactor", include_str!("template/refactor.md")),
     ("release", include_str!("template/release.md")),
 ];
 
 /// The default template of `provost new`.
 pub const BLANK: &str = "blank";
+/// The templates of `provost start`: for tests that pass, and for tests that fail.
+pub const FIRST_TEST: &str = "first-test";
+pub const MEND_TESTS: &str = "mend-tests";
 /// The parameter for the name of the plan.
 pub const NAME: &str = "name";
 
@@ -174,6 +180,14 @@ impl Template {
         Ok(())
     }
 
+    /// Fills facts of the project into the defaults. A default that needs an unknown fact is dropped.
+    pub fn for_project(mut self, facts: &BTreeMap<String, String>) -> Template {
+        for parameter in &mut self.parameters {
+            parameter.default = parameter.default.take().and_then(|default| with_facts(&default, facts));
+        }
+        self
+    }
+
     /// Returns the plan with `values` filled in.
     pub fn fill(&self, plan: &str, values: &BTreeMap<String, String>) -> Result<String, TemplateProblem> {
         let is_known = |name: &str| self.parameters.iter().any(|parameter| parameter.name == name);
@@ -260,6 +274,19 @@ fn parameter(
     };
     let default = (!default.is_empty()).then(|| default.to_owned());
     Ok(Parameter { name: name.to_owned(), kind, default, about: about.to_owned() })
+}
+
+/// Replaces each `{{fact}}`; `None` if one is not known.
+fn with_facts(default: &str, facts: &BTreeMap<String, String>) -> Option<String> {
+    let (mut out, mut rest) = (String::new(), default);
+    while let Some((before, after)) = rest.split_once(OPEN) {
+        let (name, after) = after.split_once(CLOSE)?;
+        out.push_str(before);
+        out.push_str(facts.get(name.trim())?);
+        rest = after;
+    }
+    out.push_str(rest);
+    Some(out)
 }
 
 fn wrong(line: usize, why: impl Into<String>) -> TemplateProblem {

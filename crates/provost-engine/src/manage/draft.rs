@@ -4,6 +4,7 @@
 //! **Invariant:** nothing here approves a plan or overwrites an existing one.
 
 use crate::plan::recording;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use provost_core::language::plan_writer;
@@ -17,7 +18,7 @@ use provost_core::text::prompt::PromptContext;
 use provost_host::agent::AttemptReport;
 use provost_host::exec::environment::{self, ExecEnv, RunPaths};
 use provost_host::plans::plan_file;
-use provost_host::{files, process};
+use provost_host::{files, git, process, project};
 use provost_store::Holder;
 
 use crate::Error;
@@ -229,8 +230,15 @@ pub struct NamedTemplate {
 }
 
 /// Returns every template: the user's own, which override built-in ones of the same name, then the built-in
-/// ones.
+/// ones. Their defaults follow the project: its test command, its folders.
 pub fn templates(cwd: &Path) -> Vec<NamedTemplate> {
+    let workspace = git::top(cwd).unwrap_or_else(|| cwd.to_owned());
+    templates_for(cwd, &project::look(&workspace, None).facts())
+}
+
+/// Returns every template, with these facts of the project in its defaults.
+pub fn templates_for(cwd: &Path, facts: &BTreeMap<String, String>) -> Vec<NamedTemplate> {
+    let read = |text: &str| Template::read(text).map(|template| template.for_project(facts));
     let folder = plan_file::templates(cwd);
     let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut own: Vec<PathBuf> =
@@ -241,12 +249,12 @@ pub fn templates(cwd: &Path) -> Vec<NamedTemplate> {
         .filter_map(|path| {
             let text = files::beginning(cwd, &path, DRAFT_BYTES).ok()?;
             let name = path.file_stem()?.to_string_lossy().into_owned();
-            Some(NamedTemplate { name, path: Some(path), template: Template::read(&text) })
+            Some(NamedTemplate { name, path: Some(path), template: read(&text) })
         })
         .collect();
     for (name, text) in template::BUILT_IN {
         if !known.iter().any(|other| other.name == name) {
-            known.push(NamedTemplate { name: name.to_owned(), path: None, template: Template::read(text) });
+            known.push(NamedTemplate { name: name.to_owned(), path: None, template: read(text) });
         }
     }
     known

@@ -123,6 +123,14 @@ impl Here {
         &self.workspace
     }
 
+    pub fn is_repository(&self) -> bool {
+        self.repository.is_some()
+    }
+
+    pub fn has_commit(&self) -> bool {
+        git::head(&self.workspace).is_some()
+    }
+
     pub fn has(&self, place: &PlanLocation) -> bool {
         let same_repository = self.repository.is_some() && self.repository == place.repository;
         same_repository || place.workspace == self.workspace

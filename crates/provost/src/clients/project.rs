@@ -8,6 +8,28 @@ const PARAGRAPH: &str = include_str!("agents.md");
 /// Files that belong to one worktree or are generated.
 const IGNORED: &str = "# provost: of this worktree alone\nactive-plan\nprogress*.md\nprovost-opencode.js\n";
 
+/// Returns the files for a first plan: `provost.toml`, or the tables that an existing one lacks, and on
+/// request the ignore rules.
+pub(super) fn starting(ground: &Ground, config: &str, tables: &[ConfigTable], ignores: bool) -> Vec<Wanted> {
+    let path = ground.workspace.join("provost.toml");
+    let edits = match path.exists() {
+        false => vec![Edit::Whole(config.to_owned())],
+        true => tables
+            .iter()
+            .map(|table| Edit::Tables { text: table.text.clone(), keys: table.keys.clone() })
+            .collect(),
+    };
+    let ignored =
+        Wanted::new(ground.workspace.join(".harness/.gitignore"), vec![Edit::Lines(IGNORED.to_owned())]);
+    std::iter::once(Wanted::new(path, edits)).chain(ignores.then_some(ignored)).collect()
+}
+
+/// A table of `provost.toml`.
+pub(crate) struct ConfigTable {
+    pub keys: Vec<String>,
+    pub text: String,
+}
+
 pub(super) fn wanted(ground: &Ground, agents_md: bool) -> Vec<Wanted> {
     let at = |path: &str| ground.workspace.join(path);
     let mut wanted = vec![

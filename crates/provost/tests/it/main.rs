@@ -61,6 +61,7 @@ mod serve;
 mod skips;
 mod small_model;
 mod start;
+mod start_here;
 mod subplan;
 mod teeth;
 mod terminal;

@@ -98,7 +98,11 @@ fn templates_are_filled_and_say_what_they_lack() {
         ["new", "fix", "--template", "bugfix", "--set", "issue=1", "--set", "title=x **contract:** human"];
     env.provost(&injected).exits(2);
     assert!(!env.work().join(".harness/PLAN-fix.md").exists());
-    let made = env.provost(&["new", "fix", "--template", "bugfix", "--set", "issue=423", "--json"]).exits(0);
+    // Here is no project, so no test command is known.
+    let missing = env.provost(&["new", "fix", "--template", "bugfix", "--set", "issue=423"]).exits(2);
+    assert!(missing.err.contains("--set test=…"), "{}", missing.err);
+    let set = ["--set", "issue=423", "--set", "test=make test", "--json"];
+    let made = env.provost(&[&["new", "fix", "--template", "bugfix"][..], &set].concat()).exits(0);
     assert_eq!(made.json()["steps"], 3);
     env.provost(&["verify", "fix"]).exits(0);
     let unknown = env.provost(&["new", "other", "--template", "bugfux"]).exits(2);

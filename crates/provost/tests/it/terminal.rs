@@ -1,7 +1,7 @@
 //! Tests what a person at a terminal sees and types; `script` gives the program a real terminal.
 
 use std::io::Write as _;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use provost_rehearsal::skip;
 
@@ -9,12 +9,21 @@ use crate::env::{Answer, Env, HONEST, plan};
 
 /// Runs provost on a pseudo-terminal and types `said`.
 fn on_a_terminal(env: &Env, arguments: &str, said: &str) -> Option<Answer> {
+    command_on_a_terminal(env, &env.command(&[]), arguments, said)
+}
+
+/// The same, with the environment of a command.
+pub(crate) fn command_on_a_terminal(
+    env: &Env,
+    command: &Command,
+    arguments: &str,
+    said: &str,
+) -> Option<Answer> {
     let typed = format!("{} {arguments}", env!("CARGO_BIN_EXE_provost"));
-    let mut command = env.command(&[]);
-    let mut script = std::process::Command::new("script");
+    let mut script = Command::new("script");
     script.args(["--quiet", "--return", "--command", &typed, "/dev/null"]);
     script.env_clear().current_dir(env.work()).env("TERM", "xterm");
-    for (name, value) in command.stdin(Stdio::null()).get_envs() {
+    for (name, value) in command.get_envs() {
         script.env(name, value.unwrap_or_default());
     }
     let mut child = match script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() {

@@ -1,0 +1,94 @@
+//! Tests the look at repositories of each language.
+
+use super::*;
+
+fn looked(files: &[(&str, &str)]) -> Project {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, text) in files {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    look(folder.path(), None)
+}
+
+fn commands(project: &Project) -> Vec<String> {
+    project.checks.iter().map(|check| format!("{}: {}", check.name, check.commands.join(" | "))).collect()
+}
+
+#[test]
+fn python_uses_pytest_if_the_project_does_and_unittest_if_not() {
+    let project = looked(&[
+        ("pyproject.toml", "[project]\ndependencies = []\n[tool.ruff]\n[tool.pytest.ini_options]\n"),
+        ("app/__init__.py", ""),
+        ("tests/test_app.py", "def test_a():\n    assert 1\n"),
+        (".github/workflows/ci.yml", "run: mypy ."),
+    ]);
+    assert_eq!(project.language, Some(Language::Python));
+    assert_eq!(
+        commands(&project),
+        [
+            "test: python3 -m pytest -q | pytest -q | python3 -m unittest discover -s tests",
+            "lint: ruff check . | python3 -m ruff check .",
+            "types: mypy . | python3 -m mypy .",
+        ]
+    );
+    assert_eq!(project.sources, ["app/**"]);
+    assert_eq!(project.first_test.as_deref(), Some("tests/test_first.py"));
+    assert_eq!(project.ci, [".github/workflows/ci.yml"]);
+    let plain =
+        looked(&[("app.py", ""), ("test_app.py", "import unittest\nclass T(unittest.TestCase): pass\n")]);
+    assert_eq!(plain.test(), Some("python3 -m unittest discover"));
+    assert_eq!(
+        (plain.sources, plain.first_test),
+        (vec!["app.py".to_owned()], Some("test_first.py".to_owned()))
+    );
+}
+
+#[test]
+fn node_uses_the_scripts_of_the_package_and_its_manager() {
+    let package = r#"{"scripts": {"test": "vitest", "lint": "eslint .", "typecheck": "tsc"}}"#;
+    let project =
+        looked(&[("package.json", package), ("pnpm-lock.yaml", ""), ("src/a.spec.ts", ""), ("src/a.ts", "")]);
+    assert_eq!(commands(&project), ["test: pnpm test", "lint: pnpm run lint", "types: pnpm run typecheck"]);
+    assert_eq!(project.first_test.as_deref(), Some("src/first.spec.ts"));
+    assert_eq!(project.facts()["manifests"], "package.json, pnpm-lock.yaml");
+    let fresh = r#"{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}"#;
+    let project = looked(&[("package.json", fresh), ("index.js", "")]);
+    assert_eq!(commands(&project), ["test: node --test"]);
+    assert!(!project.has_tests);
+    assert_eq!(project.first_test.as_deref(), Some("test/first.test.js"));
+}
+
+#[test]
+fn rust_finds_the_package_of_a_workspace() {
+    let one = looked(&[("Cargo.toml", "[package]\nname = \"a\"\n"), ("src/lib.rs", "#[test]\nfn a() {}\n")]);
+    assert_eq!(commands(&one), ["test: cargo test", "format: cargo fmt --all --check"]);
+    assert_eq!((one.has_tests, one.first_test.as_deref()), (true, Some("tests/first.rs")));
+    let many = looked(&[
+        ("Cargo.toml", "[workspace]\nmembers = [\"crates/*\"]\n"),
+        ("crates/b/Cargo.toml", "[package]\n"),
+        ("crates/b/src/lib.rs", ""),
+        (".gitlab-ci.yml", "script: cargo clippy"),
+    ]);
+    assert_eq!(many.first_test.as_deref(), Some("crates/b/tests/first.rs"));
+    assert_eq!(
+        commands(&many).last().unwrap(),
+        "lint: cargo clippy --workspace --all-targets -- --deny warnings"
+    );
+}
+
+#[test]
+fn go_puts_a_test_beside_the_code() {
+    let project =
+        looked(&[("go.mod", "module x\n"), ("internal/a/a.go", "package a\n"), ("first_test.go", "")]);
+    assert_eq!(commands(&project), ["test: go test ./...", "lint: go vet ./..."]);
+    assert_eq!(project.first_test.as_deref(), Some("internal/a/first_test.go"));
+}
+
+#[test]
+fn a_folder_without_a_known_language_may_have_a_makefile() {
+    let project = looked(&[("Makefile", "all:\n\ttrue\ntest:\n\ttrue\n")]);
+    assert_eq!((project.language, project.test()), (None, Some("make test")));
+    assert_eq!(looked(&[("README", "")]).facts().get("test"), None);
+}
