@@ -62,7 +62,7 @@ fn a_breach_asks_a_person_and_raising_it_pays_nothing_twice() {
         "budget 100k tokens, $1.00",
         "the plan's budget of 100k tokens does not allow the next attempt: 90k tokens counted \
          as spent, 45k tokens needed; left to do: step 3, about 45k tokens",
-        "provost answer 3 retry|skip|abort|revise [--budget \"135k tokens\"]",
+        "retry --budget '135k tokens'`; instead of retry: skip, abort, revise",
     ] {
         assert!(status.contains(words), "{words}\n{status}");
     }
