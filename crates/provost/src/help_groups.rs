@@ -90,7 +90,7 @@ mod tests {
         let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         let lines = help.lines().skip_while(|line| *line != "Examples:").skip(1);
         let lines = lines.take_while(|line| line.starts_with("  "));
-        let typed = lines.map(|line| line.trim().split("   ").next().unwrap_or_default().to_owned());
+        let typed = lines.map(|line| line.trim().split("  ").next().unwrap_or_default().to_owned());
         typed.filter(|line| line.contains("provost ") && !line.contains(" mcp add ")).collect()
     }
 

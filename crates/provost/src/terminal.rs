@@ -214,26 +214,7 @@ pub(crate) fn gate(
     reading: Option<&BoundPlan>,
     by: String,
 ) -> Result<Gate, Failure> {
-    let changes = queries::last_changes(harness, run)?;
-    let shown = render::plan(run);
-    if !shows_in_pager(&shown) {
-        talk(&shown);
-    }
-    if run.started() {
-        advise("`provost changes` shows what the steps have changed so far");
-    }
-    if let Some(reading) = reading.filter(|reading| !reading.diagnostics.is_empty()) {
-        let name = &harness.place().name;
-        talk(&diagnose::terminal(&reading.text, name, &reading.diagnostics, colour_on_stderr()));
-    }
-    for change in changes {
-        talk(&format!("changed: {change}"));
-    }
-    for line in outside::changed_caches(harness, run) {
-        talk(&line);
-    }
-    let found = provost_engine::plan::uncommitted::uncommitted(harness, run).unwrap_or_default();
-    found.lines().iter().for_each(|line| talk(line));
+    let found = show_at_gate(harness, run, reading)?;
     let short = run.revision.short();
     let ways = if found.inside.is_empty() {
         "yes · no, because … · or a question"
@@ -281,6 +262,35 @@ pub(crate) fn gate(
             Ok(Gate::Waiting)
         }
     }
+}
+
+/// Shows the plan, what changed in it, and the uncommitted files, which it returns.
+fn show_at_gate(
+    harness: &Harness,
+    run: &Run,
+    reading: Option<&BoundPlan>,
+) -> Result<uncommitted::UncommittedFiles, Failure> {
+    let changes = queries::last_changes(harness, run)?;
+    let shown = render::plan(run);
+    if !shows_in_pager(&shown) {
+        talk(&shown);
+    }
+    if run.started() {
+        advise("`provost changes` shows what the steps have changed so far");
+    }
+    if let Some(reading) = reading.filter(|reading| !reading.diagnostics.is_empty()) {
+        let name = &harness.place().name;
+        talk(&diagnose::terminal(&reading.text, name, &reading.diagnostics, colour_on_stderr()));
+    }
+    for change in changes {
+        talk(&format!("changed: {change}"));
+    }
+    for line in outside::changed_caches(harness, run) {
+        talk(&line);
+    }
+    let found = uncommitted::uncommitted(harness, run).unwrap_or_default();
+    found.lines().iter().for_each(|line| talk(line));
+    Ok(found)
 }
 
 /// Returns whether the words are too few for a question: a typing error must not be recorded as one.

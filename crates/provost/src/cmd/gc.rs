@@ -7,7 +7,7 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::{table, terminal};
 
-/// Show which files of the state folder are not needed any more; with --yes, remove them
+/// Show what can be removed from the state folder; with --yes, remove it
 ///
 /// Lists kept trees, build caches and homes of workspaces that are gone, and trees and installed dependencies
 /// that were not used for a while. Never lists the log, the proofs, the keys, or files of a plan that can
@@ -70,5 +70,8 @@ fn as_json(item: &UnusedFiles, removed: bool) -> Value {
 
 fn megabytes(bytes: u64) -> String {
     let tenths = bytes.saturating_mul(10) / 1_000_000;
-    format!("{}.{} MB", tenths / 10, tenths % 10)
+    match tenths {
+        0 => format!("{} kB", bytes / 1000),
+        _ => format!("{}.{} MB", tenths / 10, tenths % 10),
+    }
 }

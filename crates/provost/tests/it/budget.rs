@@ -69,7 +69,7 @@ fn a_breach_asks_a_person_and_raising_it_pays_nothing_twice() {
     let items = env.provost(&["inbox", "--json"]).exits(0).json();
     assert_eq!(items[0]["kind"], "budget", "{items}");
     let raise = items[0]["choices"][0]["command"].as_str().unwrap();
-    assert!(raise.ends_with(" retry --budget \"135k tokens\""), "{raise}");
+    assert!(raise.ends_with(" retry --budget '135k tokens'"), "{raise}");
     // Nothing continues without an answer.
     env.provost(&["run"]).exits(4);
     assert_eq!(env.read("out/starts"), "1\n2\n");
