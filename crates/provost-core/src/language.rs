@@ -4,6 +4,7 @@ pub mod diagnostic;
 pub mod globs;
 pub mod parse;
 pub mod shell;
+pub mod shell_word;
 pub mod test_files;
 pub mod runner;
 pub mod tool_names;

@@ -6,3 +6,5 @@ pub mod doctor;
 pub mod plan_doctor;
 pub mod tokens;
 pub mod migrate;
+pub mod stop;
+pub mod gc;

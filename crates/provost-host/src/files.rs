@@ -8,6 +8,8 @@ pub(crate) mod bounded_lock;
 pub(crate) mod folder;
 pub(crate) mod safe_open;
 
+pub use folder::remove as remove_folder;
+
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;

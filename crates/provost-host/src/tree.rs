@@ -80,7 +80,7 @@ pub use layer::Layer;
 pub use merge::{TreeDifference, Union};
 pub use remote::{BadRemote, Remote, fetch_commit};
 pub use repository::CheckRepository;
-pub use retention::{RetentionLimits, sweep};
+pub use retention::{RetentionLimits, expendable, sweep};
 pub use start::{AttemptStart, OpenAttemptTrees};
 pub use step_worktree::{Apart, clear_apart};
 pub use touches::Touches;

@@ -160,6 +160,9 @@ pub struct Holder {
     /// It only checks the work of an agent that provost did not start.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub checks_session: bool,
+    /// It is a run that an interrupt signal ends in good order.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_run: bool,
 }
 
 impl Holder {
@@ -168,7 +171,13 @@ impl Holder {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let namespace = std::fs::metadata("/proc/self/ns/pid").ok();
         let pid_namespace = namespace.map(|found| std::os::unix::fs::MetadataExt::ino(&found));
-        Self { pid: std::process::id(), host, what: what.into(), since, pid_namespace, checks_session: false }
+        let (pid, what) = (std::process::id(), what.into());
+        Self { pid, host, what, since, pid_namespace, checks_session: false, is_run: false }
+    }
+
+    /// Describes this process, which runs a plan until it stops or is interrupted.
+    pub fn running(what: impl Into<String>, since: Timestamp) -> Self {
+        Self { is_run: true, ..Self::here(what, since) }
     }
 
     /// Describes this process, which only checks the work of a session.

@@ -435,6 +435,7 @@ pub fn someone() -> Holder {
         since: Timestamp(5),
         pid_namespace: None,
         checks_session: false,
+        is_run: false,
     }
 }
 

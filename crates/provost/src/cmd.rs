@@ -1,11 +1,11 @@
 //! The command line: one file per command; no command imports another.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::here;
 use crate::lazy_args::Described;
 use crate::open_plan::Global;
 use crate::outcome::Answer;
+use crate::{help_groups, here};
 
 mod agent_portal;
 mod amend;
@@ -25,6 +25,7 @@ mod diff;
 mod doctor;
 pub(crate) mod fence;
 mod fork;
+mod gc;
 pub(crate) mod hook;
 mod hook_look;
 mod inbox;
@@ -51,6 +52,7 @@ mod show;
 mod spawn;
 mod start;
 mod status;
+mod stop;
 mod trust;
 mod try_check;
 mod verify;
@@ -103,6 +105,7 @@ enum Command {
     Trust(Described<trust::Args>),
     Try(Described<try_check::Args>),
     Run(Described<run::Args>),
+    Stop(Described<stop::Args>),
     Inbox(Described<inbox::Args>),
     Answer(Described<answer::Args>),
     Status(Described<status::Args>),
@@ -121,10 +124,14 @@ enum Command {
     Fork(Described<fork::Args>),
     Compare(Described<compare::Args>),
     Doctor(Described<doctor::Args>),
+    Gc(Described<gc::Args>),
+    #[cfg_attr(not(feature = "postgres"), command(hide = true))]
     Migrate(Described<migrate::Args>),
     Serve(Described<serve::Args>),
     Watch(Described<watch::Args>),
+    #[cfg_attr(not(feature = "cluster"), command(hide = true))]
     Worker(Described<worker::Args>),
+    #[cfg_attr(not(feature = "cluster"), command(hide = true))]
     Cluster(Described<cluster::Args>),
     Hook(Described<hook::Args>),
     Mcp(Described<mcp::Args>),
@@ -146,6 +153,13 @@ enum Command {
     Keeper(Described<keeper::Args>),
     #[command(hide = true)]
     ScriptedAgent(Described<scripted_agent::Args>),
+}
+
+/// Parses the arguments of this process.
+pub(crate) fn parse() -> Result<Cli, clap::Error> {
+    let mut command = help_groups::grouped(Cli::command());
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
 impl Cli {
@@ -229,6 +243,8 @@ pub(crate) fn obey(cli: Cli) -> Answer {
         Command::Audit(Described(args)) => audit::obey(global, args),
         Command::Recheck(Described(args)) => recheck::obey(global, args),
         Command::Doctor(Described(args)) => doctor::obey(global, args),
+        Command::Gc(Described(args)) => gc::obey(global, args),
+        Command::Stop(Described(args)) => stop::obey(global, args),
         Command::Migrate(Described(args)) => migrate::obey(global, args),
         Command::Hook(Described(args)) => hook::obey(global, args),
         Command::HookLook(Described(args)) => hook_look::obey(global, args),

@@ -16,8 +16,8 @@ use provost_engine::settings::{Access, EngineSettings};
 use crate::failure::Failure;
 use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
+use crate::run_view::Live;
 use crate::terminal;
-use crate::terminal::Live;
 
 const FILES: &[(&str, &str)] = &[
     ("PLAN.md", include_str!("demo/PLAN.md")),

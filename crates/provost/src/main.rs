@@ -11,16 +11,17 @@ mod outcome;
 mod open_plan;
 mod plan_document;
 mod hardening;
+mod help_groups;
 mod here;
+mod hints;
 mod report;
+mod run_view;
 mod start;
 mod table;
 mod terminal;
 mod watch;
 
 use std::process::ExitCode;
-
-use clap::Parser as _;
 
 /// The same text as clap prints.
 const VERSION: &str = concat!("provost ", env!("CARGO_PKG_VERSION"), "\n");
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
     if std::env::args_os().skip(1).eq(["--version"]) {
         return outcome::conclude(terminal::print(VERSION).map(|()| outcome::Outcome::Done));
     }
-    let cli = match cmd::Cli::try_parse() {
+    let cli = match cmd::parse() {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are answers; everything else is a usage error.

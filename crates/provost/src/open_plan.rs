@@ -12,25 +12,41 @@ use provost_engine::settings::{Access, EngineSettings};
 use provost_engine::workplace::Workplace;
 
 use crate::failure::Failure;
-use crate::hardening;
+use crate::{hardening, hints};
+
+/// Heading of these options in a help; they come last.
+const GLOBAL: &str = "Global options";
 
 /// The options every command has.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Global {
     /// Work in this folder instead of the current one
-    #[arg(short = 'C', long = "dir", global = true, value_name = "DIR")]
+    #[arg(short = 'C', long = "dir", global = true, help_heading = GLOBAL, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// Keep the log in this folder [default: the user's state folder]
-    #[arg(long, global = true, env = "PROVOST_STATE", value_name = "DIR", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        help_heading = GLOBAL,
+        env = "PROVOST_STATE",
+        value_name = "DIR",
+        hide_env_values = true
+    )]
     pub state: Option<PathBuf>,
     /// Print JSON for programs: one document, or one object per line
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub json: bool,
 }
 
 impl Global {
     pub(crate) fn open(&self, plan: Option<&str>, access: Access) -> Result<Harness, Failure> {
+        self.keep_for_hints(plan);
         Ok(Harness::open(self.settings(plan)?, access)?)
+    }
+
+    /// Keeps the plan that this command is about and the options that were typed, for hints.
+    pub(crate) fn keep_for_hints(&self, plan: Option<&str>) {
+        hints::keep(self.dir.as_deref(), self.state.as_deref(), plan);
     }
 
     /// A harness for a plan that is not there yet.

@@ -1,37 +1,58 @@
-//! Terminal output: lines, colours, the gate, and a live run.
+//! Terminal output: lines, colours, a pager, and the gate.
 //!
 //! stdout is data, stderr is messages. Everything is readable without colour.
 
 use provost_engine::exec::base_look;
 use provost_engine::plan::{commands, outside, queries, recording};
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use provost_core::model::chain::SealedEvent;
-use provost_core::model::event::{EndedAttempt, Event};
 use provost_core::model::pass::Pass;
 use provost_core::model::timestamp::Timestamp;
-use provost_core::model::usage::Resource;
 use provost_core::rules::command::HumanCommand;
 use provost_core::rules::gate::{self, GateAnswer};
 use provost_core::rules::quorum::ApprovalCount;
 use provost_core::state::run::Run;
-use provost_core::text::render::{self, EventLine, Symbol};
+use provost_core::text::render;
+use provost_engine::observe::view::{PlanState, StepView};
 use provost_engine::plan::audit::Audit;
-use provost_engine::plan::harness::{Below, Harness};
+use provost_engine::plan::harness::Harness;
 use provost_engine::plan::reading::BoundPlan;
 use provost_engine::plan::{human_check, uncommitted};
 
-use crate::diagnose;
 use crate::failure::Failure;
+use crate::{diagnose, hints};
 
 /// Writes data to stdout.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     written.map_err(|source| Failure::Io { what: "write to standard output".to_owned(), source })
+}
+
+/// Writes data to stdout; on a terminal, a text that does not fit goes through the pager.
+pub(crate) fn page(text: &str) -> Result<(), Failure> {
+    if shows_in_pager(text) { Ok(()) } else { print(text) }
+}
+
+/// Shows a text that does not fit the terminal in `$PAGER`, or in `less`. Returns false if it was not shown.
+fn shows_in_pager(text: &str) -> bool {
+    let rows = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| usize::from(size.ws_row));
+    let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if !is_terminal || rows == 0 || text.lines().count() < rows {
+        return false;
+    }
+    let pager = std::env::var("PAGER").unwrap_or_else(|_| "less".to_owned());
+    // As git does: quit at the end of a short text, keep colours, leave the text on the screen.
+    let options = std::env::var_os("LESS").unwrap_or_else(|| "FRX".into());
+    let started = Command::new("sh").args(["-c", &pager]).env("LESS", options).stdin(Stdio::piped()).spawn();
+    let Ok(mut child) = started else { return false };
+    if let Some(mut input) = child.stdin.take() {
+        // A person may leave the pager before the end.
+        let _ = input.write_all(text.as_bytes());
+    }
+    child.wait().is_ok_and(|ended| ended.success())
 }
 
 /// Writes a document for programs to stdout. A key of a document replaces the same key of what it flattens.
@@ -48,6 +69,11 @@ pub(crate) fn talk(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", text.trim_end_matches('\n'));
 }
 
+/// Writes a message that names commands; they work when they are pasted.
+pub(crate) fn advise(text: &str) {
+    talk(&hints::complete(text));
+}
+
 /// Prints an error with its causes and a hint.
 pub(crate) fn complain(failure: &Failure, hint: Option<&str>) {
     if let Failure::Io { source, .. } = failure
@@ -55,7 +81,7 @@ pub(crate) fn complain(failure: &Failure, hint: Option<&str>) {
     {
         return;
     }
-    let mut text = format!("error: {failure}");
+    let mut text = hints::complete(&format!("error: {failure}"));
     let mut cause = std::error::Error::source(failure);
     while let Some(error) = cause {
         let words = error.to_string();
@@ -69,7 +95,7 @@ pub(crate) fn complain(failure: &Failure, hint: Option<&str>) {
         text = format!("{}{text}", diagnose::terminal(plan, "plan", diagnostics, colour_on_stderr()));
     }
     if let Some(hint) = hint {
-        text.push_str(&format!("\nhint: {hint}"));
+        text.push_str(&format!("\nhint: {}", hints::complete(hint)));
     }
     talk(&text);
 }
@@ -85,6 +111,34 @@ pub(crate) fn colour_on_stderr() -> bool {
 fn colour_wanted() -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Returns the word of a plan's state, in its colour on a terminal.
+pub(crate) fn state_word(state: PlanState) -> String {
+    let code = match state {
+        PlanState::Done => "32",
+        PlanState::Failed => "31",
+        PlanState::WaitingForYou => "33",
+        PlanState::Running => "36",
+        PlanState::Draft | PlanState::Idle => "2",
+    };
+    coloured(state.word(), code)
+}
+
+/// Returns the line of a step, in the colour of its state on a terminal.
+pub(crate) fn step_line(step: &StepView, line: &str) -> String {
+    match (step.pass, step.state) {
+        (Some(Pass::Verified), _) => coloured(line, "32"),
+        (Some(_), _) | (None, "claimed" | "waived" | "blocked") => coloured(line, "33"),
+        (None, "failed") => coloured(line, "31"),
+        (None, "in_progress") => coloured(line, "36"),
+        _ => line.to_owned(),
+    }
+}
+
+/// Returns the text in a colour, if standard output is a terminal that shows colours.
+pub(crate) fn coloured(text: &str, code: &str) -> String {
+    if colour_on_stdout() { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
 }
 
 /// Returns whether a person can be asked.
@@ -165,20 +219,7 @@ pub(crate) fn gate(
     reading: Option<&BoundPlan>,
     by: String,
 ) -> Result<Gate, Failure> {
-    let changes = queries::last_changes(harness, run)?;
-    talk(&render::plan(run));
-    if let Some(reading) = reading.filter(|reading| !reading.diagnostics.is_empty()) {
-        let name = &harness.place().name;
-        talk(&diagnose::terminal(&reading.text, name, &reading.diagnostics, colour_on_stderr()));
-    }
-    for change in changes {
-        talk(&format!("changed: {change}"));
-    }
-    for line in outside::changed_caches(harness, run) {
-        talk(&line);
-    }
-    let found = provost_engine::plan::uncommitted::uncommitted(harness, run).unwrap_or_default();
-    found.lines().iter().for_each(|line| talk(line));
+    let found = show_at_gate(harness, run, reading)?;
     let short = run.revision.short();
     let ways = if found.inside.is_empty() {
         "yes · no, because … · or a question"
@@ -204,15 +245,21 @@ pub(crate) fn gate(
         GateAnswer::Rejection(reason) => {
             let reason = if reason.is_empty() { "no reason given".to_owned() } else { clean(&reason) };
             provost_engine::plan::commands::human(harness, HumanCommand::Reject { reason, by })?;
-            talk("rejected: the plan is a draft again; change it with `provost amend`");
+            advise("rejected: the plan is a draft again; change it with `provost amend`");
             Ok(Gate::Rejected)
+        }
+        GateAnswer::Question(question) if is_a_slip(&question) => {
+            talk("not understood, and not recorded: the plan waits; answer yes or no, or ask a question");
+            Ok(Gate::Waiting)
         }
         GateAnswer::Question(question) => {
             provost_engine::plan::commands::human(
                 harness,
                 HumanCommand::Ask { question: clean(&question), by },
             )?;
-            talk("recorded as a question: the plan waits; answer with `provost amend` or `provost approve`");
+            advise(
+                "recorded as a question: the plan waits; answer with `provost amend` or `provost approve`",
+            );
             Ok(Gate::Waiting)
         }
         GateAnswer::Nothing => {
@@ -220,6 +267,40 @@ pub(crate) fn gate(
             Ok(Gate::Waiting)
         }
     }
+}
+
+/// Shows the plan, what changed in it, and the uncommitted files, which it returns.
+fn show_at_gate(
+    harness: &Harness,
+    run: &Run,
+    reading: Option<&BoundPlan>,
+) -> Result<uncommitted::UncommittedFiles, Failure> {
+    let changes = queries::last_changes(harness, run)?;
+    let shown = render::plan(run);
+    if !shows_in_pager(&shown) {
+        talk(&shown);
+    }
+    if run.started() {
+        advise("`provost changes` shows what the steps have changed so far");
+    }
+    if let Some(reading) = reading.filter(|reading| !reading.diagnostics.is_empty()) {
+        let name = &harness.place().name;
+        talk(&diagnose::terminal(&reading.text, name, &reading.diagnostics, colour_on_stderr()));
+    }
+    for change in changes {
+        talk(&format!("changed: {change}"));
+    }
+    for line in outside::changed_caches(harness, run) {
+        talk(&line);
+    }
+    let found = uncommitted::uncommitted(harness, run).unwrap_or_default();
+    found.lines().iter().for_each(|line| talk(line));
+    Ok(found)
+}
+
+/// Returns whether the words are too few for a question: a typing error must not be recorded as one.
+fn is_a_slip(question: &str) -> bool {
+    !question.contains('?') && question.split_whitespace().count() < 3
 }
 
 fn approved(run: Run) -> Gate {
@@ -235,7 +316,7 @@ fn include(harness: &Harness, shown: &uncommitted::UncommittedFiles, by: String)
     provost_engine::plan::uncommitted::include_uncommitted(harness);
     let (run, _) = recording::bring_up_to_approve(harness)?;
     if !shown.included().iter().all(|file| run.binding.included.contains(file)) {
-        talk(
+        advise(
             "the uncommitted files changed while you read; the plan waits: read it again with `provost show`",
         );
         return Ok(Gate::Waiting);
@@ -243,109 +324,6 @@ fn include(harness: &Harness, shown: &uncommitted::UncommittedFiles, by: String)
     let run = commands::approve(harness, &run, run.revision.clone(), by)?;
     talk("the uncommitted files are part of the base");
     Ok(approved(run))
-}
-
-/// Live output of a run: one line per event and, on a terminal, a status line below them.
-pub(crate) struct Live {
-    json: bool,
-    colour: bool,
-    bar: Option<ProgressBar>,
-}
-
-impl Live {
-    pub(crate) fn new(json: bool, run: &Run) -> Self {
-        let shown = !json && std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
-        let bar = shown.then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
-                bar.set_style(style);
-            }
-            let (done, total) = run.progress();
-            bar.set_message(format!("{done}/{total} steps"));
-            bar.enable_steady_tick(Duration::from_millis(120));
-            bar
-        });
-        Self { json, colour: colour_on_stdout(), bar }
-    }
-
-    /// Returns output with lines only, on any device.
-    pub(crate) fn plain(json: bool) -> Self {
-        Self { json, colour: false, bar: None }
-    }
-
-    pub(crate) fn event(&self, run: &Run, sealed: &SealedEvent, event: &Event) {
-        self.show("", run, sealed, event);
-        if let Some(bar) = &self.bar {
-            bar.set_message(doing(run, event));
-        }
-    }
-
-    /// Returns a callback that shows the events of sub-plans; their lines start with the sub-plan's name.
-    pub(crate) fn below(&self) -> Arc<Below> {
-        let live = Self { json: self.json, colour: self.colour, bar: self.bar.clone() };
-        Arc::new(move |name, run, sealed, event| live.show(&format!("{name} │ "), run, sealed, event))
-    }
-
-    fn show(&self, indent: &str, run: &Run, sealed: &SealedEvent, event: &Event) {
-        if self.json {
-            // If the reader closes the pipe, the run continues.
-            let _ = print(&format!("{}\n", sealed.line()));
-            return;
-        }
-        let line = render::event(run, event);
-        if !line.told_elsewhere {
-            let text = format!("{indent}{}", dressed(&line, self.colour));
-            match &self.bar {
-                Some(bar) => bar.suspend(|| {
-                    let _ = print(&format!("{text}\n"));
-                }),
-                None => {
-                    let _ = print(&format!("{text}\n"));
-                }
-            }
-        }
-    }
-
-    pub(crate) fn end(self) {
-        if let Some(bar) = self.bar {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-/// Describes the current activity after this event.
-fn doing(run: &Run, event: &Event) -> String {
-    let (done, total) = run.progress();
-    let now = match event {
-        Event::StepStarted { step, target, .. } => {
-            format!(" · step {step}: {target} works on “{}”", run.title(*step).unwrap_or_default())
-        }
-        Event::AttemptEnded(EndedAttempt { step, .. }) | Event::StepClaimed { step, .. } => {
-            format!(" · step {step}: provost runs the check")
-        }
-        _ => String::new(),
-    };
-    let cost = run.ledger.cost();
-    let spent = [cost.tokens.map(|n| Resource::Tokens.say(n)), cost.micro_usd.map(|n| Resource::Usd.say(n))];
-    let spent: String = spent.into_iter().flatten().map(|spent| format!(" · {spent}")).collect();
-    let spent = if cost.is_none() { String::new() } else { spent };
-    format!("{done}/{total} steps{spent}{now}")
-}
-
-fn dressed(line: &EventLine, colour: bool) -> String {
-    let text = line.to_string();
-    if !colour {
-        return text;
-    }
-    let code = match line.symbol {
-        Symbol::Passed(Pass::Verified) | Symbol::Good => "32",
-        Symbol::Failed | Symbol::Bad => "31",
-        Symbol::Passed(_) | Symbol::Blocked | Symbol::Waived | Symbol::Waiting => "33",
-        Symbol::Claim => "35",
-        Symbol::Begun => "36",
-        Symbol::Note => "2",
-    };
-    format!("\u{1b}[{code}m{text}\u{1b}[0m")
 }
 
 pub(crate) fn audit(audit: &Audit) -> String {

@@ -13,7 +13,7 @@ mod guard;
 mod keys;
 mod known;
 mod read;
-mod text;
+pub(crate) mod text;
 mod view;
 
 use std::io::BufWriter;

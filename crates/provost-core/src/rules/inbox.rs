@@ -345,6 +345,17 @@ impl InboxItem {
         )
     }
 
+    /// Returns the command for the first choice, with this name of the item, and the other choices.
+    pub fn how(&self, name: &str) -> String {
+        let Some((first, others)) = self.choices.split_first() else { return String::new() };
+        let command = first.command.replace(&self.id.to_string(), name);
+        let others: Vec<&str> = others.iter().map(|offer| offer.choice).collect();
+        match others.is_empty() || self.kind.is_at_gate() {
+            true => format!("`{command}`"),
+            false => format!("`{command}`; instead of {}: {}", first.choice, others.join(", ")),
+        }
+    }
+
     /// Removes secrets, which must not leave this machine.
     pub fn redacted(mut self, redactor: &Redactor) -> Self {
         let clean = |text: &mut String| *text = redactor.text(text).into_owned();

@@ -11,8 +11,7 @@ use provost_core::model::chain::PlanId;
 use provost_core::model::plan::{Plan, Spanned, StepNumber};
 use provost_core::model::timestamp::Timestamp;
 use provost_core::rules::inbox;
-use provost_core::rules::schedule::{self, InHand};
-use provost_core::state::run::{Run, Stage};
+use provost_core::state::run::Run;
 use provost_host::plans::plan_file::{self, PlanPlace};
 use provost_host::plans::plan_lease;
 use provost_store::{Holder, Log, Query};
@@ -20,9 +19,10 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::observe::overview::PlanSnapshot;
-use crate::observe::view::PlanCard;
+use crate::observe::view::{self, PlanCard, PlanState};
 use crate::plan::plan_context;
 use crate::plan::plan_registry::{self, PlanLocation};
+use crate::plan::sessions::Sessions;
 use crate::settings::EngineSettings;
 
 pub use provost_host::plans::plan_file::{ConflictCopy, PlanListing};
@@ -118,7 +118,7 @@ pub fn read(settings: &EngineSettings) -> Result<RepositoryPlans, Error> {
     let worktrees = crate::observe::worktrees::list(settings);
     let mut listed: Vec<PlanEntry> = Vec::new();
     for place in &listing.plans {
-        let mut plan = one(&*log, place);
+        let mut plan = one(&*log, &state, place);
         plan.is_active = active.as_ref() == Some(&place.path);
         let own = worktrees
             .iter()
@@ -159,7 +159,7 @@ fn entry(plan: &PlanEntry) -> AgendaEntry {
     }
 }
 
-fn one(log: &dyn Log, place: &PlanPlace) -> PlanEntry {
+fn one(log: &dyn Log, state: &Path, place: &PlanPlace) -> PlanEntry {
     let (id, lease_file) = (plan_file::id(place), plan_lease::file(place));
     let (plan, has_errors, mut trouble) = match plan_file::read(&place.path) {
         Ok(text) => {
@@ -175,14 +175,16 @@ fn one(log: &dyn Log, place: &PlanPlace) -> PlanEntry {
     });
     let has_errors = has_errors || plan.steps.is_empty();
     let (holder, lease) = (log.holder(&format!("plan {id}")).ok().flatten(), lease(&lease_file));
+    let is_running = holder.is_some() || lease.as_ref().is_some_and(|lease| !lease.is_stale);
     let (running_steps, asks_a_person) =
-        (run.under_way().map(|step| working(&run, step)).collect(), asks_a_person(&run));
+        (run.under_way().map(|step| working(&run, step)).collect(), view::asks_a_person(&run));
+    let now = PlanState::of(&run, is_running || Sessions::new(state).has_client_for(&place.path));
     PlanEntry {
-        card: card(&id, place, plan, run, trouble),
+        card: PlanCard { state: now, ..card(&id, place, plan, run, trouble) },
         file: place.path.clone(),
         progress: place.progress.clone(),
         is_active: false,
-        is_running: holder.is_some() || lease.as_ref().is_some_and(|lease| !lease.is_stale),
+        is_running,
         worktrees: Vec::new(),
         holder,
         running_steps,
@@ -210,14 +212,6 @@ fn card(id: &PlanId, place: &PlanPlace, file: Plan, run: Run, trouble: Option<St
         touches: file.touches.map(spelled),
         ..card
     }
-}
-
-/// Returns whether the plan waits for a person and provost can do nothing meanwhile.
-fn asks_a_person(run: &Run) -> bool {
-    let now = plan_context::now();
-    matches!(run.stage, Stage::Approved | Stage::InProgress)
-        && schedule::next(run, &InHand::default(), 1, now).is_empty()
-        && schedule::wakes(run, now).is_none()
 }
 
 fn lease(path: &Path) -> Option<SharedFolderClaim> {

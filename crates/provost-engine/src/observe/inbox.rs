@@ -108,6 +108,23 @@ pub(crate) fn heading(plan: &PlanId, place: Option<&PlanLocation>, here: &Here) 
     }
 }
 
+/// Returns the path that names the plan in this folder; `None` for the active plan.
+pub fn path_from(cwd: &Path, harness: &Harness) -> Option<String> {
+    Here::of(cwd).path_from_here(harness.id(), &PlanLocation::unregistered(harness.place()))
+}
+
+/// Returns a name for the item of this plan; with the plan's name if there are several plans.
+pub fn name_of(harness: &Harness, item: &InboxItem) -> String {
+    let place = harness.place();
+    let plans = plan_registry::folder(&place.workspace).and_then(|folder| {
+        Ok(provost_host::plans::plan_file::list_in(&place.workspace, &folder)?.plans.len())
+    });
+    match plans {
+        Ok(0 | 1) => format!("e{}", item.id.seq),
+        _ => format!("{}:e{}", place.name, item.id.seq),
+    }
+}
+
 /// Returns what waits in one plan.
 pub fn items(log: &dyn Log, heading: &PlanLabel, run: &Run) -> Result<Vec<InboxItem>, Error> {
     let mut items = Vec::new();

@@ -21,7 +21,7 @@ use provost_core::model::event::Event;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::rules::inbox::{DecisionKind, InboxItem, waiting as what_waits};
-use provost_core::state::run::Run;
+use provost_core::state::run::{Run, Stage};
 use provost_store::{Cursor, Log, Query};
 
 use crate::exec::live;
@@ -52,18 +52,34 @@ pub struct PlanSnapshot {
     pub trouble: Option<String>,
     /// Number of its items that wait for a person.
     pub waiting: usize,
+    /// A run, or an agent in its own client, works on it.
+    pub is_worked_on: bool,
 }
 
 impl PlanSnapshot {
     /// Describes a run that was read without the cache, with the number of items that wait.
     pub fn of_run(id: PlanId, place: PlanLocation, run: Run, waiting: usize) -> Self {
-        let (begun, moved) = (run.begun, run.moved);
-        Self { id, run: Arc::new(run), begun, moved, place: Some(place), trouble: None, waiting }
+        let (begun, moved, run) = (run.begun, run.moved, Arc::new(run));
+        let (place, trouble, is_worked_on) = (Some(place), None, false);
+        Self { id, run, begun, moved, place, trouble, waiting, is_worked_on }
     }
 
     /// Describes the run of an open plan.
     pub fn of_harness(harness: &Harness, run: Run, waiting: usize) -> Self {
-        Self::of_run(harness.id().clone(), PlanLocation::unregistered(harness.place()), run, waiting)
+        let place = PlanLocation::unregistered(harness.place());
+        let seen = Self::of_run(harness.id().clone(), place, run, waiting);
+        seen.looked_after(harness.log(), harness.state(), harness.is_shared)
+    }
+
+    /// Adds whether a process works on it. Only a plan that can continue is looked up.
+    fn looked_after(mut self, log: &dyn Log, state: &Path, is_shared: bool) -> Self {
+        let can_continue = matches!(self.run.stage, Stage::Approved | Stage::InProgress);
+        self.is_worked_on = can_continue
+            && (is_held(log, &self.id)
+                // Workers of a cluster hold a plan only while they schedule it.
+                || is_shared && self.run.under_way().next().is_some()
+                || self.place.as_ref().is_some_and(|place| Sessions::new(state).has_client_for(&place.path)));
+        self
     }
 
     /// Returns its name for people.
@@ -75,6 +91,8 @@ impl PlanSnapshot {
 pub struct Overview {
     settings: EngineSettings,
     log: Box<dyn Log>,
+    /// Other machines use the log too.
+    is_shared: bool,
     /// Start time of this process, or a little later.
     begun: Timestamp,
     known: Mutex<Known>,
@@ -106,8 +124,9 @@ impl Overview {
     pub fn open(settings: EngineSettings) -> Result<Self, Error> {
         let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
         let log = crate::journal::log_locator::open(&state, crate::settings::Access::Write)?;
+        let is_shared = crate::journal::log_locator::address(&state)?.is_some();
         let settings = EngineSettings { state, plan: None, ..settings };
-        Ok(Self { settings, log, begun: plan_context::now(), known: Mutex::default() })
+        Ok(Self { settings, log, is_shared, begun: plan_context::now(), known: Mutex::default() })
     }
 
     pub fn settings(&self) -> &EngineSettings {
@@ -120,13 +139,17 @@ impl Overview {
 
     /// Returns every plan, ordered by id.
     pub fn plans(&self) -> Result<Vec<PlanSnapshot>, Error> {
-        let known = self.caught_up()?;
-        Ok(known.plans.iter().map(|(id, fold)| fold.seen(id)).collect())
+        let all: Vec<_> = self.caught_up()?.plans.iter().map(|(id, fold)| fold.seen(id)).collect();
+        Ok(all.into_iter().map(|seen| self.looked_after(seen)).collect())
     }
 
     pub fn plan(&self, id: &PlanId) -> Result<Option<PlanSnapshot>, Error> {
-        let known = self.caught_up()?;
-        Ok(known.plans.get(id).map(|fold| fold.seen(id)))
+        let seen = self.caught_up()?.plans.get(id).map(|fold| fold.seen(id));
+        Ok(seen.map(|seen| self.looked_after(seen)))
+    }
+
+    fn looked_after(&self, seen: PlanSnapshot) -> PlanSnapshot {
+        seen.looked_after(&*self.log, self.state(), self.is_shared)
     }
 
     /// Returns the number of items that wait for a person.
@@ -311,6 +334,11 @@ impl Overview {
     }
 }
 
+/// Returns whether a process holds the plan's lease.
+pub(crate) fn is_held(log: &dyn Log, plan: &PlanId) -> bool {
+    !matches!(log.holder(&format!("plan {plan}")), Ok(None))
+}
+
 fn lease(workspace: &Path) -> String {
     format!("workspace {}", workspace.display())
 }
@@ -353,6 +381,7 @@ impl Fold {
             place: self.place.clone(),
             trouble: self.trouble.clone(),
             waiting: self.waiting,
+            is_worked_on: false,
         }
     }
 }

@@ -8,6 +8,7 @@ mod cost;
 mod gate;
 mod item;
 mod plan;
+mod state;
 mod step;
 
 use provost_core::model::chain::{PlanId, SealedEvent};
@@ -27,6 +28,8 @@ pub use cost::{CostView, KnownCostView, StepCostView};
 pub use gate::{DiagnosticView, GateView, IntentView, UncommittedView};
 pub use item::{ChoiceView, InboxItemView, attempt};
 pub use plan::{PlanView, PostconditionView};
+pub use state::PlanState;
+pub(crate) use state::asks_a_person;
 pub use step::{AttemptView, StepView};
 
 /// A plan in a list.
@@ -44,6 +47,8 @@ pub struct PlanCard {
     pub title: String,
     #[schema(value_type = String, example = "in-progress")]
     pub stage: Stage,
+    /// Whether it runs, and who has to act.
+    pub state: PlanState,
     /// The branch it landed on.
     pub landed: Option<String>,
     #[schema(value_type = String)]
@@ -91,6 +96,7 @@ impl PlanCard {
             name: seen.name().to_owned(),
             title: plan.title.clone(),
             stage: run.stage,
+            state: PlanState::of(run, seen.is_worked_on),
             landed: run.landed.as_ref().map(|landed| landed.target.clone()),
             revision: run.revision.clone(),
             done,

@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use provost_core::language::shell_word::quoted;
 use provost_core::model::chain::PlanId;
 use provost_host::plans::plan_file::{self, PlanPlace};
 use provost_host::{config, git};
@@ -136,13 +137,14 @@ impl Here {
         same_repository || place.workspace == self.workspace
     }
 
-    /// Returns the command line argument that names the plan here; `None` for the active one.
+    /// Returns the command line argument that names the plan here, for a shell; `None` for the active one.
     pub fn argument(&self, plan: &PlanId, place: &PlanLocation) -> Option<String> {
-        if self.active.as_ref() == Some(plan) {
-            return None;
-        }
-        let path = place.path.strip_prefix(&self.cwd).unwrap_or(&place.path).display().to_string();
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+".contains(&byte);
-        Some(if path.bytes().all(plain) { path } else { format!("'{}'", path.replace('\'', "'\\''")) })
+        self.path_from_here(plan, place).map(|path| quoted(&path))
+    }
+
+    /// Returns the path that names the plan here; `None` for the active one.
+    pub fn path_from_here(&self, plan: &PlanId, place: &PlanLocation) -> Option<String> {
+        let path = place.path.strip_prefix(&self.cwd).unwrap_or(&place.path);
+        (self.active.as_ref() != Some(plan)).then(|| path.display().to_string())
     }
 }

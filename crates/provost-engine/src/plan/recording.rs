@@ -77,9 +77,19 @@ pub fn bring_up(harness: &Harness) -> Result<(Run, Option<BoundPlan>), Error> {
     if run.stage != Stage::Draft && !uncommitted::is_to_include(harness, &run) && stands(harness, &run)? {
         return Ok((run, None));
     }
+    let (run, reading) = bring_up_unmarked(harness, run)?;
+    project(harness, &run);
+    Ok((run, reading))
+}
+
+/// Does the same for a plan that was only checked: writes to the log, and not to the plan file.
+pub fn note_verified(harness: &Harness) -> Result<Run, Error> {
+    Ok(bring_up_unmarked(harness, harness.genuine()?)?.0)
+}
+
+fn bring_up_unmarked(harness: &Harness, run: Run) -> Result<(Run, Option<BoundPlan>), Error> {
     let reading = read(harness)?;
     if unchanged(&run, &reading) && run.stage != Stage::Draft {
-        project(harness, &run);
         return Ok((run, None));
     }
     drop(run);
@@ -88,7 +98,6 @@ pub fn bring_up(harness: &Harness) -> Result<(Run, Option<BoundPlan>), Error> {
         return Err(Error::Diagnosed { text: reading.text, diagnostics: reading.diagnostics });
     }
     let run = record(harness, &reading)?;
-    project(harness, &run);
     Ok((run, Some(reading)))
 }
 
@@ -160,9 +169,10 @@ pub(crate) fn project(harness: &Harness, run: &Run) {
     }
 }
 
-/// Updates the plan file after a crash; a running drive does so itself.
+/// Updates the plan file after a crash; a running drive does so itself. Before an approval the file stays as
+/// its author left it.
 pub fn catch_up_marks(harness: &Harness, run: &Run) {
-    if run.exists() && run.forged_from.is_none() {
+    if run.exists() && run.forged_from.is_none() && run.approved_by.is_some() {
         project(harness, run);
     }
 }

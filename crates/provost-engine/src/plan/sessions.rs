@@ -289,6 +289,12 @@ impl Sessions {
         Ok(times)
     }
 
+    /// Returns whether a session with a living client works on the plan.
+    pub fn has_client_for(&self, plan: &Path) -> bool {
+        let is_alive = |bound: &SessionRecord| bound.client.is_some_and(ClientProcess::is_alive);
+        self.files().filter_map(|path| from(&path)).any(|bound| bound.plan == plan && is_alive(&bound))
+    }
+
     /// Returns whether another session with a living client works on the plan.
     pub fn is_taken(&self, session: &ClientSession, plan: &Path) -> bool {
         let own = self.client(session);

@@ -102,6 +102,10 @@ pub(crate) struct Agents {
 }
 
 impl RunStrategy for Agents {
+    fn holder(&self, plan: &PlanId, since: Timestamp) -> Holder {
+        Holder::running(format!("plan {plan}"), since)
+    }
+
     fn jobs(&self) -> usize {
         self.jobs
     }

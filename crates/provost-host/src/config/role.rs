@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use provost_core::fleet::labels::Label;
+use provost_core::language::shell_word::quoted;
 use provost_core::model::plan::{AgentNetwork, GitPolicy};
 use provost_core::model::run_policy::{AgentAccess, HomeAccess};
 use provost_core::model::usage::Amount;
@@ -91,15 +92,6 @@ impl Role {
         }
         text
     }
-}
-
-/// Quotes a word for a shell.
-fn quoted(word: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(&byte);
-    if !word.is_empty() && word.bytes().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ pub(crate) fn make_private(path: &Path) -> io::Result<()> {
 }
 
 /// Removes a folder as far as possible. Makes unreadable folders readable first; follows no symbolic link.
-pub(crate) fn remove(path: &Path) {
+pub fn remove(path: &Path) {
     if fs::remove_dir_all(path).is_err() {
         open_up(path);
         let _ = fs::remove_dir_all(path);

@@ -220,26 +220,9 @@ pub fn sweep(folder: &Path, keep: &RetentionLimits) -> Result<usize, Error> {
         return Ok(0);
     }
     let _lock = Lock::take(folder)?;
-    let mut bases: Vec<(SystemTime, PathBuf)> = entries(&folder.join("bases"))?
-        .into_iter()
-        .map(|path| (last_use(&path.join("used")), path))
-        .collect();
-    bases.sort_by(|one, other| other.cmp(one));
-    let now = SystemTime::now();
-    let is_old = |at: &SystemTime, most: Duration| now.duration_since(*at).is_ok_and(|age| age > most);
     let mut removed = 0;
-    let stays = |place: usize, used: &SystemTime| place < keep.bases && !is_old(used, keep.unused);
-    // Keep the base below each kept base.
-    let stood_on: Vec<String> = (bases.iter().enumerate())
-        .filter(|(place, (used, _))| stays(*place, used))
-        .filter_map(|(_, (_, path))| advance::read_ground(parted(&fs::read(path.join("used")).ok()?).1))
-        .map(|(id, _)| id)
-        .collect();
-    for (place, (used, path)) in bases.iter().enumerate() {
-        let is_ground = stood_on.iter().any(|id| path.ends_with(id));
-        if !stays(place, used) && !is_ground && remove(folder, path)? {
-            removed += 1;
-        }
+    for path in expendable(folder, keep)? {
+        removed += usize::from(remove(folder, &path)?);
     }
     for path in entries(&folder.join("requests"))? {
         let answer = fs::read(&path).ok().and_then(|text| serde_json::from_slice::<Answered>(&text).ok());
@@ -251,7 +234,7 @@ pub fn sweep(folder: &Path, keep: &RetentionLimits) -> Result<usize, Error> {
         let _ = fs::remove_dir_all(&path);
     }
     for path in entries(&folder.join("layers"))? {
-        if is_old(&last_use(&path), UNDER_WAY_MAX) {
+        if is_older(last_use(&path), UNDER_WAY_MAX) {
             let _ = fs::remove_dir_all(&path);
         }
     }
@@ -261,6 +244,34 @@ pub fn sweep(folder: &Path, keep: &RetentionLimits) -> Result<usize, Error> {
         }
     }
     Ok(removed)
+}
+
+/// Returns the bases that a sweep removes, if no process uses them.
+pub fn expendable(folder: &Path, keep: &RetentionLimits) -> Result<Vec<PathBuf>, Error> {
+    if !folder.join("bases").is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut bases: Vec<(SystemTime, PathBuf)> = entries(&folder.join("bases"))?
+        .into_iter()
+        .map(|path| (last_use(&path.join("used")), path))
+        .collect();
+    bases.sort_by(|one, other| other.cmp(one));
+    let stays = |place: usize, used: SystemTime| place < keep.bases && !is_older(used, keep.unused);
+    // Keep the base below each kept base.
+    let stood_on: Vec<String> = (bases.iter().enumerate())
+        .filter(|(place, (used, _))| stays(*place, *used))
+        .filter_map(|(_, (_, path))| advance::read_ground(parted(&fs::read(path.join("used")).ok()?).1))
+        .map(|(id, _)| id)
+        .collect();
+    let is_ground = |path: &Path| stood_on.iter().any(|id| path.ends_with(id));
+    let goes = |(place, (used, path)): (usize, (SystemTime, PathBuf))| {
+        (!stays(place, used) && !is_ground(&path)).then_some(path)
+    };
+    Ok(bases.into_iter().enumerate().filter_map(goes).collect())
+}
+
+fn is_older(at: SystemTime, most: Duration) -> bool {
+    SystemTime::now().duration_since(at).is_ok_and(|age| age > most)
 }
 
 /// Removes a base. Returns false if a process uses it.

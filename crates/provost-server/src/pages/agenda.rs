@@ -14,7 +14,7 @@ use crate::principal::Viewer;
 use crate::problem::Answer;
 use crate::request::UrlQuery;
 use crate::state::{SharedState, ask};
-use provost_engine::observe::view::PlanCard;
+use provost_engine::observe::view::{PlanCard, PlanState};
 
 /// Filter for the plans.
 #[derive(Deserialize)]
@@ -30,7 +30,8 @@ impl AgendaForm {
         let name = self.name.trim().to_lowercase();
         let is_named = name.is_empty()
             || [&card.title, &card.name, &card.id.0].iter().any(|text| text.to_lowercase().contains(&name));
-        is_named && (self.stage.is_empty() || self.stage == card.stage.word())
+        is_named
+            && (self.stage.is_empty() || self.stage == card.stage.word() || self.stage == card.state.word())
     }
 }
 
@@ -41,8 +42,12 @@ pub(super) async fn show(
 ) -> Answer<Response> {
     ask(&app, move |app| {
         let after = app.overview.cursor()?.0;
-        let named = format!("agenda {:?} {:?}", form.name, form.stage);
-        let body = app.news.kept(named, after, || Ok(body(&app.overview.plans()?, &form)?.into()))?;
+        let plans = app.overview.plans()?;
+        // A process can start or end without an event.
+        let running =
+            plans.iter().filter(|seen| seen.is_worked_on).fold(String::new(), |all, seen| all + &seen.id.0);
+        let named = format!("agenda {:?} {:?} {running}", form.name, form.stage);
+        let body = app.news.kept(named, after, || Ok(body(&plans, &form)?.into()))?;
         let page =
             HtmlPage { title: "Agenda".to_owned(), room: Section::Agenda, live: Some(String::new()), body };
         Ok(page.shown(app, &principal, after))
@@ -72,10 +77,10 @@ fn filter(form: &AgendaForm) -> Markup {
         form class="row" method="get" action="/" {
             div { label for="name" { "Name" } input id="name" name="name" value=(form.name); }
             div {
-                label for="stage" { "Stage" }
+                label for="stage" { "State" }
                 select id="stage" name="stage" {
                     option value="" { "any" }
-                    @for stage in Stage::ALL.map(Stage::word) { option value=(stage) selected[form.stage == stage] { (stage) } }
+                    @for state in PlanState::ALL.map(PlanState::word) { option value=(state) selected[form.stage == state] { (state) } }
                 }
             }
             button { "Filter" }
@@ -86,7 +91,7 @@ fn filter(form: &AgendaForm) -> Markup {
 fn table(cards: &[PlanCard]) -> Markup {
     html! {
         table {
-            thead { tr { th { "Plan" } th { "Stage" } th { "Steps" } th { "Waits" } th { "Cost" } th { "Moved" } } }
+            thead { tr { th { "Plan" } th { "State" } th { "Steps" } th { "Waits" } th { "Cost" } th { "Moved" } } }
             tbody {
                 @for card in cards { (part(html! {
                     tr {
@@ -96,9 +101,8 @@ fn table(cards: &[PlanCard]) -> Markup {
                             @if let Some(trouble) = &card.trouble { div class="bad" { (T(trouble)) } }
                         }
                         td {
-                            (word(card.stage.word()))
+                            (word(card.state.word()))
                             @if let Some(weaker) = &card.weaker { div class="wait" { (T(weaker)) } }
-                            @if card.stage == Stage::InProgress { div class="quiet" { (standing(card)) } }
                         }
                         td class="number" {
                             (card.progress()) " "
@@ -120,15 +124,6 @@ fn table(cards: &[PlanCard]) -> Markup {
                 })) }
             }
         }
-    }
-}
-
-/// Describes what a running plan does now.
-fn standing(card: &PlanCard) -> &'static str {
-    match (card.waits_for_person, card.is_at_work()) {
-        (true, _) => "waits for a person",
-        (false, true) => "running",
-        (false, false) => "idle",
     }
 }
 

@@ -185,7 +185,7 @@ pub(super) fn word(word: &str) -> Markup {
         "failed" | "broke" | "blocked" | "tampered" | "timed_out" | "killed" | "not_run" | "vacuous"
         | "flaky" | "error" | "not sound" => "word bad",
         "verified" | "in_progress" | "in-progress" | "claimed" | "waived" | "draft" | "warning"
-        | "missing" => "word wait",
+        | "missing" | "waiting for you" => "word wait",
         _ => "word",
     };
     html! { span class=(class) { (T(&word.replace('_', " "))) } }

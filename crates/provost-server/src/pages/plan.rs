@@ -53,7 +53,7 @@ fn body(plan: &PlanView, pictures: &Pictures) -> Markup {
         h1 { (T(&card.title)) }
         (plan_rooms(&card.id.0, PlanRoom::Plan))
         (part(html! { p {
-            (word(card.stage.word())) " " (card.progress()) " steps "
+            (word(card.state.word())) " " (card.progress()) " steps "
             progress max=(card.total.max(1)) value=(card.done) aria-label={ (card.done) " of " (card.total) " steps" } {}
             @if !card.cost.words().is_empty() { " · " (T(&card.cost.words())) }
             @if let Some(weaker) = &card.weaker { " · " span class="wait" { (T(weaker)) } }

@@ -83,7 +83,9 @@ fn at_the_gate(global: &Global, harness: &Harness) -> Answer {
     }
     if !terminal::is_interactive() {
         let short = run.revision.short();
-        terminal::talk(&format!("revision {short} waits for approval: `provost approve --revision {short}`"));
+        terminal::advise(&format!(
+            "revision {short} waits for approval: `provost approve --revision {short}`"
+        ));
         return Ok(Outcome::Waiting);
     }
     match terminal::gate(harness, &run, reading.as_ref(), terminal::user())? {

@@ -27,7 +27,7 @@ Examples:
   provost answer 2 retry                    step 2 of the active plan
   provost answer PLAN.md:2 skip --note \"done by hand, see #41\"
   provost answer post retry                 check the postconditions again
-  provost answer 3 retry --budget \"max $3, 400k tokens\"   new limits for the budget")]
+  provost answer 3 retry --budget 'max $3, 400k tokens'   new limits for the budget")]
 pub(super) struct Args {
     /// Id from `provost inbox` (`e12`), number of a step, or `post` for the postconditions; write `PLAN:`
     /// before it to name the plan
@@ -91,7 +91,7 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         });
         terminal::print(&format!("{answered}\n"))?;
     } else {
-        terminal::talk(&format!("the plan is {}; {}", run.stage.word(), next(&run)));
+        terminal::advise(&format!("the plan is {}; {}", run.stage.word(), next(&run)));
     }
     Ok(Outcome::Done)
 }
@@ -119,6 +119,7 @@ fn by_item(global: &Global, typed: &str, choice: Choice) -> Result<(Harness, Opt
             }
             [item] => {
                 let harness = listing::open(global.settings(None)?, item, Access::Write)?;
+                global.keep_for_hints(listing::path_from(&global.cwd()?, &harness).as_deref());
                 return Ok((harness, item.step));
             }
             several => {

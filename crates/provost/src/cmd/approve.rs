@@ -139,7 +139,7 @@ fn approve(global: &Global, harness: &Harness, typed: &str, by: String) -> Answe
         if let Some(look) = base_look::base_look(harness, &run) {
             render::base::lines(&run.plan, &look).iter().for_each(|line| terminal::talk(line));
         }
-        terminal::talk(&format!("approved revision {}; next: provost run", run.revision.short()));
+        terminal::advise(&format!("approved revision {}; next: `provost run`", run.revision.short()));
     }
     tell_of_the_remote(harness, &run);
     Ok(if run.approved_by.is_none() { Outcome::Waiting } else { Outcome::Done })
@@ -151,7 +151,7 @@ fn tell_of_the_remote(harness: &Harness, run: &Run) {
         return;
     }
     if let Err(error) = kept_trees::offer_base(harness, run) {
-        terminal::talk(&format!(
+        terminal::advise(&format!(
             "approved, but other machines cannot start the plan yet: {error}; try `provost cluster push`"
         ));
     }
@@ -166,7 +166,7 @@ fn interactive(harness: &Harness, by: String) -> Answer {
     terminal::tell_of_base(harness, &run);
     match terminal::gate(harness, &run, reading.as_ref(), by)? {
         Gate::Approved(run) => {
-            terminal::talk(&format!("approved revision {}; next: provost run", run.revision.short()));
+            terminal::advise(&format!("approved revision {}; next: `provost run`", run.revision.short()));
             tell_of_the_remote(harness, &run);
             Ok(Outcome::Done)
         }

@@ -35,6 +35,6 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let notices = notifier::notices(&harness)?;
     notices.look(&run);
     notices.finish().iter().for_each(|line| terminal::talk(line));
-    terminal::talk("the plan waits at the gate; answer with `provost amend` or `provost approve`");
+    terminal::advise("the plan waits at the gate; answer with `provost amend` or `provost approve`");
     Ok(Outcome::Done)
 }

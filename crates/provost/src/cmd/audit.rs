@@ -10,7 +10,9 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::terminal;
 
-/// Verify the log: its hash chain, the verdict of every passed step, and the signed proofs
+/// Verify the log: hash chain, verdicts and signed proofs
+///
+/// Checks that every passed step has a verdict that held.
 ///
 /// With --proof and --key, provost checks envelopes alone, without a repository, a log or a state folder.
 #[derive(clap::Args, Debug)]

@@ -31,6 +31,7 @@ enum What {
 /// plan is complete. Turns, tokens and dollars show the cost, false completions the benefit. Tokens are
 /// estimated from bytes.
 #[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  provost bench plan-overhead --stop-rate 0.3 --tasks 50 --seed 7")]
 struct PlanOverhead {
     /// Number of tasks
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=10_000))]

@@ -23,15 +23,15 @@ Examples:
   provost changes                     every step of the active plan that has run
   provost changes 2                   step 2 of the active plan
   provost changes PLAN.md 2           step 2 of this plan
-  provost changes 2 --names           only the file names")]
+  provost changes 2 --stat            only the files and the number of lines")]
 pub(super) struct Args {
     /// Path or name of the plan [default: the active plan]; a number alone is a step of the active plan
     plan: Option<String>,
     /// Number of the step
     step: Option<u32>,
-    /// Print only the file names
-    #[arg(long)]
-    names: bool,
+    /// Print only the files, with the number of lines that were added and removed
+    #[arg(long, alias = "names")]
+    stat: bool,
 }
 
 pub(super) fn obey(global: &Global, args: Args) -> Answer {
@@ -54,11 +54,10 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         return Ok(Outcome::Done);
     }
     if found.is_empty() {
-        terminal::talk("no step of this plan has run yet; start it with `provost run`");
+        terminal::advise("no step of this plan has run yet; start it with `provost run`");
     }
-    for (step, work) in &found {
-        terminal::print(&as_text(&run, *step, work, args.names))?;
-    }
+    let all: String = found.iter().map(|(step, work)| as_text(&run, *step, work, args.stat)).collect();
+    terminal::page(&all)?;
     Ok(Outcome::Done)
 }
 
@@ -74,7 +73,7 @@ fn every(harness: &Harness, run: &Run) -> Result<Vec<(StepNumber, StepChanges)>,
     Ok(found)
 }
 
-fn as_text(run: &Run, step: StepNumber, work: &StepChanges, names: bool) -> String {
+fn as_text(run: &Run, step: StepNumber, work: &StepChanges, only_stat: bool) -> String {
     let state = run.state_word(step).replace('_', " ");
     let mut text = format!("step {step}: {} ({state})\n", run.title(step).unwrap_or_default());
     if work.files.is_empty() {
@@ -92,14 +91,25 @@ fn as_text(run: &Run, step: StepNumber, work: &StepChanges, names: bool) -> Stri
     for refused in &work.refused {
         text.push_str(&format!("  left out: {refused}\n"));
     }
-    if !names {
+    if !only_stat {
         for file in &work.files {
             text.push('\n');
-            text.push_str(&file.unified());
+            text.push_str(&coloured(&file.unified()));
         }
     }
     text.push('\n');
     text
+}
+
+/// Colours the lines of a diff, on a terminal.
+fn coloured(diff: &str) -> String {
+    let line = |line: &str| match line.as_bytes().first() {
+        Some(b'+') => terminal::coloured(line, "32"),
+        Some(b'-') => terminal::coloured(line, "31"),
+        Some(b'@') => terminal::coloured(line, "36"),
+        _ => line.to_owned(),
+    };
+    diff.lines().map(|each| line(each) + "\n").collect()
 }
 
 fn as_json(step: StepNumber, work: &StepChanges) -> Value {

@@ -23,8 +23,10 @@ pub(super) struct Args {
 #[derive(clap::Subcommand, Debug)]
 enum What {
     /// List workers, queues, waiting items and plans with errors
+    #[command(after_help = "Examples:\n  provost cluster status --json")]
     Status,
     /// Limit how much work of a role runs on all machines; without options, remove the limits
+    #[command(after_help = "Examples:\n  provost cluster limit coder --concurrency 4")]
     Limit {
         /// A role, or `judge` for checks
         role: String,
@@ -36,6 +38,7 @@ enum What {
         rate: Option<Rate>,
     },
     /// Set the git remote that carries trees between machines without a shared disk; without a URL, show it
+    #[command(after_help = "Examples:\n  provost cluster remote git@host:carry.git")]
     Remote {
         /// Address that all machines can reach, without a password in it
         #[arg(value_name = "URL")]
@@ -45,11 +48,13 @@ enum What {
         none: bool,
     },
     /// Push the approved base of a plan to the git remote; `provost approve` does this too
+    #[command(after_help = "Examples:\n  provost cluster push PLAN.md")]
     Push {
         /// Path or name of the plan [default: the active plan]
         plan: Option<String>,
     },
     /// Make a worker schedule a plan now
+    #[command(after_help = "Examples:\n  provost cluster wake PLAN.md")]
     Wake {
         /// Path or name of the plan [default: the active plan]
         plan: Option<String>,

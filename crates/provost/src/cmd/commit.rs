@@ -23,7 +23,7 @@ const SHOWN: usize = 5;
 Examples:
   provost commit                      branch provost/NAME for the active plan
   provost commit PLAN.md --branch fix-login -m \"Fix the login timeout\"
-  provost commit --note               with the signed statement as a git note (refs/notes/provost)")]
+  provost commit --git-note           with the signed statement as a git note (refs/notes/provost)")]
 pub(super) struct Args {
     /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
@@ -40,8 +40,8 @@ pub(super) struct Args {
     #[arg(long)]
     with_plan: bool,
     /// Add the signed statement to the commit as a git note
-    #[arg(long)]
-    note: bool,
+    #[arg(long, alias = "note")]
+    git_note: bool,
     /// Include files that others changed while the plan ran
     #[arg(long)]
     with_others: bool,
@@ -54,7 +54,7 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let wanted = CommitOptions {
         branch: branch.clone(),
         message: args.message,
-        note: args.note,
+        note: args.git_note,
         with_ignored: args.with_ignored,
         with_plan: args.with_plan,
         by: terminal::user(),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::terminal;
+use crate::{table, terminal};
 
 /// Show two plans side by side: verdicts, attempts, cost, time and changed files
 ///
@@ -38,8 +38,7 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         terminal::print(&format!("{answer}\n"))?;
         return Ok(Outcome::Done);
     }
-    let rows: [Row; 8] = [
-        ("", |side| side.name.clone()),
+    let rows: [Row; 7] = [
         ("stage", |side| side.row.stage.to_owned()),
         ("steps done", |side| {
             let (done, total) = side.run.progress();
@@ -57,25 +56,15 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         }),
         ("files changed", |side| side.files.len().to_string()),
     ];
-    for (name, row) in rows {
-        line(name, &row(&sides[0]), &row(&sides[1]))?;
-    }
-    for title in titles(&sides) {
+    let whole = rows.iter().map(|(name, row)| vec![(*name).to_owned(), row(&sides[0]), row(&sides[1])]);
+    let steps = titles(&sides).into_iter().map(|title| {
         let told =
             |side: &ComparedPlan| found(side, &title).map_or("-".to_owned(), |row| in_words(side, row));
-        line(&title, &told(&sides[0]), &told(&sides[1]))?;
-    }
+        vec![title.clone(), told(&sides[0]), told(&sides[1])]
+    });
+    let head = ["", sides[0].name.as_str(), sides[1].name.as_str()];
+    terminal::print(&table::lines(&head, &whole.chain(steps).collect::<Vec<_>>()))?;
     Ok(Outcome::Done)
-}
-
-/// Prints three columns that fit in 80 characters.
-fn line(name: &str, one: &str, other: &str) -> Result<(), crate::failure::Failure> {
-    let cut = |text: &str, most: usize| match text.chars().count() > most {
-        true => text.chars().take(most - 1).chain(['…']).collect(),
-        false => text.to_owned(),
-    };
-    let text = format!("{:<24}  {:<26}  {}", cut(name, 24), cut(one, 26), cut(other, 26));
-    terminal::print(&format!("{}\n", text.trim_end()))
 }
 
 /// Returns the titles of the first plan, then those that only the other has.

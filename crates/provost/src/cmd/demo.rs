@@ -7,6 +7,10 @@ use crate::outcome::Answer;
 /// Makes a temporary repository with a plan of four steps and a scripted agent that lies about one
 /// step and breaks another, then runs the plan.
 #[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost demo                        in a temporary folder
+  provost demo --at try-provost       keep the repository and its log to look around")]
 pub(super) struct Args {
     /// Create the demo in this new folder instead of a temporary one
     #[arg(long, value_name = "DIR")]

@@ -56,7 +56,7 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         return Ok(Outcome::Done);
     }
     if from.is_none() {
-        terminal::talk("the log has no revision of this plan yet; `provost verify` records one");
+        terminal::advise("the log has no revision of this plan yet; `provost verify` records one");
     } else if changes.is_empty() {
         terminal::talk("nothing changed");
     }

@@ -30,7 +30,7 @@ pub(super) struct Args {
     #[arg(long)]
     fix: bool,
     /// Repair without asking
-    #[arg(long, requires = "fix")]
+    #[arg(long, short, requires = "fix")]
     yes: bool,
 }
 

@@ -1,6 +1,7 @@
 use provost_engine::plan::commands;
 use std::path::PathBuf;
 
+use provost_core::language::shell_word::quoted;
 use provost_core::model::plan::StepNumber;
 use provost_engine::manage::fork::{self, ForkOptions};
 use provost_engine::settings::Access;
@@ -70,10 +71,10 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         terminal::print(&format!("{answer}\n"))?;
     } else {
         terminal::print(&format!("{} on branch {}\n", forked.plan.display(), forked.branch))?;
-        let folder = forked.folder.display();
+        let folder = quoted(&forked.folder.display().to_string());
         terminal::talk(&format!(
-            "next: `provost run --dir {folder}`, then `provost compare {} {name}`",
-            place.name
+            "next: `provost run --dir {folder}`; after that, `provost compare {} {name}`",
+            quoted(&place.name)
         ));
     }
     Ok(Outcome::Done)

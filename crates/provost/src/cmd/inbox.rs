@@ -2,18 +2,20 @@ use provost_engine::observe::notifier;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use provost_core::language::shell_word::quoted;
 use provost_core::model::chain::PlanId;
 use provost_core::rules::command::Refusal;
 use provost_core::rules::inbox::{self, InboxItem};
 use provost_engine::observe::inbox as listing;
 use provost_engine::observe::inbox::InboxListing;
 use provost_engine::observe::view::{self, InboxItemView};
+use provost_engine::plan::step_changes;
 use provost_engine::settings::Access;
 
 use crate::failure::Failure;
 use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::terminal;
+use crate::{hints, terminal};
 
 /// Show what waits for a person: approvals, questions, escalations, confirmations
 ///
@@ -34,6 +36,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn obey(global: &Global, args: Args) -> Answer {
+    global.keep_for_hints(None);
     let listing = listing::list(&global.settings(None)?, args.all)?;
     for trouble in &listing.troubles {
         terminal::talk(trouble);
@@ -92,11 +95,12 @@ fn all(listing: &InboxListing, overdue: &[bool], everywhere: bool) -> Result<(),
     for (item, late) in listing.items.iter().zip(overdue) {
         let id = inbox::short(&listing.items, item);
         let step = item.step.map(|step| format!(" · step {step}")).unwrap_or_default();
-        let late = if *late { " · OVERDUE" } else { "" };
+        let late = if *late { terminal::coloured(" · OVERDUE", "31") } else { String::new() };
         let _ = writeln!(
             text,
-            "{id}  {} · {}{step} · {}{late}",
-            item.kind.word(),
+            "{}  {} · {}{step} · {}{late}",
+            terminal::coloured(&id, "1"),
+            terminal::coloured(item.kind.word(), "33"),
             item.title,
             terminal::age(item.since)
         );
@@ -108,26 +112,13 @@ fn all(listing: &InboxListing, overdue: &[bool], everywhere: bool) -> Result<(),
                 item.context.changed.join(", ")
             );
         }
-        let _ = writeln!(text, "    {}\n", how(item, &id));
+        let _ = writeln!(text, "    {}\n", hints::complete(&item.how(&id)));
     }
     if listing.items.is_empty() {
         let place = if everywhere { "" } else { " in this repository (`--all` for every plan)" };
         terminal::talk(&format!("nothing waits for a person{place}"));
     }
     terminal::print(&text)
-}
-
-/// All choices in one line.
-fn how(item: &InboxItem, id: &str) -> String {
-    match item.kind {
-        kind if kind.is_at_gate() => {
-            item.choices.first().map(|offer| offer.command.clone()).unwrap_or_default()
-        }
-        _ => {
-            let choices: Vec<&str> = item.choices.iter().map(|offer| offer.choice).collect();
-            format!("provost answer {id} {}", choices.join("|"))
-        }
-    }
 }
 
 fn one(global: &Global, listing: &InboxListing, typed: &str, overdue: &[bool]) -> Result<(), Failure> {
@@ -150,7 +141,12 @@ fn one(global: &Global, listing: &InboxListing, typed: &str, overdue: &[bool]) -
     if global.json {
         return terminal::print_json(&InboxItemView::of(item, Some(late)));
     }
-    terminal::print(&whole(item, &inbox::short(&listing.items, item), late))
+    let mut text = whole(item, &inbox::short(&listing.items, item), late);
+    if let Some(command) = shows_changes(global, item) {
+        let hint = hints::complete(&format!("`{command}` shows what the step changed"));
+        let _ = writeln!(text, "\n{hint}");
+    }
+    terminal::print(&text)
 }
 
 fn whole(item: &InboxItem, id: &str, late: bool) -> String {
@@ -190,6 +186,15 @@ fn whole(item: &InboxItem, id: &str, late: bool) -> String {
         let _ = writeln!(text, "  {command}\n      {}", offer.does);
     }
     text
+}
+
+/// Returns the command that shows the changes of the item's step, if provost kept its tree.
+fn shows_changes(global: &Global, item: &InboxItem) -> Option<String> {
+    let step = item.step?;
+    let harness = listing::open(global.settings(None).ok()?, item, Access::Read).ok()?;
+    step_changes::look(&harness, step).ok()?;
+    let plan = listing::path_from(&global.cwd().ok()?, &harness).map(|path| format!(" {}", quoted(&path)));
+    Some(format!("provost changes{} {step}", plan.unwrap_or_default()))
 }
 
 fn indented(text: &str) -> String {

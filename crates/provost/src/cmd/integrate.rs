@@ -18,7 +18,7 @@ Examples:
   provost integrate                   all done plans, into the current branch
   provost integrate fix-auth docs --into main
   provost integrate --dry-run         show what would land, in which order, and why the rest would not
-  provost integrate --check           check that landed plans still hold on the branch
+  provost integrate --recheck         check that landed plans still hold on the branch
 
 Exit codes: 0 all plans landed, or there was nothing to do · 1 a plan was left out or reopened ·
 5 refused: a named plan is not done or not proved, there are local changes, or the branch keeps moving")]
@@ -33,13 +33,13 @@ pub(super) struct Args {
     #[arg(long)]
     dry_run: bool,
     /// Only check that landed plans still hold, and reopen those that do not
-    #[arg(long, conflicts_with_all = ["dry_run", "plans"])]
-    check: bool,
+    #[arg(long, alias = "check", conflicts_with_all = ["dry_run", "plans"])]
+    recheck: bool,
 }
 
 pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let settings = global.settings(None)?;
-    let wish = match (args.dry_run, args.check) {
+    let wish = match (args.dry_run, args.recheck) {
         (true, _) => Wish::DryRun,
         (_, true) => Wish::Check,
         (false, false) => Wish::Land,

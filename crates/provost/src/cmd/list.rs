@@ -1,4 +1,3 @@
-use provost_core::state::run::Stage;
 use provost_engine::observe::agenda::{self, PlanEntry};
 use serde::Serialize;
 
@@ -6,14 +5,15 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::{table, terminal};
 
-/// List all plans of the repository, with their stages
+/// List all plans of the repository, with their states
 ///
 /// Plans are `PLAN.md` and `PLAN-NAME.md` in the plan folder and at the root of the repository. A star
-/// marks the active plan, which commands use if you name none.
+/// marks the active plan, which commands use if you name none. States: draft, waiting for you, running, idle
+/// (approved, and no process runs it), done, failed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  provost list                        every plan, its stage and its dependencies
+  provost list                        every plan, its state and its dependencies
   provost list --json                 for programs")]
 pub(super) struct Args {}
 
@@ -32,7 +32,7 @@ pub(super) fn obey(global: &Global, _args: Args) -> Answer {
             plans.listing.folder.display()
         ));
     } else {
-        terminal::print(&table::lines(&["PLAN", "STAGE", "STEPS", "AFTER", "TITLE"], &rows))?;
+        terminal::print(&table::lines(&["PLAN", "STATE", "STEPS", "AFTER", "TITLE"], &rows))?;
     }
     for plan in &plans.listed {
         if let Some(trouble) = &plan.card.trouble {
@@ -54,17 +54,11 @@ pub(super) fn obey(global: &Global, _args: Args) -> Answer {
 fn row(plan: &PlanEntry) -> Vec<String> {
     let card = &plan.card;
     let star = if plan.is_active { "*" } else { "" };
-    let more = match &card.landed {
-        _ if plan.is_running => " (running)",
-        Some(_) => " (landed)",
-        None if card.waits_for_person => " (waits for a person)",
-        None if card.stage == Stage::InProgress => " (idle)",
-        None => "",
-    };
+    let landed = if card.landed.is_some() { " (landed)" } else { "" };
     let weaker = card.weaker.as_ref().map(|weaker| format!(", {weaker}")).unwrap_or_default();
     vec![
         format!("{}{star}", card.name),
-        format!("{}{more}", card.stage.word()),
+        format!("{}{landed}", terminal::state_word(card.state)),
         format!("{}{weaker}", card.progress()),
         card.depends_on.join(", "),
         card.title.clone(),

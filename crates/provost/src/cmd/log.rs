@@ -30,7 +30,7 @@ const HEED: Duration = Duration::from_millis(500);
 Examples:
   provost log                                   all events
   provost log --follow                          all events, and new ones as they happen
-  provost log --event CONTRACT_JUDGED --task 2  the verdicts of step 2
+  provost log --event CONTRACT_JUDGED --step 2  the verdicts of step 2
   provost log --all --class transient           transient failures of every plan
   provost log --since 10m --json                one event per line
   provost log --summary                         attempts, time and cost, by step and by agent
@@ -41,7 +41,7 @@ pub(super) struct Args {
     #[arg(value_name = "PLAN")]
     plans: Vec<String>,
     /// Show all plans of the state folder
-    #[arg(long, conflicts_with = "plans")]
+    #[arg(long, short, conflicts_with = "plans")]
     all: bool,
     /// Keep printing new events
     #[arg(long, short, conflicts_with_all = ["until", "summary", "otel"])]
@@ -50,8 +50,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "EVENT", value_delimiter = ',')]
     event: Vec<String>,
     /// Only events about this step
-    #[arg(long, alias = "step", value_name = "N")]
-    task: Option<u32>,
+    #[arg(long, alias = "task", value_name = "STEP")]
+    step: Option<u32>,
     /// Only failures of this class and the events that followed: transient, permission, invalid_input,
     /// logic, unrecoverable or unknown
     #[arg(long, value_name = "CLASS")]
@@ -66,7 +66,7 @@ pub(super) struct Args {
     #[arg(long, short = 'n', value_name = "N")]
     last: Option<u64>,
     /// Print attempts, failures, time, tokens and cost, by step and by agent
-    #[arg(long, conflicts_with_all = ["otel", "event", "task", "class", "last"])]
+    #[arg(long, conflicts_with_all = ["otel", "event", "step", "class", "last"])]
     summary: bool,
     /// Print the run as an OpenTelemetry trace (OTLP JSON), or send it to a URL; `send` uses
     /// OTEL_EXPORTER_OTLP_ENDPOINT
@@ -76,7 +76,7 @@ pub(super) struct Args {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "-",
-        conflicts_with_all = ["event", "task", "class", "last", "since", "until"]
+        conflicts_with_all = ["event", "step", "class", "last", "since", "until"]
     )]
     otel: Option<String>,
 }
@@ -103,7 +103,7 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
     if let Some(place) = &args.otel {
         return trace(&history, place);
     }
-    filter.of(&history, args.task, since, until);
+    filter.of(&history, args.step, since, until);
     let cursor = history.cursor()?;
     filter.query.through = Some(cursor);
     let mut printer = Printer::new(global.json, history.chosen().is_none_or(|chosen| chosen.len() > 1));
@@ -113,6 +113,9 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         None => filter.all(&history, print)?,
     }
     printer.result()?;
+    if !printer.has_printed && !args.follow && !global.json {
+        terminal::talk("the log has no such event");
+    }
     if args.follow { follow(&history, filter, printer, &settings.stop) } else { Ok(Outcome::Done) }
 }
 

@@ -14,21 +14,21 @@ use crate::terminal;
 #[command(after_help = "\
 Examples:
   provost migrate --to postgres://ada@db.example.org/provost     share the log with other machines
-  provost migrate --from postgres://ada@db.example.org/provost   move it back into the state folder")]
+  provost migrate --back postgres://ada@db.example.org/provost   move it back into the state folder")]
 #[group(required = true, multiple = false)]
 pub(super) struct Args {
     /// Move the log from the state folder to this database
     #[arg(long, value_name = "URL")]
     to: Option<String>,
     /// Move the log from this database to the state folder
-    #[arg(long, value_name = "URL")]
-    from: Option<String>,
+    #[arg(long, alias = "from", value_name = "URL")]
+    back: Option<String>,
 }
 
 pub(super) fn obey(global: &Global, args: Args) -> Answer {
-    let way = match (args.to, args.from) {
+    let way = match (args.to, args.back) {
         (Some(url), _) => MoveDirection::To(url),
-        (None, from) => MoveDirection::From(from.unwrap_or_default()),
+        (None, back) => MoveDirection::From(back.unwrap_or_default()),
     };
     let settings = global.settings(None)?;
     let mut next = 100_000;

@@ -13,17 +13,17 @@ use crate::{table, terminal};
 #[command(after_help = "\
 Examples:
   provost queue                       plans that a process works on
-  provost queue --all                 all plans
+  provost queue --idle                all plans
   provost queue --json                for programs")]
 pub(super) struct Args {
     /// Include plans that no process works on
-    #[arg(long, short)]
-    all: bool,
+    #[arg(long, alias = "all", short_alias = 'a')]
+    idle: bool,
 }
 
 pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let plans = agenda::read(&global.settings(None)?)?;
-    let is_shown = |plan: &&PlanEntry| args.all || plan.holder.is_some() || plan.lease.is_some();
+    let is_shown = |plan: &&PlanEntry| args.idle || plan.holder.is_some() || plan.lease.is_some();
     let shown: Vec<&PlanEntry> = plans.listed.iter().filter(is_shown).collect();
     if global.json {
         let all: Vec<Value> = shown.iter().map(|plan| as_json(plan)).collect();

@@ -12,10 +12,13 @@ use crate::terminal;
 ///
 /// Records nothing. Exit code 1 if the result differs from the recorded one.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "\
+#[command(
+    override_usage = "provost recheck [OPTIONS] [PLAN] <STEP>",
+    after_help = "\
 Examples:
   provost recheck 2                   step 2 of the active plan
-  provost recheck PLAN.md 2 --json    for programs")]
+  provost recheck PLAN.md 2 --json    for programs"
+)]
 pub(super) struct Args {
     /// Path or name of the plan [default: the active plan], and the number of the step
     #[arg(required = true, num_args = 1..=2, value_names = ["PLAN", "STEP"])]

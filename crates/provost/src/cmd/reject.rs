@@ -32,6 +32,6 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         recording::bring_up(&harness)?;
     }
     provost_engine::plan::commands::human(&harness, HumanCommand::Reject { reason, by })?;
-    terminal::talk("rejected: the plan is a draft again; change it with `provost amend`");
+    terminal::advise("rejected: the plan is a draft again; change it with `provost amend`");
     Ok(Outcome::Done)
 }

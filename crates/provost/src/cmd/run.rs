@@ -3,7 +3,6 @@ use provost_engine::plan::{commands, outside, queries, recording, uncommitted};
 use provost_engine::run::{run_plan, starting};
 use std::path::{Path, PathBuf};
 
-use provost_core::rules::inbox::{self, DecisionKind};
 use provost_core::rules::quorum::ApprovalCount;
 use provost_core::state::run::{Run, Stage};
 use provost_engine::Put;
@@ -17,7 +16,8 @@ use crate::failure::Failure;
 use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::report::Report;
-use crate::terminal::{Gate, Live};
+use crate::run_view::Live;
+use crate::terminal::Gate;
 use crate::{report, terminal};
 
 /// Verify, approve and run the plan; the same command resumes it
@@ -29,6 +29,7 @@ use crate::{report, terminal};
 Examples:
   provost run PLAN.md                 ask for approval, then run
   provost run --jobs 2                run independent steps in parallel
+  provost run --output                show what the agents write while they work
   provost run --wait                  wait for answers until the plan is done
   provost run --ci --junit out.xml    never ask, never wait; write reports
   provost run --json                  one event per line")]
@@ -41,6 +42,9 @@ pub(super) struct Args {
     /// Wait while a person has to answer, and continue after the answer
     #[arg(long, short)]
     wait: bool,
+    /// Show what the agents write while they work, on standard error
+    #[arg(long)]
+    output: bool,
     /// Make uncommitted files inside `touches` part of the approved base
     #[arg(long)]
     include_uncommitted: bool,
@@ -53,9 +57,9 @@ pub(super) struct Args {
     /// Write failed checks as SARIF 2.1.0
     #[arg(long, value_name = "FILE")]
     sarif: Option<PathBuf>,
-    /// Append a Markdown summary with the proof [default with --ci: the file in GITHUB_STEP_SUMMARY]
-    #[arg(long, value_name = "FILE")]
-    summary: Option<PathBuf>,
+    /// Append a Markdown report with the proof [default with --ci: the file in GITHUB_STEP_SUMMARY]
+    #[arg(long, alias = "summary", value_name = "FILE")]
+    markdown: Option<PathBuf>,
 }
 
 pub(super) fn obey(global: &Global, args: Args) -> Answer {
@@ -77,7 +81,7 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
 /// Writes the reports, however the run ended.
 fn write_reports(harness: &Harness, args: &Args, answer: &Answer) -> Result<(), Failure> {
     let of_github = || std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| args.ci && !path.is_empty());
-    let summary = args.summary.clone().or_else(|| of_github().map(PathBuf::from));
+    let summary = args.markdown.clone().or_else(|| of_github().map(PathBuf::from));
     if summary.is_none() && args.junit.is_none() && args.sarif.is_none() {
         return Ok(());
     }
@@ -148,7 +152,7 @@ fn run(global: &Global, harness: &Harness, notices: &Notices<'_>, args: &Args) -
         match provost_engine::observe::wait_for_person::wait_for_a_person(harness, notices)? {
             Woken::GoOn => {}
             Woken::Draft => {
-                terminal::talk("the plan is a draft again; change it, then run `provost run`");
+                terminal::advise("the plan is a draft again; change it, then run `provost run`");
                 return Ok(Outcome::Refused);
             }
             Woken::Interrupted => {
@@ -179,7 +183,7 @@ fn once(
     };
     match run.stage {
         Stage::Done => {
-            terminal::talk(&done_already(&run));
+            terminal::advise(&done_already(&run));
             return Ok((rested(harness, &run)?, true));
         }
         Stage::Failed => return Ok((rested(harness, &run)?, true)),
@@ -197,7 +201,7 @@ fn once(
     let live = if args.ci { Live::plain(global.json) } else { Live::new(global.json, &run) };
     // The driver reads the log itself. Free the plan here, because a large one takes much memory.
     drop((run, reading));
-    drive(harness, notices, live, usize::from(args.jobs))
+    drive(harness, notices, live, args)
 }
 
 /// Returns the message for a plan that has nothing left to run.
@@ -249,7 +253,7 @@ fn gate(
         found.lines().iter().for_each(|line| terminal::talk(line));
     }
     if !may_ask {
-        terminal::talk(&format!(
+        terminal::advise(&format!(
             "the plan waits for approval: `provost show`, then `provost approve --revision {}`; it is also in `provost inbox`",
             run.revision.short()
         ));
@@ -270,13 +274,16 @@ fn drive(
     harness: &Harness,
     notices: &Notices<'_>,
     live: Live,
-    jobs: usize,
+    args: &Args,
 ) -> Result<(Outcome, bool), Failure> {
     harness.tell_of_plans_below(Some(live.below()));
-    let driven = run_plan::drive(harness, jobs, &mut |run, sealed, event| {
-        live.event(run, sealed, event);
-        notices.hear(run, event);
-    });
+    let drive = || {
+        run_plan::drive(harness, usize::from(args.jobs), &mut |run, sealed, event| {
+            live.event(run, sealed, event);
+            notices.hear(run, event);
+        })
+    };
+    let driven = if args.output { live.with_output(harness, drive) } else { drive() };
     harness.tell_of_plans_below(None);
     let (run, rest) = driven?;
     live.end();
@@ -294,7 +301,7 @@ fn drive(
             for change in changes {
                 terminal::talk(&format!("  {change}"));
             }
-            terminal::talk("restore it, or run `provost run` again to verify and approve the new text");
+            terminal::advise("restore it, or run `provost run` again to verify and approve the new text");
             Ok((Outcome::Waiting, false))
         }
     }
@@ -306,15 +313,15 @@ fn rested(harness: &Harness, run: &Run) -> Answer {
     let outcome = match run.stage {
         Stage::Done => Outcome::Done,
         Stage::Failed => {
-            terminal::talk("the plan failed; `provost status` shows where, `provost answer` continues it");
+            terminal::advise("the plan failed; `provost status` shows where");
             Outcome::PlanFailed
         }
         Stage::Draft => {
-            terminal::talk("the plan is a draft again; change it, then run `provost run`");
+            terminal::advise("the plan is a draft again; change it, then run `provost run`");
             Outcome::Waiting
         }
         Stage::Verified | Stage::Approved | Stage::InProgress => {
-            terminal::talk("waiting for a person; see `provost inbox`");
+            terminal::advise("waiting for you; `provost inbox` lists what to decide");
             Outcome::Waiting
         }
     };
@@ -322,14 +329,9 @@ fn rested(harness: &Harness, run: &Run) -> Answer {
         terminal::talk(&line);
     }
     for item in &items {
-        let choices: Vec<&str> = item.choices.iter().map(|offer| offer.choice).collect();
-        let id = inbox::short(&items, item);
-        let answer = match item.kind {
-            DecisionKind::Approval | DecisionKind::Question => "provost approve".to_owned(),
-            DecisionKind::Changed => "provost run".to_owned(),
-            _ => format!("provost answer {id} {}", choices.join("|")),
-        };
-        terminal::talk(&format!("  {item}\n    {answer}; `provost inbox {id}` shows more"));
+        let id = provost_engine::observe::inbox::name_of(harness, item);
+        terminal::talk(&format!("  {item}"));
+        terminal::advise(&format!("    `provost inbox {id}` shows more\n    {}", item.how(&id)));
     }
     Ok(outcome)
 }

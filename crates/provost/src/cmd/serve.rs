@@ -61,6 +61,7 @@ pub(super) struct Args {
 #[derive(clap::Subcommand, Debug)]
 enum What {
     /// Print another link to the server that runs
+    #[command(after_help = "Examples:\n  provost serve link --scope view")]
     Link {
         /// Permission of the session
         #[arg(long, value_enum, default_value = "decide")]
@@ -70,6 +71,7 @@ enum What {
         by: Option<String>,
     },
     /// Make a token for a program and print it once
+    #[command(after_help = "Examples:\n  provost serve token --scope view --name dashboard --expires 30days")]
     Token {
         /// Permission of the token
         #[arg(long, value_enum)]
@@ -82,8 +84,10 @@ enum What {
         expires: Option<Duration>,
     },
     /// List valid links, sessions and tokens
+    #[command(after_help = "Examples:\n  provost serve tokens --json")]
     Tokens,
     /// Revoke a link, a session or a token
+    #[command(after_help = "Examples:\n  provost serve revoke 4c1d")]
     Revoke {
         /// Id from `provost serve tokens`
         id: String,

@@ -1,14 +1,15 @@
 use provost_core::model::pass::Pass;
-use provost_core::rules::inbox;
+use provost_core::state::run::Stage;
 use provost_core::text::render;
-use provost_engine::observe::view::StepView;
+use provost_engine::observe::inbox;
+use provost_engine::observe::view::{PlanState, StepView};
 use provost_engine::plan::recording;
 use provost_engine::settings::Access;
 
 use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::plan_document::ShownPlan;
-use crate::terminal;
+use crate::{hints, terminal};
 
 /// Show the state of the plan, from the log
 #[derive(clap::Args, Debug)]
@@ -36,8 +37,9 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let (run, card) = (&shown.seen.run, &shown.view.card);
     let landed = card.landed.as_ref().map(|target| format!(", landed on {target}")).unwrap_or_default();
     let weaker = card.weaker.as_ref().map(|weaker| format!(" · {weaker}")).unwrap_or_default();
-    let mut text =
-        format!("{}: {}{landed} · {} steps{weaker}\n", card.title, card.stage.word(), card.progress());
+    let state = terminal::state_word(card.state);
+    let mut text = format!("{}: {state}{landed} · {} steps{weaker}\n", card.title, card.progress());
+    text.push_str(&hints::complete(what_next(card.state, card.stage)));
     if let Some(from) = card.forged_from {
         text.push_str(&format!(
             "another program wrote to the log from event {from} on: this is the state before that event; see `provost audit`\n"
@@ -46,14 +48,14 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
     if changed && harness.run()?.exists() {
         text.push_str("the plan file has changed since the log recorded it\n");
     } else if changed {
-        text.push_str("the plan is not in the log yet; check it with `provost verify`\n");
+        text.push_str(&hints::complete("the plan is not in the log yet; check it with `provost verify`\n"));
     }
     text.extend(card.cost.line().map(|line| format!("{line}\n")));
     let is_over = |number| run.step(number).is_some_and(|step| step.state.is_settled());
     let lanes = render::graph::lanes(&run.plan, is_over).unwrap_or_default();
     for (at, step) in shown.view.steps.iter().enumerate() {
         let lane = lanes.get(at).map(|lane| format!("{lane}  ")).unwrap_or_default();
-        text.push_str(&format!("{lane}{}\n", line(step, card.total)));
+        text.push_str(&format!("{lane}{}\n", terminal::step_line(step, &line(step, card.total))));
     }
     for post in shown.view.postconditions.iter().filter(|_| run.all_settled()) {
         text.push_str(&format!(
@@ -69,12 +71,22 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
     }
     for (item, view) in shown.items.iter().zip(&shown.view.waiting_items) {
         let late = if view.overdue == Some(true) { "overdue, " } else { "" };
-        let id = inbox::short(&shown.items, item);
-        text.push_str(&format!("waits for a person ({late}since {}): {}\n", view.since, view.reason));
-        text.push_str(&format!("  {}; `provost inbox {id}` shows more\n", view.next));
+        let id = inbox::name_of(&harness, item);
+        text.push_str(&format!("waiting for you ({late}since {}): {}\n", view.since, view.reason));
+        let how = format!("  `provost inbox {id}` shows more\n  {}\n", item.how(&id));
+        text.push_str(&hints::complete(&how));
     }
     terminal::print(&text)?;
     Ok(Outcome::Done)
+}
+
+/// Returns the line that says how to continue a plan that no process works on.
+fn what_next(state: PlanState, stage: Stage) -> &'static str {
+    match (state, stage) {
+        (PlanState::Idle, Stage::Approved) => "no process runs it: `provost run` starts it\n",
+        (PlanState::Idle, _) => "no process runs it: `provost run` continues it\n",
+        _ => "",
+    }
 }
 
 /// Returns a step with its attempts, its verdict and what keeps it.

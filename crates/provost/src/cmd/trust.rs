@@ -5,9 +5,9 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::terminal;
 
-/// Trust a configuration file, marker or topic that appeared or changed while an agent worked
+/// Trust a file that appeared or changed while an agent worked
 ///
-/// provost refuses commands that would use such a file until a person has read it. Without FILE, lists the
+/// The file is a configuration file, a marker or a topic. provost refuses commands that would use it until a person has read it. Without FILE, lists the
 /// files that wait.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\

@@ -1,8 +1,11 @@
+use std::path::PathBuf;
+
 use provost_core::language::diagnostic;
 use provost_core::model::event::Revision;
 use provost_engine::plan::reading::BoundPlan;
 use provost_engine::plan::{commands, recording};
 use provost_engine::settings::Access;
+use provost_engine::{Put, write_report};
 
 use crate::failure::Failure;
 use crate::open_plan::Global;
@@ -13,20 +16,27 @@ use crate::{diagnose, terminal};
 ///
 /// Parses the plan and checks it statically: numbering, missing or duplicate fields, shell syntax, masked
 /// exit codes, tools on PATH, subscriptions, order, cycles, targets and budget. If there is no error,
-/// provost records the plan as verified.
+/// provost records the plan as verified in its log. Your files stay as they are.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost verify                      the active plan
   provost verify PLAN.md --json       for programs
-  provost verify --sarif > plan.sarif for code scanning
+  provost verify --sarif=plan.sarif   for code scanning
   provost verify --explain P012       what a code means")]
 pub(super) struct Args {
     /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
-    /// Print SARIF 2.1.0
-    #[arg(long, conflicts_with = "json")]
-    sarif: bool,
+    /// Write the diagnostics as SARIF 2.1.0 to this file, or print them
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "-",
+        conflicts_with = "json"
+    )]
+    sarif: Option<PathBuf>,
     /// Explain a diagnostic code, then stop
     #[arg(long, value_name = "CODE")]
     explain: Option<String>,
@@ -44,8 +54,13 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
     // The base of a started plan includes its own work, so use the same revision as `show`.
     let revision = recording::preview(&harness)?.0.revision;
     let file = diagnose::file_name(&harness);
-    if args.sarif {
-        terminal::print(&format!("{:#}\n", diagnose::sarif(&reading.text, &file, &reading.diagnostics)))?;
+    if let Some(path) = &args.sarif {
+        let sarif = format!("{:#}\n", diagnose::sarif(&reading.text, &file, &reading.diagnostics));
+        match path.as_os_str() == "-" {
+            true => terminal::print(&sarif)?,
+            false => write_report(&harness.place().workspace, path, sarif.as_bytes(), Put::Whole)
+                .map_err(|source| Failure::Io { what: format!("write {}", path.display()), source })?,
+        }
     } else if global.json {
         terminal::print(&format!("{}\n", json(harness.id().0.as_str(), &revision, &reading)))?;
     } else {
@@ -63,7 +78,7 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         // A log that cannot be written does not fail the command, because its purpose is the check.
         let recorded = global.open(args.plan.as_deref(), Access::Write).and_then(|harness| {
             commands::only_people(&harness)?;
-            Ok(recording::bring_up(&harness)?)
+            Ok(recording::note_verified(&harness)?)
         });
         if let Err(error) = recorded {
             terminal::talk(&format!("not recorded as verified: {error}"));

@@ -27,7 +27,7 @@ pub(super) struct Args {
     /// Path or name of the plan [default: the active plan]
     plan: Option<String>,
     /// Name of the plan (`foo` or `PLAN-foo.md`), never a path
-    #[arg(long = "plan", value_name = "NAME", conflicts_with = "plan")]
+    #[arg(long = "plan", value_name = "PLAN", conflicts_with = "plan")]
     named: Option<String>,
     /// Print the two paths, separated by a tab
     #[arg(long, conflicts_with = "json")]

@@ -7,7 +7,7 @@ use provost_engine::plan::human_check::Who;
 use crate::open_plan::Global;
 use crate::outcome::Answer;
 
-/// Run a cluster worker: it schedules plans and runs agents and checks until you stop it
+/// Run a cluster worker: it schedules plans, and runs agents and checks
 ///
 /// Every machine whose log is in the same Postgres database (`provost migrate --to URL`) can run any number
 /// of workers. Free workers carry out approved plans; if a worker dies, others take over its items. The

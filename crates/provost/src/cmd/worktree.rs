@@ -20,15 +20,17 @@ pub(super) struct Args {
 #[derive(clap::Subcommand, Debug)]
 enum Deed {
     /// List the worktrees of the repository
+    #[command(after_help = "Examples:\n  provost worktree list --json")]
     List,
     /// Show which worktrees can be removed; with --yes, remove them and their branches
     ///
     /// A worktree can be removed if `provost spawn` made it and it is merged and clean. One with uncommitted,
     /// untracked, unmerged or stashed work, and one that is locked, in use or unclear, stays; the output
     /// says why.
+    #[command(after_help = "Examples:\n  provost worktree prune\n  provost worktree prune --yes")]
     Prune {
         /// Remove them
-        #[arg(long)]
+        #[arg(long, short)]
         yes: bool,
     },
 }

@@ -106,7 +106,7 @@ fn of_log(error: &Error) -> Option<&'static str> {
             "Set it with `provost cluster remote URL`, or with `provost worker --remote URL` for one worker. Workers that know the remote continue the plan; see docs/cluster.md.",
         ),
         Error::OtherLog { .. } => Some(
-            "A person must choose the log: `provost migrate --to URL` moves this one to the database, `--from URL` moves it back; see docs/postgres.md.",
+            "A person must choose the log: `provost migrate --to URL` moves this one to the database, `--back URL` moves it back; see docs/postgres.md.",
         ),
         Error::NoPostgres { .. } => Some("Build it with `--features postgres`; see docs/postgres.md."),
         Error::NoStateFolder => Some("Set PROVOST_STATE to a folder for the log."),

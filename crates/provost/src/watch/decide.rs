@@ -4,6 +4,7 @@
 //! refused.
 
 use provost_core::language::parse;
+use provost_core::language::shell_word::quoted;
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::{Choice, Revision};
 use provost_core::model::usage::Amount;
@@ -61,6 +62,8 @@ pub(super) fn carry_out(overview: &Overview, decision: Decision, by: &str) -> Re
     let harness = overview.harness(&seen, Access::Write, Who::Here)?;
     commands::only_people(&harness)?;
     let (name, by) = (seen.name(), by.to_owned());
+    // Watch shows plans of all folders, so the path names the plan.
+    let resume = format!("`provost run {}`", quoted(&harness.place().path.display().to_string()));
     let clean = |text: &str| harness.redactor().text(text).into_owned();
     Ok(match decision {
         Decision::Approve { revision, .. } => {
@@ -69,7 +72,7 @@ pub(super) fn carry_out(overview: &Overview, decision: Decision, by: &str) -> Re
             if run.approved_by.is_none() {
                 return Ok(format!("your approval of {name} is recorded: {}", ApprovalCount::of(&run)));
             }
-            format!("{name} is approved at revision {}; start it with `provost run`", run.revision.short())
+            format!("{name} is approved at revision {}; start it with {resume}", run.revision.short())
         }
         Decision::Reject { reason, .. } => {
             commands::human(&harness, HumanCommand::Reject { reason: clean(&reason), by })?;
@@ -83,7 +86,7 @@ pub(super) fn carry_out(overview: &Overview, decision: Decision, by: &str) -> Re
         Decision::Answer { item, choice, note, limits } => {
             let command = answer(&harness, &item, choice, clean(&note), &limits, by)?;
             let run = commands::human(&harness, command)?;
-            format!("{name} is {}; {}", run.stage.word(), next(&run))
+            format!("{name} is {}; {}", run.stage.word(), next(&run, &resume))
         }
     })
 }
@@ -116,10 +119,10 @@ fn answer(
     }
 }
 
-fn next(run: &Run) -> &'static str {
+fn next(run: &Run, resume: &str) -> String {
     match run.stage {
-        Stage::Failed | Stage::Done => "nothing more runs",
-        Stage::Draft => "change it, then run `provost run` to approve it again",
-        Stage::Verified | Stage::Approved | Stage::InProgress => "`provost run` continues it",
+        Stage::Failed | Stage::Done => "nothing more runs".to_owned(),
+        Stage::Draft => format!("change it, then run {resume} to approve it again"),
+        Stage::Verified | Stage::Approved | Stage::InProgress => format!("{resume} continues it"),
     }
 }

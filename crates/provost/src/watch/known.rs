@@ -7,8 +7,7 @@ use std::collections::VecDeque;
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::{Choice, Revision};
 use provost_core::model::timestamp::Timestamp;
-use provost_core::state::run::Stage;
-use provost_engine::observe::view::{InboxItemView, PlanCard};
+use provost_engine::observe::view::{InboxItemView, PlanCard, PlanState};
 
 use super::text;
 
@@ -86,13 +85,13 @@ impl Said {
 
 /// Returns the colour of a plan.
 pub(super) fn tone(card: &PlanCard) -> Tone {
-    match card.stage {
+    match card.state {
         _ if card.trouble.is_some() => Tone::Bad,
-        _ if card.waits_for_person => Tone::Wait,
-        _ if card.is_at_work() => Tone::Busy,
-        Stage::Done => Tone::Good,
-        Stage::Failed => Tone::Bad,
-        Stage::Draft | Stage::Verified | Stage::Approved | Stage::InProgress => Tone::Plain,
+        PlanState::WaitingForYou => Tone::Wait,
+        PlanState::Running => Tone::Busy,
+        PlanState::Done => Tone::Good,
+        PlanState::Failed => Tone::Bad,
+        PlanState::Draft | PlanState::Idle => Tone::Plain,
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use provost_core::model::chain::PlanId;
 use provost_core::model::plan::StepNumber;
 use provost_engine::observe::overview::{Overview, PlanSnapshot};
-use provost_engine::observe::view::{PlanCard, PlanView};
+use provost_engine::observe::view::{PlanCard, PlanState, PlanView};
 use provost_engine::plan::plan_registry::Here;
 
 use super::known::{Gate, Known, Said, Sheet, Tone, Waits, drawable};
@@ -156,7 +156,7 @@ pub(super) fn words(failure: &Failure) -> String {
 /// Returns the plans that wait first, then those being worked on, then the most recently changed.
 fn cards(all: &[PlanSnapshot]) -> Vec<PlanCard> {
     let mut cards: Vec<PlanCard> = all.iter().map(|seen| drawable(PlanCard::of(seen))).collect();
-    let urgency = |card: &PlanCard| (card.waits_for_person, card.is_at_work(), card.moved);
+    let urgency = |card: &PlanCard| (card.waits_for_person, card.state == PlanState::Running, card.moved);
     cards.sort_by(|a, b| urgency(b).cmp(&urgency(a)).then_with(|| a.id.cmp(&b.id)));
     cards
 }

@@ -14,7 +14,7 @@ const TAB: usize = 4;
 const MARKS: u32 = 2;
 
 /// Returns the text with invisible characters replaced by symbols; keeps lines.
-pub(super) fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     // More combining marks on one character than any language has would cover the lines above and below.
     let mut marks = 0;

@@ -62,14 +62,14 @@ fn a_breach_asks_a_person_and_raising_it_pays_nothing_twice() {
         "budget 100k tokens, $1.00",
         "the plan's budget of 100k tokens does not allow the next attempt: 90k tokens counted \
          as spent, 45k tokens needed; left to do: step 3, about 45k tokens",
-        "provost answer 3 retry|skip|abort|revise [--budget \"135k tokens\"]",
+        "retry --budget '135k tokens'`; instead of retry: skip, abort, revise",
     ] {
         assert!(status.contains(words), "{words}\n{status}");
     }
     let items = env.provost(&["inbox", "--json"]).exits(0).json();
     assert_eq!(items[0]["kind"], "budget", "{items}");
     let raise = items[0]["choices"][0]["command"].as_str().unwrap();
-    assert!(raise.ends_with(" retry --budget \"135k tokens\""), "{raise}");
+    assert!(raise.ends_with(" retry --budget '135k tokens'"), "{raise}");
     // Nothing continues without an answer.
     env.provost(&["run"]).exits(4);
     assert_eq!(env.read("out/starts"), "1\n2\n");

@@ -375,7 +375,12 @@ impl Help {
                 path.push(word.to_owned());
                 manual = self.of(env, &path)?;
             } else if path.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '-') {
-                return Some(format!("there is no `provost {word}`"));
+                // The help of the program lists its commands in groups, and hides those that this build lacks.
+                path.push(word.to_owned());
+                let Some(found) = self.of(env, &path) else {
+                    return Some(format!("there is no `provost {word}`"));
+                };
+                manual = found;
             }
         }
         None

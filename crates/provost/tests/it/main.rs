@@ -15,6 +15,7 @@ mod cheating;
 mod check_env;
 mod checklist;
 mod ci;
+mod command_line;
 mod commit;
 mod counsel;
 #[cfg(feature = "cluster")]

@@ -44,6 +44,7 @@ fn the_words_of_the_gate_are_understood() {
         ("👍\n", 0, "done"),
         ("no, wrong approach\n", 5, "draft"),
         ("yes but skip step 1\n", 4, "verified"),
+        ("yse\n", 4, "verified"),
         ("\n", 4, "verified"),
         ("\u{4}", 4, "verified"),
     ] {
@@ -51,6 +52,8 @@ fn the_words_of_the_gate_are_understood() {
         let Some(answer) = on_a_terminal(&env, "run", said) else { return };
         assert_eq!((answer.code, env.stage().as_str()), (code, stage), "{said:?}: {}", answer.out);
         assert!(answer.out.contains("test -f out/1"), "the plan was not shown: {}", answer.out);
+        let asked = env.events().contains(&"GATE_QUESTION_ASKED".to_owned());
+        assert_eq!(asked, said.starts_with("yes but"), "a typo is no question: {said:?}");
     }
 }
 
@@ -62,6 +65,11 @@ fn colour_is_for_terminals_and_can_be_turned_off() {
     assert!(!plain.out.contains('\u{1b}'));
     let Some(coloured) = on_a_terminal(&env, "run", "") else { return };
     assert!(coloured.out.contains("\u{1b}[32m"), "{}", coloured.out);
+    for command in ["status", "list"] {
+        let Some(coloured) = on_a_terminal(&env, command, "") else { return };
+        assert!(coloured.out.contains("\u{1b}[32mdone\u{1b}[0m"), "{command}: {}", coloured.out);
+        assert!(!env.provost(&[command]).exits(0).out.contains('\u{1b}'));
+    }
 }
 
 #[test]
@@ -89,9 +97,9 @@ fn help_is_the_same_whichever_way_it_is_asked_for() {
     let env = Env::new(&plan(&["true"], "abort"));
     let all = env.provost(&["--help"]).exits(0).out;
     let listed =
-        all.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+        all.lines().skip_while(|line| *line != "Plan:").take_while(|line| *line != "Global options:");
     let names: Vec<&str> = listed
-        .filter(|line| !line.starts_with("   "))
+        .filter(|line| line.starts_with("  "))
         .filter_map(|line| line.split_whitespace().next())
         .collect();
     assert!(names.contains(&"status") && names.contains(&"serve"), "{names:?}");

@@ -146,7 +146,7 @@ fn a_plan_is_read_and_approved_with_the_keyboard() {
     let Some(tmux) = Tmux::open(&env) else { return };
     env.provost(&["run"]).exits(4);
     tmux.provost("watch").sees("[1 Agenda]");
-    assert!(tmux.sees("verified").contains("A plan"));
+    assert!(tmux.sees("waiting for you").contains("A plan"));
     assert!(tmux.state().starts_with("alternate 1 mouse 1 cursor 0"), "{}", tmux.state());
     tmux.keys(&["Enter"]).sees("Task");
     tmux.sees("Do part 1 of the work.");
@@ -186,7 +186,7 @@ fn an_escalation_is_answered_and_a_run_shows_by_itself() {
     let Some(tmux) = Tmux::open(&env) else { return };
     tmux.provost("watch").sees("No plan is in the log yet");
     env.approve();
-    tmux.sees("approved");
+    tmux.sees("idle");
     env.provost(&["run"]).exits(4);
     tmux.sees("(1)");
     tmux.keys(&["3"]).sees("waits for a person");
@@ -228,7 +228,7 @@ fn it_fits_any_size_and_every_signal_gives_the_terminal_back() {
     env.provost(&["verify"]).exits(0);
     for signal in ["-TERM", "-INT", "-HUP", "-QUIT"] {
         tmux.types("clear").provost("watch").sees("[1 Agenda]");
-        tmux.sees("verified");
+        tmux.sees("waiting for you");
         tmux.signal(signal);
         tmux.until("the shell", |screen| !screen.contains("[1 Agenda]"));
         tmux.types("echo code=$?").sees("code=130");
@@ -303,7 +303,7 @@ fn idle_it_takes_no_time_of_the_processor() {
     let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST).isolation("in-place");
     let Some(tmux) = Tmux::open(&env) else { return };
     env.provost(&["verify"]).exits(0);
-    tmux.provost("watch").sees("verified");
+    tmux.provost("watch").sees("waiting for you");
     let before = ticks(tmux.watcher());
     // Other processes read the same log meanwhile, and change nothing.
     for _ in 0..20 {

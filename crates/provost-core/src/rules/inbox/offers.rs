@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{DecisionKind, ItemId, PlanLabel, WaitingItem};
+use crate::language::shell_word::quoted;
 use crate::model::event::Choice;
 use crate::model::verdict::CheckOutcome;
 use crate::state::run::Run;
@@ -88,7 +89,7 @@ fn offers_of_a_stopped_step(run: &Run, waiting: &WaitingItem, id: &ItemId) -> Ve
         },
     );
     if let Some(enough) = breach.and_then(|breach| breach.enough()) {
-        again.command.push_str(&format!(" --budget \"{enough}\""));
+        again.command.push_str(&format!(" --budget {}", quoted(&enough.to_string())));
     }
     let mut all = vec![
         again,

@@ -32,8 +32,8 @@ pub(super) fn of(log: &dyn Log, seen: &PlanSnapshot) -> Result<Vec<Life>, Error>
         };
         if matches!(event, Event::PlanRewritten { .. }) {
             if tried > 0 {
-                let over =
-                    PlanSnapshot { run: Arc::new(run.clone()), begun, moved, waiting: 0, ..seen.clone() };
+                let (run, is_worked_on) = (Arc::new(run.clone()), false);
+                let over = PlanSnapshot { run, begun, moved, waiting: 0, is_worked_on, ..seen.clone() };
                 lives.push(Life { seen: over, attempts: all.by_ref().take(tried).collect() });
             }
             (begun, tried) = (Some(sealed.at), 0);

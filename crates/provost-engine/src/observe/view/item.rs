@@ -29,7 +29,7 @@ pub struct InboxItemView {
     #[schema(value_type = Object)]
     pub context: ItemContext,
     pub choices: Vec<ChoiceView>,
-    /// All choices as one command.
+    /// The command for the first choice.
     pub next: String,
 }
 
@@ -63,7 +63,7 @@ impl InboxItemView {
             overdue,
             context: item.context.clone(),
             choices: item.choices.iter().map(choice).collect(),
-            next: next(item),
+            next: item.choices.first().map(|offer| offer.command.clone()).unwrap_or_default(),
         }
     }
 }
@@ -87,15 +87,4 @@ pub fn attempt(tried: &FailedTry) -> String {
         parts.push(format!("{recipe}: {followed}"));
     }
     format!("attempt {}{by}: {}", tried.attempt, parts.join(" · "))
-}
-
-fn next(item: &InboxItem) -> String {
-    if item.kind.is_at_gate() {
-        return item.choices.first().map(|offer| offer.command.clone()).unwrap_or_default();
-    }
-    let choices: Vec<&str> = item.choices.iter().map(|offer| offer.choice).collect();
-    let what = item.step.map_or("post".to_owned(), |step| step.to_string());
-    let raise = item.choices.first().and_then(|offer| offer.command.split_once(" --budget "));
-    let raise = raise.map(|(_, enough)| format!(" [--budget {enough}]")).unwrap_or_default();
-    format!("provost answer {what} {}{raise}", choices.join("|"))
 }

@@ -85,6 +85,7 @@ impl Database {
             since: Timestamp(0),
             pid_namespace: None,
             checks_session: false,
+            is_run: false,
         };
         let fence = log.lease(&holder.what, &holder).unwrap().fence().clone();
         let holding = Holding { epoch: fence.epoch, holder: Some(worker), expires: self.now + TTL };

@@ -18,14 +18,17 @@ pub(super) struct Printer {
     /// Specs of plans with hidden contracts; their events are rendered without the hidden parts.
     hiding: BTreeMap<PlanId, Run>,
     failed: Option<Failure>,
+    /// A line was printed.
+    pub has_printed: bool,
 }
 
 impl Printer {
     pub(super) fn new(json: bool, many: bool) -> Self {
-        Self { json, many, hiding: BTreeMap::new(), failed: None }
+        Self { json, many, hiding: BTreeMap::new(), failed: None, has_printed: false }
     }
 
     pub(super) fn print(&mut self, sealed: &SealedEvent) -> ControlFlow<()> {
+        self.has_printed = true;
         let line = if self.json { sealed.line() } else { self.words(sealed) };
         match terminal::print(&format!("{line}\n")) {
             Ok(()) => ControlFlow::Continue(()),

@@ -33,7 +33,7 @@ struct Columns {
     title: usize,
 }
 
-const STAGE: usize = 12;
+const STATE: usize = 16;
 const STEPS: usize = 8;
 const WAITS: usize = 9;
 const BAR: usize = 10;
@@ -49,7 +49,7 @@ impl Columns {
         let moved = if all < 72 { 0 } else { 9 };
         let has_bar = all >= 110;
         let bar = if has_bar { BAR + 2 } else { 0 };
-        let title = all.saturating_sub(1 + name + STAGE + STEPS + bar + WAITS + cost + moved);
+        let title = all.saturating_sub(1 + name + STATE + STEPS + bar + WAITS + cost + moved);
         Self { name, cost, moved, has_bar, title }
     }
 
@@ -58,7 +58,7 @@ impl Columns {
         format!(
             " {}{}{}{bar}{}{}{}{}",
             fit("PLAN", self.name),
-            fit("STAGE", STAGE),
+            fit("STATE", STATE),
             fit("STEPS", STEPS),
             fit("WAITS", WAITS),
             fit("COST", self.cost),
@@ -68,9 +68,10 @@ impl Columns {
     }
 
     fn row(&self, plan: &PlanCard, known: &Known) -> Vec<(Tone, String)> {
-        let waits = match (plan.waiting, plan.at_work.first()) {
-            (0, Some(step)) => format!("step {step}"),
-            (0, None) => String::new(),
+        let waits = match (plan.waiting, plan.at_work.as_slice()) {
+            (0, []) => String::new(),
+            (0, [step]) => format!("step {step}"),
+            (0, steps) => cut(&format!("steps {}", numbers(steps)), WAITS - 1),
             (count, _) => format!("⚑ {count}"),
         };
         let waits_tone = if plan.waits_for_person { Tone::Wait } else { Tone::Busy };
@@ -81,7 +82,7 @@ impl Columns {
         let moved = plan.moved.filter(|_| self.moved > 0);
         let mut parts = vec![
             (Tone::Strong, fit(&cut(&plan.name, self.name - 1), self.name)),
-            (tone(plan), fit(plan.stage.word(), STAGE)),
+            (tone(plan), fit(plan.state.word(), STATE)),
             (Tone::Plain, fit(&plan.progress(), STEPS)),
         ];
         if self.has_bar {
@@ -95,6 +96,10 @@ impl Columns {
         ]);
         parts
     }
+}
+
+fn numbers(steps: &[u32]) -> String {
+    steps.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 fn bar(done: u32, total: u32) -> String {

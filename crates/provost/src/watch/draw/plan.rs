@@ -25,7 +25,7 @@ pub(super) fn draw(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View
 
 fn about(open: &known::Sheet) -> Vec<(Tone, String)> {
     let card = &open.card;
-    let mut parts = vec![(tone(card), card.stage.word().to_owned())];
+    let mut parts = vec![(tone(card), card.state.word().to_owned())];
     if card.waits_for_person {
         parts.push((Tone::Wait, format!(" · ⚑ {} for you", card.waiting)));
     }

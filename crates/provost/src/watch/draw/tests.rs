@@ -50,10 +50,10 @@ fn the_agenda_narrow_and_wide() {
         (60, 8),
         expect![[r#"
              provost [1 Agenda] 2 Inbox (2)  3 Log
-             PLAN    STAGE       STEPS   WAITS    TITLE
-            ▸auth    in-progress 1/3     ⚑ 1      What auth is about, i…
-             gate    verified    0/3     ⚑ 1      What gate is about, i…
-             docs    in-progress 0/3     step 1   What docs is about, i…
+             PLAN    STATE           STEPS   WAITS    TITLE
+            ▸auth    waiting for you 1/3     ⚑ 1      What auth is abou…
+             gate    waiting for you 0/3     ⚑ 1      What gate is abou…
+             docs    running         0/3     step 1   What docs is abou…
 
 
             ? help  q quit  Enter open  g gate  l log  ↑↓ choose
@@ -65,10 +65,10 @@ fn the_agenda_narrow_and_wide() {
         (120, 8),
         expect![[r#"
              provost [1 Agenda] 2 Inbox (2)  3 Log
-             PLAN    STAGE       STEPS               WAITS    COST            MOVED    TITLE
-            ▸auth    in-progress 1/3     ███░░░░░░░  ⚑ 1      $0.12 of $1.50  1 min    What auth is about, in so many words
-             gate    verified    0/3     ░░░░░░░░░░  ⚑ 1                      1 min    What gate is about, in so many words
-             docs    in-progress 0/3     ░░░░░░░░░░  step 1                   1 min    What docs is about, in so many words
+             PLAN    STATE           STEPS               WAITS    COST            MOVED    TITLE
+            ▸auth    waiting for you 1/3     ███░░░░░░░  ⚑ 1      $0.12 of $1.50  1 min    What auth is about, in so many words
+             gate    waiting for you 0/3     ░░░░░░░░░░  ⚑ 1                      1 min    What gate is about, in so many words
+             docs    running         0/3     ░░░░░░░░░░  step 1                   1 min    What docs is about, in so many words
 
 
             ? help  q quit  Enter open  g gate  l log  ↑↓ choose  Tab next
@@ -89,7 +89,7 @@ fn a_plan_has_its_steps_above_or_beside_what_was_seen() {
         expect![[r#"
              provost [1 Agenda] 2 Inbox (2)  3 Log  › auth
             What auth is about, in so many words
-            in-progress · ⚑ 1 for you · 1/3 steps · $0.12 of $1.50 · re…
+            waiting for you · ⚑ 1 for you · 1/3 steps · $0.12 of $1.50 …
              ✅ 1. Part 1                                         passed
              ⛔ 2. Part 2                                        blocked
             ▸·  post 1. Part post 1                                 open
@@ -110,7 +110,7 @@ fn a_plan_has_its_steps_above_or_beside_what_was_seen() {
         expect![[r#"
              provost [1 Agenda] 2 Inbox (2)  3 Log  › auth
             What auth is about, in so many words
-            in-progress · ⚑ 1 for you · 1/3 steps · $0.12 of $1.50 · revision 3f9a1c02be77 · approved by ada
+            waiting for you · ⚑ 1 for you · 1/3 steps · $0.12 of $1.50 · revision 3f9a1c02be77 · approved by ada
              ✅ 1. Part 1                     passed│ line 1 of part post 1
              ⛔ 2. Part 2                    blocked│ line 2 of part post 1
             ▸·  post 1. Part post 1             open│ line 3 of part post 1

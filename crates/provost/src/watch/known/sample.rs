@@ -10,7 +10,7 @@ use provost_core::model::usage::{Amount, Cost};
 use provost_core::rules::inbox::{DecisionKind, InboxItem, ItemContext, ItemId};
 use provost_core::state::run::{Run, Stage};
 use provost_engine::observe::overview::PlanSnapshot;
-use provost_engine::observe::view::{CostView, InboxItemView, KnownCostView, PlanCard};
+use provost_engine::observe::view::{CostView, InboxItemView, KnownCostView, PlanCard, PlanState};
 use provost_engine::plan::plan_registry::PlanLocation;
 
 use super::{Answer, Gate, Known, LogLine, Part, Said, Sheet, Tone, Waits};
@@ -26,6 +26,13 @@ fn card(name: &str, stage: Stage, done: u32, waiting: usize) -> PlanCard {
     PlanCard {
         title: format!("What {name} is about, in so many words"),
         stage,
+        state: match (stage, waiting) {
+            (Stage::Verified, _) | (_, 1..) => PlanState::WaitingForYou,
+            (Stage::InProgress, 0) => PlanState::Running,
+            (Stage::Done, 0) => PlanState::Done,
+            (Stage::Failed, 0) => PlanState::Failed,
+            (Stage::Draft | Stage::Approved, 0) => PlanState::Idle,
+        },
         done,
         total: 3,
         moved: Some(Timestamp(NOW - 90_000)),
