@@ -1,6 +1,6 @@
 //! The command line: one file per command; no command imports another.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::lazy_args::Described;
 use crate::open_plan::Global;
@@ -19,6 +19,7 @@ mod classify;
 mod cluster;
 mod commit;
 mod compare;
+mod completions;
 mod demo;
 mod diff;
 mod doctor;
@@ -34,6 +35,7 @@ mod item_mcp;
 mod keeper;
 mod list;
 mod log;
+mod man;
 mod mcp;
 mod merge_order;
 mod migrate;
@@ -61,7 +63,7 @@ mod worktree;
 /// Runs plans with AI agents. A step is done only when provost has run its contract and the contract
 /// held; the word of an agent does not count.
 #[derive(Parser, Debug)]
-#[command(name = "provost", version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "provost", version = env!("PROVOST_VERSION"), max_term_width = 100, after_help = EXAMPLES)]
 pub(crate) struct Cli {
     #[command(flatten)]
     global: Global,
@@ -123,6 +125,7 @@ enum Command {
     Classify(Described<classify::Args>),
     Redact(Described<redact::Args>),
     Bench(Described<bench::Args>),
+    Completions(Described<completions::Args>),
     #[command(hide = true)]
     AgentPortal(Described<agent_portal::Args>),
     #[command(hide = true)]
@@ -133,11 +136,22 @@ enum Command {
     HookLook(Described<hook_look::Args>),
     #[command(hide = true)]
     ItemMcp(Described<item_mcp::Args>),
+    #[command(hide = true)]
+    Man(Described<man::Args>),
+    /// Check this installation: `provost self check` is `provost doctor`
+    #[command(name = "self", subcommand, hide = true)]
+    Installation(Installation),
     #[cfg(feature = "cluster")]
     #[command(hide = true)]
     Keeper(Described<keeper::Args>),
     #[command(hide = true)]
     ScriptedAgent(Described<scripted_agent::Args>),
+}
+
+/// Commands about the installed program.
+#[derive(Subcommand, Debug)]
+enum Installation {
+    Check(doctor::Args),
 }
 
 impl Cli {
@@ -205,6 +219,9 @@ pub(crate) fn obey(cli: Cli) -> Answer {
         Command::Audit(Described(args)) => audit::obey(global, args),
         Command::Recheck(Described(args)) => recheck::obey(global, args),
         Command::Doctor(Described(args)) => doctor::obey(global, args),
+        Command::Installation(Installation::Check(args)) => doctor::obey(global, args),
+        Command::Completions(Described(args)) => completions::obey(args),
+        Command::Man(Described(args)) => man::obey(Cli::command(), args),
         Command::Migrate(Described(args)) => migrate::obey(global, args),
         Command::Hook(Described(args)) => hook::obey(global, args),
         Command::HookLook(Described(args)) => hook_look::obey(global, args),

@@ -33,12 +33,12 @@ impl<T: FromArgMatches> FromArgMatches for Described<T> {
 }
 
 /// Returns whether the arguments of this command are needed. The first word decides if it is a command;
-/// without a word, with `help` or with a flag, all commands are needed.
+/// without a word, with `help`, `man` or a flag, all commands are needed.
 fn is_asked_for(name: &str) -> bool {
     static FIRST: OnceLock<Option<OsString>> = OnceLock::new();
     let first = FIRST.get_or_init(|| std::env::args_os().nth(1));
     match first.as_ref().and_then(|word| word.to_str()) {
-        None | Some("help") => true,
+        None | Some("help" | "man") => true,
         Some(word) => word.starts_with('-') || word == name,
     }
 }

@@ -16,6 +16,7 @@ mod check_env;
 mod checklist;
 mod ci;
 mod commit;
+mod completions;
 mod counsel;
 #[cfg(feature = "cluster")]
 mod dbos;
@@ -41,6 +42,7 @@ mod log;
 mod marks;
 mod mcp;
 mod otel;
+mod packages;
 mod parallel;
 #[cfg(feature = "postgres")]
 mod pg;
