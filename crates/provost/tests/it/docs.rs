@@ -375,7 +375,12 @@ impl Help {
                 path.push(word.to_owned());
                 manual = self.of(env, &path)?;
             } else if path.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '-') {
-                return Some(format!("there is no `provost {word}`"));
+                // A hidden command is in no list, but has a help of its own.
+                path.push(word.to_owned());
+                let Some(hidden) = self.of(env, &path) else {
+                    return Some(format!("there is no `provost {word}`"));
+                };
+                manual = hidden;
             }
         }
         None
