@@ -28,7 +28,14 @@ fn packages() -> Option<&'static Path> {
         return None;
     }
     let made = MADE.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("packages-{}", std::process::id()));
+        let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("packages");
+        // Those of earlier runs are large.
+        for old in std::fs::read_dir(&all).into_iter().flatten().flatten() {
+            if !Path::new("/proc").join(old.file_name()).exists() {
+                let _ = std::fs::remove_dir_all(old.path());
+            }
+        }
+        let folder = all.join(std::process::id().to_string());
         std::fs::create_dir_all(&folder).expect("a folder");
         let binary = folder.join("provost");
         // Debug information is most of a debug binary.
