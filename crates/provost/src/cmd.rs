@@ -20,6 +20,7 @@ mod classify;
 mod cluster;
 mod commit;
 mod compare;
+mod completions;
 mod demo;
 mod diff;
 mod doctor;
@@ -36,6 +37,7 @@ mod item_mcp;
 mod keeper;
 mod list;
 mod log;
+mod man;
 mod mcp;
 mod merge_order;
 mod migrate;
@@ -66,7 +68,7 @@ mod worktree;
 /// Runs plans with AI agents. A step is done only when provost has run its contract and the contract
 /// held; the word of an agent does not count.
 #[derive(Parser, Debug)]
-#[command(name = "provost", version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "provost", version = env!("PROVOST_VERSION"), max_term_width = 100, after_help = EXAMPLES)]
 pub(crate) struct Cli {
     #[command(flatten)]
     global: Global,
@@ -138,6 +140,7 @@ enum Command {
     Classify(Described<classify::Args>),
     Redact(Described<redact::Args>),
     Bench(Described<bench::Args>),
+    Completions(Described<completions::Args>),
     #[command(hide = true)]
     AgentPortal(Described<agent_portal::Args>),
     #[command(hide = true)]
@@ -148,6 +151,11 @@ enum Command {
     HookLook(Described<hook_look::Args>),
     #[command(hide = true)]
     ItemMcp(Described<item_mcp::Args>),
+    #[command(hide = true)]
+    Man(Described<man::Args>),
+    /// Check this installation: `provost self check` is `provost doctor`
+    #[command(name = "self", subcommand, hide = true)]
+    Installation(Installation),
     #[cfg(feature = "cluster")]
     #[command(hide = true)]
     Keeper(Described<keeper::Args>),
@@ -160,6 +168,12 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
     let mut command = help_groups::grouped(Cli::command());
     let matches = command.try_get_matches_from_mut(std::env::args_os())?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// Commands about the installed program.
+#[derive(Subcommand, Debug)]
+enum Installation {
+    Check(doctor::Args),
 }
 
 impl Cli {
@@ -245,6 +259,9 @@ pub(crate) fn obey(cli: Cli) -> Answer {
         Command::Doctor(Described(args)) => doctor::obey(global, args),
         Command::Gc(Described(args)) => gc::obey(global, args),
         Command::Stop(Described(args)) => stop::obey(global, args),
+        Command::Installation(Installation::Check(args)) => doctor::obey(global, args),
+        Command::Completions(Described(args)) => completions::obey(args),
+        Command::Man(Described(args)) => man::obey(Cli::command(), args),
         Command::Migrate(Described(args)) => migrate::obey(global, args),
         Command::Hook(Described(args)) => hook::obey(global, args),
         Command::HookLook(Described(args)) => hook_look::obey(global, args),

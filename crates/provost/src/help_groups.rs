@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, Command};
 
 /// Heading of each group, and its commands in the order of their use.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Plan", &["new", "verify", "show", "diff", "amend"]),
+    ("Plan", &["new", "verify", "try", "show", "diff", "amend"]),
     ("Run", &["run", "stop", "status", "watch", "log", "changes"]),
     ("Decide", &["inbox", "approve", "reject", "ask", "answer", "trust"]),
     ("Prove", &["audit", "recheck", "commit", "integrate"]),
@@ -14,7 +14,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Many plans",
         &["list", "ready", "queue", "merge-order", "which", "spawn", "worktree", "fork", "compare"],
     ),
-    ("Set up", &["demo", "init", "doctor", "serve", "gc"]),
+    ("Set up", &["start", "demo", "init", "doctor", "completions", "serve", "gc"]),
     ("Many machines", &["migrate", "worker", "cluster"]),
     ("For clients and scripts", &["mcp", "hook", "classify", "redact", "bench"]),
 ];

@@ -33,7 +33,7 @@ impl<T: FromArgMatches> FromArgMatches for Described<T> {
 }
 
 /// Returns whether the arguments of this command are needed. The first word decides if it is a command; with
-/// `help` or a flag all commands are needed, and without a word none is.
+/// `help`, `man` or a flag all commands are needed, and without a word none is.
 fn is_asked_for(name: &str) -> bool {
     // A test reads the definition of all commands.
     if cfg!(test) {
@@ -43,7 +43,7 @@ fn is_asked_for(name: &str) -> bool {
     let first = FIRST.get_or_init(|| std::env::args_os().nth(1));
     match first.as_ref().and_then(|word| word.to_str()) {
         None => false,
-        Some("help") => true,
+        Some("help" | "man") => true,
         Some(word) => word.starts_with('-') || word == name,
     }
 }

@@ -2,6 +2,7 @@
 
 mod clients;
 mod cmd;
+mod completion;
 mod demo;
 mod lazy_args;
 mod diagnose;
@@ -23,8 +24,10 @@ mod watch;
 
 use std::process::ExitCode;
 
+use clap::CommandFactory as _;
+
 /// The same text as clap prints.
-const VERSION: &str = concat!("provost ", env!("CARGO_PKG_VERSION"), "\n");
+const VERSION: &str = concat!("provost ", env!("PROVOST_VERSION"), "\n");
 
 fn main() -> ExitCode {
     // Runs once per check, so it must not parse the arguments of all commands.
@@ -36,6 +39,9 @@ fn main() -> ExitCode {
     }
     if std::env::args_os().skip(1).eq(["--version"]) {
         return outcome::conclude(terminal::print(VERSION).map(|()| outcome::Outcome::Done));
+    }
+    if let Some(code) = completion::answer(cmd::Cli::command) {
+        return code;
     }
     let cli = match cmd::parse() {
         Ok(cli) => cli,

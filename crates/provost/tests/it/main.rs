@@ -17,6 +17,7 @@ mod checklist;
 mod ci;
 mod command_line;
 mod commit;
+mod completions;
 mod counsel;
 #[cfg(feature = "cluster")]
 mod dbos;
@@ -42,6 +43,7 @@ mod log;
 mod marks;
 mod mcp;
 mod otel;
+mod packages;
 mod parallel;
 #[cfg(feature = "postgres")]
 mod pg;

@@ -31,7 +31,8 @@ const COUNTING: [&str; 23] = [
     "works(",
 ];
 /// Functions of this kind that exist in some files only.
-const LOCAL: [&str; 6] = ["git_project(", "outside(", "project(", "registry::npm(", "site(", "sought("];
+const LOCAL: [&str; 7] =
+    ["git_project(", "outside(", "packages(", "project(", "registry::npm(", "site(", "sought("];
 
 /// Marks tests that another test starts in a separate process, and settings of a developer.
 const ASKED: &str = "std::env::var";
