@@ -16,6 +16,7 @@ mod check_env;
 mod checklist;
 mod ci;
 mod commit;
+mod cookbook;
 mod counsel;
 #[cfg(feature = "cluster")]
 mod dbos;
@@ -38,6 +39,7 @@ mod leases;
 mod levels;
 mod notify;
 mod log;
+mod manual;
 mod marks;
 mod mcp;
 mod otel;
