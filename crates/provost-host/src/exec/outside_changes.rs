@@ -11,6 +11,7 @@ use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use provost_core::model::event::{OutsideChange, OutsideKind, OutsidePath};
 use provost_core::model::hash::Hash;
@@ -29,6 +30,8 @@ const NAMED_MAX: usize = 60;
 /// If a folder that the base does not have holds more changes than this, the folder is listed instead.
 const IN_FOLDER: usize = 3;
 const DEPTH: usize = 128;
+/// How long a file of provost's own, written beside a plan, may take to disappear again.
+const MOMENT: Duration = Duration::from_millis(500);
 /// Files in a repository inside the workspace from which git runs programs, or which redirect git.
 const OBEYED: [&[u8]; 6] = [b"config", b"config.worktree", b"commondir", b"gitdir", b"HEAD", b"hooks"];
 
@@ -95,6 +98,7 @@ impl WorkspaceState {
             OutsideChange::Made => !is_folder(path, &now.files) || is_empty(&now.files, path),
             OutsideChange::Removed => !is_folder(path, &self.files) || is_empty(&self.files, path),
         });
+        found.retain(|(path, _)| !was_ours_for_a_moment(scope.workspace, path));
         found.sort();
         let decides =
             found.iter().filter(|(path, change)| *change != OutsideChange::Removed && decides_later(path));
@@ -169,6 +173,24 @@ fn is_empty(files: &BTreeMap<Vec<u8>, FileStamp>, folder: &[u8]) -> bool {
     let beneath = [folder, b"/"].concat();
     let mut behind = files.range(beneath.clone()..);
     !behind.next().is_some_and(|(path, _)| path.starts_with(&beneath))
+}
+
+/// Returns whether the file is gone and has a name that provost uses while it replaces a plan file, which can
+/// happen during an attempt. A file that stays is reported, whatever its name.
+fn was_ours_for_a_moment(workspace: &Path, path: &[u8]) -> bool {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    if !(name.starts_with(b".provost-") && name.ends_with(b".tmp")) {
+        return false;
+    }
+    let full = workspace.join(OsStr::from_bytes(path));
+    let begun = Instant::now();
+    while full.symlink_metadata().is_ok() {
+        if begun.elapsed() > MOMENT {
+            return false;
+        }
+        std::thread::sleep(MOMENT / 50);
+    }
+    true
 }
 
 /// Returns whether a file would influence a later command of provost: a configuration, a marker, a topic.
@@ -400,6 +422,23 @@ mod tests {
             fs::write(at("progress.md"), "2").expect("written");
         });
         assert_eq!(found, (Vec::new(), Vec::new()));
+    }
+
+    #[test]
+    fn a_file_that_provost_writes_beside_a_plan_for_a_moment_is_no_change() {
+        let work = workspace();
+        let passing = work.path().join(".provost-a1B2c3.tmp");
+        fs::write(work.path().join(".provost-before.tmp"), "").expect("written");
+        let (outside, _) = words(work.path(), || {
+            fs::remove_file(work.path().join(".provost-before.tmp")).expect("removed");
+            fs::write(work.path().join(".provost-stays.tmp"), "").expect("written");
+            fs::write(&passing, "").expect("written");
+            std::thread::spawn(move || {
+                std::thread::sleep(super::MOMENT / 5);
+                fs::remove_file(passing)
+            });
+        });
+        assert_eq!(outside, [".provost-stays.tmp made 0"]);
     }
 
     #[test]

@@ -9,12 +9,14 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use crate::env::Env;
 use crate::plain_words;
 
+mod site;
+
 /// Tests write the tables of these pages from scripts; only the openings are written by hand.
 const GENERATED: [&str; 3] = ["docs/cheats.md", "docs/honest.md", "docs/events.md"];
 
-struct Page {
+pub(crate) struct Page {
     name: String,
-    text: String,
+    pub(crate) text: String,
 }
 
 struct Snippet {
@@ -23,11 +25,11 @@ struct Snippet {
     text: String,
 }
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn page(name: &str) -> Page {
+pub(crate) fn page(name: &str) -> Page {
     let text = std::fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
     Page { name: name.to_owned(), text }
 }
@@ -78,7 +80,7 @@ fn diagnostics() -> Vec<Page> {
     pages_beside_the_code().into_iter().filter(is_code).collect()
 }
 
-fn parser(text: &str) -> Parser<'_> {
+pub(crate) fn parser(text: &str) -> Parser<'_> {
     Parser::new_ext(text, Options::ENABLE_TABLES)
 }
 
@@ -312,6 +314,8 @@ fn every_plan_snippet_is_read_without_an_error() {
                 "markdown steps" => {
                     format!("---\nstatus: draft\n---\n# A plan\n\n## Steps\n\n{}", snippet.text)
                 }
+                // The fields of a step that the cookbook shows.
+                "markdown recipe" => crate::cookbook::plan("A recipe", &snippet.text),
                 // One field of a step.
                 "markdown field" => continue,
                 kind if kind.starts_with("markdown bad ") => continue,

@@ -18,6 +18,7 @@ mod ci;
 mod command_line;
 mod commit;
 mod completions;
+mod cookbook;
 mod counsel;
 #[cfg(feature = "cluster")]
 mod dbos;
@@ -40,6 +41,7 @@ mod leases;
 mod levels;
 mod notify;
 mod log;
+mod manual;
 mod marks;
 mod mcp;
 mod otel;

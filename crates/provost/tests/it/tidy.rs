@@ -228,6 +228,7 @@ fn no_document_takes_the_names_from_plans_again() {
     assert!(speaks_of_a_single_plan("The harness reads only `PLAN.md`.").is_some());
     let docs = std::fs::read_dir(root().join("docs")).unwrap().flatten().map(|entry| entry.path());
     let prompts = std::fs::read_dir(root().join("crates/provost-core/src/text/prompt")).unwrap().flatten();
+    let docs = docs.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
     let files = docs.chain(prompts.map(|entry| entry.path()));
     for path in files.chain(["README.md", "ARCHITECTURE.md"].map(|name| root().join(name))) {
         let text = read(&path);
