@@ -23,7 +23,8 @@ use crate::failure::Failure;
 use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::plan_document::ShownPlan;
-use crate::terminal::{self, Gate, Live};
+use crate::run_view::Live;
+use crate::terminal::{self, Gate};
 
 /// A template for the first plan, with the facts of the project.
 pub(super) struct FirstPlan {

@@ -163,7 +163,7 @@ fn reaches_a_verified_step(env: &Env, language: &str, test: &str, file: &str) {
 #[track_caller]
 fn works_when_pasted(env: &Env, line: &str) {
     let program = env!("CARGO_BIN_EXE_provost");
-    let mut shell = command(env, &[]);
+    let shell = command(env, &[]);
     let shell = shell.get_envs().fold(Command::new("bash"), |mut bash, (name, value)| {
         bash.env(name, value.unwrap_or_default());
         bash
