@@ -163,12 +163,10 @@ fn reaches_a_verified_step(env: &Env, language: &str, test: &str, file: &str) {
 #[track_caller]
 fn works_when_pasted(env: &Env, line: &str) {
     let program = env!("CARGO_BIN_EXE_provost");
-    let shell = command(env, &[]);
-    let shell = shell.get_envs().fold(Command::new("bash"), |mut bash, (name, value)| {
-        bash.env(name, value.unwrap_or_default());
-        bash
-    });
-    let mut shell = shell;
+    let mut shell = Command::new("bash");
+    for (name, value) in command(env, &[]).get_envs() {
+        shell.env(name, value.unwrap_or_default());
+    }
     let line = line.replacen("provost", program, 1);
     let said = answer(shell.args(["-c", &line]).current_dir(env.work()).output().expect("bash"));
     assert!([0, 4].contains(&said.code), "{line}: {said:?}");
