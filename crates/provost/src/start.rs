@@ -67,7 +67,7 @@ fn set_up(
     if project.checks.is_empty() {
         return Err(Failure::usage(
             "provost found no Python, Node, Rust or Go project at the top of this repository, and no `make test`",
-            "Name the command that runs your tests: `provost start --check 'COMMAND'`.",
+            "Name the command that runs your tests: `provost start --test 'COMMAND'`.",
         ));
     }
     let had_folder = here.workspace().join(".harness").exists();
@@ -100,7 +100,7 @@ fn propose(
     let tried = checks::run(&harness, project, report)?;
     let Some(choice) = first_plan::choose(project, &tried, &roles) else {
         report.say("no test command runs here, so nothing could check a first step; nothing was written");
-        report.say("mend what is named above, or choose the command: `provost start --check 'COMMAND'`");
+        report.say("mend what is named above, or choose the command: `provost start --test 'COMMAND'`");
         return Ok(Outcome::Diagnosed);
     };
     let text = first_plan::text(&settings.cwd, &choice)?;

@@ -19,7 +19,7 @@ Examples:
   provost start                          look, ask, run
   provost start --dry-run                look and run the checks; write nothing
   provost start --agent codex            choose the agent
-  provost start --check 'make test'      choose the command that runs the tests
+  provost start --test 'make test'       choose the command that runs the tests
   provost start --yes --json             without a question, for programs
 
 Exit codes: 0 the step is verified · 1 the plan failed · 2 no repository or no agent ·
@@ -32,14 +32,14 @@ pub(super) struct Args {
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
     /// Agent: claude, codex, gemini, opencode, or the command of an agent that speaks ACP
-    #[arg(long, value_name = "AGENT")]
+    #[arg(long, value_name = "CLIENT")]
     agent: Option<String>,
     /// Language of the project, if it has several
     #[arg(long, value_name = "LANGUAGE", value_parser = PossibleValuesParser::new(Language::ALL.map(Language::word)))]
     language: Option<String>,
     /// Command that runs the tests [default: the project's own]
     #[arg(long, value_name = "COMMAND")]
-    check: Option<String>,
+    test: Option<String>,
 }
 
 pub(super) fn obey(global: &Global, args: Args) -> Answer {
@@ -48,7 +48,7 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         dry_run: args.dry_run,
         agent: args.agent,
         language: args.language.as_deref().and_then(Language::named),
-        check: args.check,
+        check: args.test,
     };
     start::guide(global, &options)
 }

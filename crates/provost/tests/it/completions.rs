@@ -57,7 +57,7 @@ fn every_shell_gets_plans_steps_and_items_from_the_log() {
         assert!(items.contains(&item), "{shell}: no {item} in {items}");
         let plans = complete(&env, shell, &["status", "ca"]).out;
         assert!(plans.contains("cache"), "{shell}: {plans}");
-        let steps = complete(&env, shell, &["log", "--task", ""]).out;
+        let steps = complete(&env, shell, &["log", "--step", ""]).out;
         assert!(steps.contains('1') && steps.contains('2'), "{shell}: {steps}");
         let commands = complete(&env, shell, &["appr"]).out;
         assert!(commands.contains("approve"), "{shell}: {commands}");

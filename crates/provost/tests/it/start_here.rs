@@ -242,7 +242,7 @@ fn tests_that_fail_become_the_first_plan() {
 #[test]
 fn a_check_that_cannot_run_is_named_and_nothing_is_written() {
     let Some(env) = project(PYTHON, "python3") else { return };
-    let none = provost(&env, &["start", "--yes", "--check", "no-such-runner --all"]).exits(3);
+    let none = provost(&env, &["start", "--yes", "--test", "no-such-runner --all"]).exits(3);
     assert!(none.err.contains("cannot run: ") && none.err.contains("no-such-runner"), "{}", none.err);
     assert_eq!(untracked(&env), "");
 }
