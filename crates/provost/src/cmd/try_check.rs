@@ -98,7 +98,7 @@ fn report(trial: &Trial, TrialResults { base, workspace }: &TrialResults) -> Str
     }
     if let Some(environment) = workspace.environment.as_ref().or(base.environment.as_ref()) {
         for (name, tool) in &environment.tools {
-            text.push_str(&format!("uses {name}: {} {}", tool.path, tool.version).trim_end().to_owned());
+            text.push_str(format!("uses {name}: {} {}", tool.path, tool.version).trim_end());
             text.push('\n');
         }
     }
