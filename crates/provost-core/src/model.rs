@@ -12,6 +12,7 @@ pub mod run_policy;
 pub mod escalation;
 pub mod event;
 pub mod chain;
+pub mod check_environment;
 pub mod approved_spec;
 pub mod proof;
 pub mod quote;

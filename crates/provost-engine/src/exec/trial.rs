@@ -4,6 +4,7 @@
 //! **Invariant:** nothing is recorded. A check never gets secrets here, and the network only if a person
 //! approved the plan.
 
+use std::os::unix::fs::DirBuilderExt as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use provost_core::model::event::Revision;
@@ -16,6 +17,7 @@ use provost_host::check::judge;
 use provost_host::exec::environment::{self, RunPaths};
 use provost_host::plans::plan_file::{PlanChoice, PlanPlace};
 use provost_host::process;
+use provost_host::tree::Touches;
 
 use crate::Error;
 use crate::exec::approved_base::on_the_base;
@@ -50,7 +52,13 @@ pub struct TrialResults {
 
 /// Tries the contract of a step.
 pub fn try_step(harness: &Harness, number: StepNumber) -> Result<Trial, Error> {
-    let (run, _) = recording::preview(harness)?;
+    let (mut run, _) = recording::preview(harness)?;
+    if matches!(run.stage, Stage::Draft | Stage::Verified) {
+        // An approval refuses uncommitted files inside `touches`, so its base has the committed ones.
+        let globs = run.plan.touches.iter().flatten().map(|glob| glob.value.clone());
+        let touches = Touches::new(&globs.collect::<Vec<_>>()).map_err(environment::Error::from)?;
+        run.binding.files.retain(|file| !touches.covers(file.path.as_bytes()));
+    }
     if run.plan.step(number).is_none() {
         return Err(Refusal::NoSuchStep { step: number }.into());
     }
@@ -90,6 +98,10 @@ pub fn try_command(settings: EngineSettings, command: &str) -> Result<Trial, Err
 
 fn tried(harness: &Harness, run: &Run, number: StepNumber) -> Result<Trial, Error> {
     let _ = process::become_subreaper();
+    // The sandbox hides this folder, so it has to exist.
+    let state = harness.state();
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(state);
+    made.map_err(|source| Error::Io { what: "make", path: state.to_owned(), source })?;
     let launcher = confined::launcher(&harness.site().launcher);
     let read_only = harness::own_files(harness);
     let estate = RunPaths {

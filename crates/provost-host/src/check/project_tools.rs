@@ -12,8 +12,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 mod advice;
+mod moved;
 mod python;
 mod versions;
+
+pub(crate) use moved::move_programs;
 
 /// Names of a virtual environment in a project, in the order in which they are looked for.
 const VIRTUAL: [&str; 2] = [".venv", "venv"];

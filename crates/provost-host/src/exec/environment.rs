@@ -33,6 +33,7 @@ mod attempt;
 mod remote_tree;
 mod check_request;
 mod environments;
+mod machine_programs;
 mod tool_versions;
 mod check;
 mod confined;

@@ -135,7 +135,7 @@ fn an_environment_that_an_agent_made_or_changed_is_not_used_by_the_next_plan() {
     env.approve().provost(&["run"]).exits(0);
     let waiting = env.provost(&["trust"]).exits(0).out;
     assert!(waiting.contains(".venv: step 1 of plan"), "{waiting}");
-    env.write("PLAN.md", plan("test -f out/2 && mytool", ""));
+    env.write("PLAN.md", plan("mytool && test -f out/2", ""));
     let env = commit(env.agent("echo done > out/2\n"));
     env.approve();
     env.provost(&["run"]).exits(4);
@@ -146,7 +146,7 @@ fn an_environment_that_an_agent_made_or_changed_is_not_used_by_the_next_plan() {
 
 #[test]
 fn a_tool_that_the_person_installs_after_the_failure_is_found_by_the_next_check() {
-    let Some(env) = project("test -f out/1 && [ \"$(mytool)\" = honest ]", "") else { return };
+    let Some(env) = project("[ \"$(mytool)\" = honest ] && test -f out/1", "") else { return };
     env.write(".gitignore", ".venv/\n");
     env.write("pyproject.toml", "[tool.poetry]\nname = \"x\"\n");
     let env = commit(env);

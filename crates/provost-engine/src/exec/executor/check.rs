@@ -241,6 +241,8 @@ impl Executor<'_> {
                 return Some(Verdict::not_run(self.ground.level, reason.as_str()));
             }
             (order.on_base, order.known) = (None, false);
+            // Files that are in the workspace now are the work that is tried, not the start of an attempt.
+            order.tree = if order.with_work { order.tree } else { self.tree(run) };
             order.doubts.before = before.or(order.doubts.before.take());
             // Not `self.judge`, which ends what an attempt left running: another run may be under way.
             self.ground.judge(&self.case(&order, &shell, &tag)).ok().map(|verdict| self.redacted(verdict))

@@ -17,7 +17,7 @@ impl Machine {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("a real path");
         let machine = Self { _folder: folder, root, variables: Vec::new() };
-        ["base", "home", "work"]
+        ["base", "home", "shop"]
             .iter()
             .for_each(|name| fs::create_dir(machine.root.join(name)).expect("made"));
         machine
@@ -39,7 +39,7 @@ impl Machine {
     fn find(&self, environments: &[&str]) -> ProjectTools {
         let environments: Vec<PathBuf> = environments.iter().map(PathBuf::from).collect();
         let file = |name: &str| self.root.join("base").join(name);
-        let workspace = self.root.join("work");
+        let workspace = self.root.join("shop");
         let project = ApprovedProject {
             file: &file,
             environments: &environments,
@@ -73,7 +73,7 @@ fn what_the_person_activated_comes_before_what_the_project_has() {
     assert_eq!(machine.first(&[".venv", "node_modules"]), ["tree:.venv/bin", "tree:node_modules/.bin"]);
     let machine = machine.set("VIRTUAL_ENV", "ROOT/home/ve");
     assert_eq!(machine.first(&[".venv"]), ["home/ve/bin"]);
-    let machine = Machine::new().set("VIRTUAL_ENV", "ROOT/work/dev");
+    let machine = Machine::new().set("VIRTUAL_ENV", "ROOT/shop/dev");
     assert_eq!(machine.first(&[".venv", "dev"]), ["tree:dev/bin"]);
     assert_eq!(machine.first(&[".venv"]), ["tree:.venv/bin"], "not in the base, so not used");
     let conda = Machine::new().with("home/c/bin/python3", "").set("CONDA_PREFIX", "ROOT/home/c");
@@ -85,14 +85,14 @@ fn what_the_person_activated_comes_before_what_the_project_has() {
 #[test]
 fn environments_outside_of_the_project_are_found_where_their_tools_keep_them() {
     let machine = Machine::new().with("base/pyproject.toml", "[tool.poetry]\nname = \"shop\"\n");
-    let name = python::poetry_name("shop", &machine.root.join("work")).expect("a name");
+    let name = python::poetry_name("shop", &machine.root.join("shop")).expect("a name");
     let at = format!("home/.cache/pypoetry/virtualenvs/{name}-py3.12");
     let machine = machine.with(&format!("{at}/pyvenv.cfg"), "").with(&format!("{at}/bin/python"), "");
     assert_eq!(machine.first(&[]), [format!("{at}/bin")]);
     assert_eq!(machine.first(&[".venv"]), ["tree:.venv/bin"], "the environment in the project is nearer");
 
     let machine = Machine::new().with("base/Pipfile", "");
-    let name = python::pipenv_name(&machine.root.join("work")).expect("a name");
+    let name = python::pipenv_name(&machine.root.join("shop")).expect("a name");
     let at = format!("home/.local/share/virtualenvs/{name}");
     let machine = machine.with(&format!("{at}/pyvenv.cfg"), "");
     assert_eq!(machine.first(&[]), [format!("{at}/bin")]);
@@ -110,12 +110,12 @@ fn environments_outside_of_the_project_are_found_where_their_tools_keep_them() {
 
 #[test]
 fn an_environment_inside_the_workspace_is_never_taken_for_one_outside() {
-    let machine = Machine::new().with("base/pyproject.toml", "").with("work/mine/pyvenv.cfg", "");
+    let machine = Machine::new().with("base/pyproject.toml", "").with("shop/mine/pyvenv.cfg", "");
     assert!(machine.set("UV_PROJECT_ENVIRONMENT", "mine").first(&[]).is_empty());
     let machine = Machine::new().with("base/environment.yml", "prefix: PLACE\n");
-    let inside = machine.root.join("work/env").display().to_string();
+    let inside = machine.root.join("shop/env").display().to_string();
     let machine = machine.with("base/environment.yml", &format!("prefix: {inside}\n"));
-    let machine = machine.with("work/env/conda-meta/x", "").with("work/env/bin/python", "");
+    let machine = machine.with("shop/env/conda-meta/x", "").with("shop/env/bin/python", "");
     assert!(machine.first(&[]).is_empty());
 }
 
@@ -124,7 +124,7 @@ fn versions_come_from_the_files_of_the_approved_base() {
     let machine = Machine::new()
         .with("base/.tool-versions", "# ours\nnodejs 20.1.0\ngolang 1.22\nruby system\n")
         .with("base/.python-version", "3.12\n")
-        .with("work/.tool-versions", "nodejs 18.0.0\n")
+        .with("shop/.tool-versions", "nodejs 18.0.0\n")
         .with("home/.local/share/mise/installs/node/20.1.0/bin/node", "")
         .with("home/.local/share/mise/installs/node/18.0.0/bin/node", "")
         .with("home/.asdf/installs/golang/1.22.4/go/bin/go", "")
@@ -172,7 +172,7 @@ fn a_dev_container_and_an_envrc_are_read_and_never_run() {
         .with("base/.envrc", "touch ran\n");
     let advice = machine.find(&[]).advice("helm").expect("advice");
     assert!(advice.contains("`make tools`") && advice.contains("`direnv allow`"), "{advice}");
-    assert!(!machine.root.join("work/ran").exists());
+    assert!(!machine.root.join("shop/ran").exists());
     let loaded = machine.set("DIRENV_DIR", "-ROOT/work");
     assert!(!loaded.find(&[]).advice("helm").expect("advice").contains("direnv"));
 }

@@ -40,7 +40,12 @@ impl ApprovedTree {
         trees.leave_out(approval.revision, &base, estate.read_only)?;
         let base = trees.with_included(base, approval.included)?;
         let touches = Touches::new(approval.touches)?;
-        let FoundTools { project, newer } = environments::of_project(estate, &base, approval);
+        let FoundTools { project, newer } = environments::of_project(
+            estate,
+            &base,
+            approval,
+            &trees_folder(estate.workspace, estate.state).join("tools"),
+        );
         let tools = match approval.recorded {
             Some(recorded) => CheckTools::recorded(estate.workspace, recorded, project),
             None => CheckTools::new(estate.workspace, project),
@@ -146,7 +151,7 @@ pub fn keeps(workspace: &Path, state: &Path, tree: &str) -> bool {
     trees_folder(workspace, state).join("bases").join(tree).is_dir()
 }
 
-pub(super) fn trees_folder(workspace: &Path, state: &Path) -> PathBuf {
+fn trees_folder(workspace: &Path, state: &Path) -> PathBuf {
     let key = Hash::of(workspace.as_os_str().as_encoded_bytes()).to_string();
     state.join("trees").join(&key[..16])
 }

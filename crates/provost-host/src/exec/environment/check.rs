@@ -15,10 +15,11 @@ use provost_core::model::verdict::{CheckOutcome, Isolation, Tree, Verdict};
 use super::check_request::CheckSpec;
 use super::hidden_paths::left_at_home;
 use super::mounts::CheckMounts;
-use super::{ApprovedTree, ExecEnv, environments, gone, told, view};
+use super::{ApprovedTree, ExecEnv, gone, told, view};
 use crate::check::judge::reporter::{Control, Places, Reporter};
 use crate::check::judge::{self, CheckRequest, SuppliedTools};
 use crate::check::negative_control::{self, ControlRequest, ControlRun};
+use crate::check::project_tools;
 use crate::check::provision::MissingSupply;
 use crate::sandbox::{CACHES, CheckFence, CheckMount, CheckTree, Network, SandboxFeatures, USUAL_SIZE, What};
 use crate::tree::{Base, ExclusionReason, Layer, Touches};
@@ -260,7 +261,7 @@ impl ExecEnv {
         match fitted {
             Ok(fitted) => {
                 let moved = self.tools.project().in_tree();
-                let mut moved = moved.map(|root| environments::move_programs(&assembled.path.join(root)));
+                let mut moved = moved.map(|root| project_tools::move_programs(&assembled.path.join(root)));
                 let machine = match moved.find_map(Result::err) {
                     Some(error) => Err(error),
                     None => self.machine_programs(approved, &fitted),

@@ -3,28 +3,16 @@
 //! An environment inside the workspace, such as `.venv`, is copied into the approved base. Its programs are
 //! on the `PATH` of checks only if no agent made or changed it: a copy that was made from a trusted folder
 //! stays trusted, whatever becomes of the folder.
-//!
-//! **Invariant:** a program that the machine has is never replaced by one that an agent's lock file brings.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use tempfile::TempDir;
-
-use super::approved::{ApprovedTree, trees_folder};
-use super::mounts::CheckMounts;
-use super::{ApprovedFiles, ExecEnv, RunPaths};
-use crate::check::judge;
+use super::{ApprovedFiles, RunPaths};
 use crate::check::project_tools::{self, ApprovedProject, Person, ProjectTools};
 use crate::files::{self, folder};
 use crate::plans::trust;
 use crate::tree::Base;
-
-/// Longest first line of a script that is rewritten, in bytes.
-const LINE_MAX: usize = 512;
 
 /// The tools of a project, and the folders of the workspace that the person made or changed since its base
 /// was copied.
@@ -33,9 +21,14 @@ pub(super) struct FoundTools {
     pub newer: Vec<String>,
 }
 
-/// Returns the tools of the project whose approved base this is.
-pub(super) fn of_project(estate: &RunPaths<'_>, base: &Base, approval: &ApprovedFiles<'_>) -> FoundTools {
-    let known = trees_folder(estate.workspace, estate.state).join("tools").join(&base.id);
+/// Returns the tools of the project whose approved base this is. `folder` keeps what is known of bases.
+pub(super) fn of_project(
+    estate: &RunPaths<'_>,
+    base: &Base,
+    approval: &ApprovedFiles<'_>,
+    folder: &Path,
+) -> FoundTools {
+    let known = folder.join(&base.id);
     let before = fs::read_to_string(&known).unwrap_or_default();
     // A copy that was made from a trusted folder is on a line: its name and the stamps of that folder.
     let mut trusted: BTreeMap<&str, &str> = before.lines().filter_map(|line| line.split_once('\t')).collect();
@@ -78,59 +71,4 @@ fn remember(known: &Path, before: &str, text: &str) {
         let made = known.parent().map_or(Ok(()), folder::make_private);
         let _ = made.and_then(|()| files::write_whole(known, text.as_bytes()));
     }
-}
-
-impl ExecEnv {
-    /// Returns a folder with links to the machine's programs that a lock file of the agent would replace.
-    pub(super) fn machine_programs(
-        &self,
-        approved: &ApprovedTree,
-        fitted: &CheckMounts,
-    ) -> io::Result<Option<TempDir>> {
-        let places = self.tools.places(Some(&approved.base.path), &[]);
-        let mut folder = None;
-        for name in fitted.new_programs() {
-            let Some(own) = places.iter().map(|place| place.join(&name)).find(|path| path.is_file()) else {
-                continue;
-            };
-            if folder.is_none() {
-                let made = tempfile::Builder::new().prefix("machine-").tempdir_in(judge::private_folder()?)?;
-                folder = Some(made);
-            }
-            if let Some(folder) = &folder {
-                symlink(own, folder.path().join(&name))?;
-            }
-        }
-        Ok(folder)
-    }
-}
-
-/// Lets the scripts of a virtual environment that was copied to `root` start its own Python. Their first
-/// lines name the place it was made at, where an agent may have put another one.
-pub(super) fn move_programs(root: &Path) -> io::Result<()> {
-    if !root.join("pyvenv.cfg").is_file() {
-        return Ok(());
-    }
-    for entry in fs::read_dir(root.join("bin"))?.flatten() {
-        let path = entry.path();
-        if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
-            continue;
-        }
-        let bytes = fs::read(&path)?;
-        let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        let interpreter = line.strip_prefix(b"#!").filter(|line| line.len() <= LINE_MAX);
-        let Some(interpreter) = interpreter.and_then(|line| std::str::from_utf8(line).ok()) else { continue };
-        let own = Path::new(interpreter.trim()).file_name().map(|name| root.join("bin").join(name));
-        let is_of_environment = interpreter.trim().rsplit('/').nth(1) == Some("bin")
-            && interpreter.contains("/bin/python")
-            && !interpreter.trim().contains(' ');
-        if let Some(own) = own.filter(|own| is_of_environment && own.exists()) {
-            let mut moved = format!("#!{}", own.display()).into_bytes();
-            moved.extend_from_slice(&bytes[line.len()..]);
-            let permissions = fs::metadata(&path)?.permissions();
-            fs::write(&path, moved)?;
-            fs::set_permissions(&path, permissions)?;
-        }
-    }
-    Ok(())
 }

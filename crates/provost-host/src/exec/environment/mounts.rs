@@ -14,6 +14,7 @@ use tempfile::TempDir;
 
 use crate::check::build_cache::{Builds, CodeOrigin, Loan};
 use crate::check::judge::{CheckTools, SuppliedTools};
+use crate::check::project_tools;
 use crate::check::provision::{
     CheckSupplies, InstallEnvironment, MissingSupply, PreparedSupplies, Supplies, View,
 };
@@ -21,7 +22,7 @@ use crate::files::folder;
 use crate::sandbox::{CheckMount, MountWrites, SandboxFeatures, What};
 use crate::tree::{Base, Layer};
 
-use super::{RunPaths, environments};
+use super::RunPaths;
 
 pub(super) struct Outfit {
     supplies: Supplies,
@@ -130,7 +131,7 @@ impl Outfit {
             };
             put().map_err(MissingSupply::not_placed)?;
             if ready.in_tree().is_some() {
-                environments::move_programs(&place).map_err(MissingSupply::not_placed)?;
+                project_tools::move_programs(&place).map_err(MissingSupply::not_placed)?;
             }
             env.extend(ready.environment(&place, network));
         }
