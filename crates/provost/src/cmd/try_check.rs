@@ -70,7 +70,8 @@ fn of_step(global: &Global, plan: Option<&str>, step: u32) -> Result<Trial, Fail
 }
 
 /// Both results beside each other, then what each of them printed.
-fn report(trial: &Trial, TrialResults { base, workspace }: &TrialResults) -> String {
+fn report(trial: &Trial, results: &TrialResults) -> String {
+    let TrialResults { base, workspace } = results;
     let commit = trial.commit.as_deref().map_or("no commit".to_owned(), |commit| {
         format!("commit {}", commit.chars().take(12).collect::<String>())
     });
@@ -98,15 +99,11 @@ fn report(trial: &Trial, TrialResults { base, workspace }: &TrialResults) -> Str
     }
     if let Some(environment) = workspace.environment.as_ref().or(base.environment.as_ref()) {
         for (name, tool) in &environment.tools {
-            text.push_str(&format!("uses {name}: {} {}", tool.path, tool.version).trim_end().to_owned());
+            text.push_str(format!("uses {name}: {} {}", tool.path, tool.version).trim_end());
             text.push('\n');
         }
     }
-    text.push_str(&format!(
-        "{} ({})\n",
-        says(&TrialResults { base: base.clone(), workspace: workspace.clone() }),
-        trial.level
-    ));
+    text.push_str(&format!("{} ({})\n", says(results), trial.level));
     text
 }
 
