@@ -70,7 +70,8 @@ fn of_step(global: &Global, plan: Option<&str>, step: u32) -> Result<Trial, Fail
 }
 
 /// Both results beside each other, then what each of them printed.
-fn report(trial: &Trial, TrialResults { base, workspace }: &TrialResults) -> String {
+fn report(trial: &Trial, results: &TrialResults) -> String {
+    let TrialResults { base, workspace } = results;
     let commit = trial.commit.as_deref().map_or("no commit".to_owned(), |commit| {
         format!("commit {}", commit.chars().take(12).collect::<String>())
     });
@@ -102,11 +103,7 @@ fn report(trial: &Trial, TrialResults { base, workspace }: &TrialResults) -> Str
             text.push('\n');
         }
     }
-    text.push_str(&format!(
-        "{} ({})\n",
-        says(&TrialResults { base: base.clone(), workspace: workspace.clone() }),
-        trial.level
-    ));
+    text.push_str(&format!("{} ({})\n", says(results), trial.level));
     text
 }
 

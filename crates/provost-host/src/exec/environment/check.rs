@@ -21,7 +21,7 @@ use crate::check::judge::{self, CheckRequest, SuppliedTools};
 use crate::check::negative_control::{self, ControlRequest, ControlRun};
 use crate::check::project_tools;
 use crate::check::provision::MissingSupply;
-use crate::sandbox::{CACHES, CheckFence, CheckMount, CheckTree, Network, SandboxFeatures, USUAL_SIZE, What};
+use crate::sandbox::{CheckFence, CheckMount, CheckTree, Network, SandboxFeatures, USUAL_SIZE, What};
 use crate::tree::{Base, ExclusionReason, Layer, Touches};
 use crate::{Interrupted, tree};
 
@@ -173,13 +173,11 @@ impl ExecEnv {
             Ok(room) => room,
             Err(missing) => return not_run(&missing.to_string()),
         };
-        let machine = match self.machine_programs(approved, &fitted) {
-            Ok(machine) => machine,
+        let kept = match self.kept_programs(approved, &fitted, &self.workspace) {
+            Ok(kept) => kept,
             Err(error) => return not_run(&error.to_string()),
         };
-        let machine_at = Path::new(CACHES).join("machine");
-        let supplied =
-            fitted.supplied(machine.as_ref().map(|machine| (machine_at.as_path(), machine.path())));
+        let supplied = kept.in_fence(&fitted);
         let reporter = self.reporter(approved, control, &supplied);
         let places = Places::fenced();
         let mut keep = fitted.kept();
@@ -188,11 +186,7 @@ impl ExecEnv {
         }
         let declared = case.given.kept();
         keep.extend(&declared);
-        keep.extend(
-            machine
-                .as_ref()
-                .map(|machine| CheckMount { at: &machine_at, what: What::ReadOnly(machine.path()) }),
-        );
+        keep.extend(kept.mount());
         if let Some(reporter) = &reporter {
             keep.push(CheckMount { at: &places.tools, what: What::ReadOnly(reporter.tools()) });
             keep.push(CheckMount { at: &places.pipe, what: What::ReadOnly(reporter.pipe_folder()) });
@@ -264,13 +258,13 @@ impl ExecEnv {
                 let mut moved = moved.map(|root| project_tools::move_programs(&assembled.path.join(root)));
                 let machine = match moved.find_map(Result::err) {
                     Some(error) => Err(error),
-                    None => self.machine_programs(approved, &fitted),
+                    None => self.kept_programs(approved, &fitted, &assembled.path),
                 };
                 let machine = match machine {
                     Ok(machine) => machine,
                     Err(error) => return not_run(error.to_string()),
                 };
-                let supplied = fitted.supplied(machine.as_ref().map(|own| (own.path(), own.path())));
+                let supplied = machine.in_folder(&fitted);
                 let reporter = self.reporter(approved, control, &supplied);
                 let tools = (supplied.as_slice(), reporter.as_ref());
                 let (verdict, report) = self.in_folder(case, &assembled.path, &fitted, tools)?;
@@ -295,7 +289,9 @@ impl ExecEnv {
             return self.in_court_with(case, judge::CheckRoot::Folder(folder), &env, (supplied, reporter));
         };
         match self.confined_check(offer, folder, fitted, case) {
-            Ok(check) => {
+            Ok(mut check) => {
+                let added = supplied.iter().map(|supplied| supplied.programs.clone());
+                check.confines.rules.read.extend(added.filter(|programs| programs.is_absolute()));
                 let confines = &check.confines;
                 let ground = judge::CheckRoot::Confined { folder, confines };
                 self.in_court_with(case, ground, &check.env, (supplied, None))
