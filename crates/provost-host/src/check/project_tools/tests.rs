@@ -173,6 +173,6 @@ fn a_dev_container_and_an_envrc_are_read_and_never_run() {
     let advice = machine.find(&[]).advice("helm").expect("advice");
     assert!(advice.contains("`make tools`") && advice.contains("`direnv allow`"), "{advice}");
     assert!(!machine.root.join("shop/ran").exists());
-    let loaded = machine.set("DIRENV_DIR", "-ROOT/work");
+    let loaded = machine.set("DIRENV_DIR", "-ROOT/shop");
     assert!(!loaded.find(&[]).advice("helm").expect("advice").contains("direnv"));
 }
