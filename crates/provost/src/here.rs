@@ -1,12 +1,13 @@
 //! Says where you are and what to do next: `provost` without a command.
 
+use provost_core::language::shell_word::quoted;
 use provost_core::state::run::Stage;
 use provost_engine::observe::agenda::{self, PlanEntry};
+use provost_engine::observe::view::PlanState;
 use provost_engine::plan::plan_registry::Here;
 use provost_engine::project::{self, Language};
 use serde::Serialize;
 
-use crate::clients::quoted;
 use crate::failure::Failure;
 use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
@@ -143,22 +144,23 @@ fn line(global: &Global, plan: &PlanEntry) -> PlanLine {
     let name = quoted(&card.name);
     let steps = format!("{} {}", card.progress(), if card.total == 1 { "step" } else { "steps" });
     let of = |command: &str| format!("{command} {name}");
-    let (urgency, state, words, about) = match card.stage {
-        _ if plan.is_running => (4, format!("running, {steps}"), of("status"), "show the state of each step"),
-        _ if card.trouble.is_some() => (3, "has a problem".to_owned(), of("audit"), "check its log"),
-        Stage::Draft => (5, "draft".to_owned(), of("verify"), "check the plan; nothing runs"),
-        Stage::Verified => {
-            (1, "waits for your approval".to_owned(), of("run"), "read it, approve it and run it")
+    let (urgency, words, about) = match card.state {
+        _ if card.trouble.is_some() => (3, of("audit"), "check its log"),
+        PlanState::WaitingForYou if card.stage == Stage::Verified => {
+            (1, of("run"), "read it, approve it and run it")
         }
-        Stage::Failed => (2, format!("failed, {steps}"), of("status"), "show where"),
-        Stage::Approved | Stage::InProgress if plan.asks_a_person => {
-            (0, format!("waits for you, {steps}"), "inbox".to_owned(), "list what waits for you")
-        }
-        Stage::Approved | Stage::InProgress => (3, format!("idle, {steps}"), of("run"), "continue it"),
-        Stage::Done => match &card.landed {
-            Some(target) => (7, format!("landed on {target}"), of("status"), "show the state of each step"),
-            None => (6, format!("done, {steps}"), of("commit"), "commit the judged files to a branch"),
-        },
+        PlanState::WaitingForYou => (0, "inbox".to_owned(), "list what waits for you"),
+        PlanState::Failed => (2, of("status"), "show where"),
+        PlanState::Idle => (3, of("run"), "continue it"),
+        PlanState::Running => (4, of("status"), "show the state of each step"),
+        PlanState::Draft => (5, of("verify"), "check the plan; nothing runs"),
+        PlanState::Done if card.landed.is_some() => (7, of("status"), "show the state of each step"),
+        PlanState::Done => (6, of("commit"), "commit the judged files to a branch"),
+    };
+    let state = match (&card.trouble, &card.landed) {
+        (Some(_), _) => "has a problem".to_owned(),
+        (None, Some(target)) => format!("landed on {target}"),
+        (None, None) => format!("{}, {steps}", card.state.word()),
     };
     PlanLine { name: card.name.clone(), state, next: NextCommand::new(global, &words, about), urgency }
 }

@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use provost_core::model::plan::StepNumber;
 use provost_core::model::verdict::{CheckOutcome, Isolation, Verdict};
-use provost_core::rules::command::HarnessCommand;
-use provost_core::rules::decide;
 use provost_core::state::run::Run;
 use provost_host::check::judge;
 use provost_host::exec::environment::{self, RunPaths};
@@ -17,8 +15,8 @@ use crate::Error;
 use crate::exec::approved_base::on_the_base;
 use crate::exec::confined;
 use crate::exec::executor::Executor;
+use crate::exec::trial::unrecorded;
 use crate::plan::harness::Harness;
-use crate::plan::reading::BoundPlan;
 
 /// Longest run of one command.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -105,9 +103,5 @@ fn as_plan(harness: &Harness, checks: &[CheckCandidates]) -> Result<Run, Error> 
             index + 1
         ));
     }
-    let BoundPlan { text, binding, .. } = BoundPlan::of(harness.site(), text.as_bytes());
-    let mut run = Run::default();
-    let record = HarnessCommand::Record { text, binding, author: None };
-    decide::harness(&run, record)?.iter().for_each(|event| run.apply(event));
-    Ok(run)
+    unrecorded(harness, &text)
 }

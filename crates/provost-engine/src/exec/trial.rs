@@ -78,11 +78,7 @@ pub fn try_command(settings: EngineSettings, command: &str) -> Result<Trial, Err
         why: PlanChoice::Name,
     };
     let harness = Harness::at(place, settings, Access::Read)?;
-    let reading = BoundPlan::of(harness.site(), PLAN.as_bytes());
-    let mut run = Run::default();
-    let (text, binding, author) = (reading.text, reading.binding, None);
-    let record = HarnessCommand::Record { text, binding, author };
-    decide::harness(&run, record)?.iter().for_each(|event| run.apply(event));
+    let mut run = unrecorded(&harness, PLAN)?;
     if let Some(contract) = run.plan.steps.first_mut().and_then(|step| step.contract.as_mut())
         && let Check::Shell(shell) = &mut contract.check
     {
@@ -94,6 +90,15 @@ pub fn try_command(settings: EngineSettings, command: &str) -> Result<Trial, Err
     // The person typed the command.
     run.stage = Stage::Approved;
     tried(&harness, &run, StepNumber(1))
+}
+
+/// Returns the state of a plan with this text that is in no log.
+pub(super) fn unrecorded(harness: &Harness, text: &str) -> Result<Run, Error> {
+    let BoundPlan { text, binding, .. } = BoundPlan::of(harness.site(), text.as_bytes());
+    let mut run = Run::default();
+    let record = HarnessCommand::Record { text, binding, author: None };
+    decide::harness(&run, record)?.iter().for_each(|event| run.apply(event));
+    Ok(run)
 }
 
 fn tried(harness: &Harness, run: &Run, number: StepNumber) -> Result<Trial, Error> {

@@ -109,7 +109,7 @@ fn hints(text: &str) -> Vec<String> {
     parts.filter(|part| part.starts_with("provost ")).map(str::to_owned).collect()
 }
 
-/// Pastes a hint into a shell that stands in another folder.
+/// Runs a hint in a shell whose current folder is another one.
 fn paste(env: &Env, hint: &str) -> Answer {
     let mut shell = Command::new("bash");
     shell.arg("-c").arg(hint.replacen("provost", env!("CARGO_BIN_EXE_provost"), 1)).env_clear();

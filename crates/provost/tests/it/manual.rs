@@ -40,7 +40,7 @@ fn blocks(text: &str) -> Vec<Block> {
 }
 
 impl Block {
-    /// The file that the reader is told to write: "Write this to `PLAN.md`:".
+    /// The file that the page says to write: "Write this to `PLAN.md`:".
     fn file(&self) -> Option<&str> {
         let (_, rest) = self.above.split_once("Write ")?;
         let (_, name) = rest.split_once(" to `")?;
@@ -107,7 +107,7 @@ impl Reader {
     }
 }
 
-/// Returns the first part of `shown` that the output lacks. `…` stands for anything.
+/// Returns the first part of `shown` that the output lacks. `…` matches any text.
 fn missing<'a>(shown: &'a str, output: &str) -> Option<&'a str> {
     let mut rest = output;
     for part in shown.lines().flat_map(|line| line.split('…')).map(str::trim).filter(|part| !part.is_empty())

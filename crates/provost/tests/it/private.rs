@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::env::{Answer, Env, answer, plan};
 
-/// An ordinary user without files of its own: on most systems the user id of `nobody`.
+/// An ordinary user id that owns no files.
 const ORDINARY: u32 = 65534;
 const SECRET: &str = "a-secret-of-the-person-5f0c2d1e";
 

@@ -4,7 +4,7 @@
 //! The order of `PATH` is the one rule for every check:
 //!
 //! 1. the project's Python environment and its `node_modules/.bin`, then the versions of tools that its
-//!    files name ([`ProjectTools`]); what provost installed from a lock file stands in the same place;
+//!    files name ([`ProjectTools`]); environments that provost installs from lock files have the same rank;
 //! 2. the `PATH` provost was started with, without relative entries and without folders of the workspace;
 //! 3. the usual folders of installed programs (`~/.cargo/bin`, …), if they are not on it.
 //!

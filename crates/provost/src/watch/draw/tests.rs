@@ -66,9 +66,9 @@ fn the_agenda_narrow_and_wide() {
         expect![[r#"
              provost [1 Agenda] 2 Inbox (2)  3 Log
              PLAN    STATE           STEPS               WAITS    COST            MOVED    TITLE
-            ▸auth    waiting for you 1/3     ███░░░░░░░  ⚑ 1      $0.12 of $1.50  1 min    What auth is about, in so many words
-             gate    waiting for you 0/3     ░░░░░░░░░░  ⚑ 1                      1 min    What gate is about, in so many words
-             docs    running         0/3     ░░░░░░░░░░  step 1                   1 min    What docs is about, in so many words
+            ▸auth    waiting for you 1/3     ███░░░░░░░  ⚑ 1      $0.12 of $1.50  1 min    What auth is about, as a sentence
+             gate    waiting for you 0/3     ░░░░░░░░░░  ⚑ 1                      1 min    What gate is about, as a sentence
+             docs    running         0/3     ░░░░░░░░░░  step 1                   1 min    What docs is about, as a sentence
 
 
             ? help  q quit  Enter open  g gate  l log  ↑↓ choose  Tab next
@@ -88,7 +88,7 @@ fn a_plan_has_its_steps_above_or_beside_what_was_seen() {
         (60, 14),
         expect![[r#"
              provost [1 Agenda] 2 Inbox (2)  3 Log  › auth
-            What auth is about, in so many words
+            What auth is about, as a sentence
             waiting for you · ⚑ 1 for you · 1/3 steps · $0.12 of $1.50 …
              ✅ 1. Part 1                                         passed
              ⛔ 2. Part 2                                        blocked
@@ -109,7 +109,7 @@ fn a_plan_has_its_steps_above_or_beside_what_was_seen() {
         (100, 10),
         expect![[r#"
              provost [1 Agenda] 2 Inbox (2)  3 Log  › auth
-            What auth is about, in so many words
+            What auth is about, as a sentence
             waiting for you · ⚑ 1 for you · 1/3 steps · $0.12 of $1.50 · revision 3f9a1c02be77 · approved by ada
              ✅ 1. Part 1                     passed│ line 1 of part post 1
              ⛔ 2. Part 2                    blocked│ line 2 of part post 1

@@ -24,7 +24,7 @@ fn card(name: &str, stage: Stage, done: u32, waiting: usize) -> PlanCard {
         PlanLocation { name: name.to_owned(), path: folder.join(name), workspace: folder, repository: None };
     let seen = PlanSnapshot::of_run(PlanId(format!("{name}-1a2b")), place, Run::default(), waiting);
     PlanCard {
-        title: format!("What {name} is about, in so many words"),
+        title: format!("What {name} is about, as a sentence"),
         stage,
         state: match (stage, waiting) {
             (Stage::Verified, _) | (_, 1..) => PlanState::WaitingForYou,

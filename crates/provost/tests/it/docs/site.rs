@@ -123,7 +123,7 @@ fn every_message_of_the_troubleshooting_page_is_one_of_the_program() {
     assert!(messages.len() > 25, "{messages:?}");
     let mut wrong = Vec::new();
     for message in &messages {
-        // `…` stands for a value; a part of two words would be found anywhere.
+        // `…` replaces a value. A part of one or two words would be found anywhere.
         let parts = message.split('…').map(str::trim).filter(|part| part.split(' ').count() > 2);
         let unknown: Vec<&str> = parts.filter(|part| !sources.contains(part)).collect();
         wrong.extend(unknown.iter().map(|part| format!("{message}: no “{part}” in the source")));

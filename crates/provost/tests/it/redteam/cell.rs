@@ -22,7 +22,7 @@ use super::script::{self, ABOUT, Attack, Fixture};
 const SECRET: &str = "rt-5f0c2d1e9b7a48d3";
 /// Path relative to the workspace.
 const AGENT: &str = ".redteam/agent.sh";
-/// An ordinary user without files of its own: on most systems the user id of `nobody`.
+/// An ordinary user id that owns no files.
 const ORDINARY: u32 = 65534;
 /// Timeout of read commands: a plan that became a pipe must not hang the test.
 const LOOK: u64 = 300;
