@@ -75,6 +75,10 @@ pub(super) fn screen(buf: &mut Buffer, known: &Known, view: &View, ink: Ink) -> 
             Some(gate) => areas.page = Some(sheet.page(body, &gate.page, view.scroll)),
             None => sheet.line(body, 0, &[(Tone::Quiet, "reading the plan …".to_owned())]),
         },
+        Screen::Changes(..) => match &known.changes {
+            Some(page) => areas.page = Some(sheet.page(body, page, view.scroll)),
+            None => sheet.line(body, 0, &[(Tone::Quiet, "comparing the files …".to_owned())]),
+        },
         Screen::Event(page) => areas.page = Some(sheet.page(body, page, view.scroll)),
         Screen::Help => areas.page = Some(sheet.page(body, &help::page(), view.scroll)),
     }
@@ -110,10 +114,14 @@ fn head(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View) -> Vec<Re
         tabs.push(put(sheet, &words, style));
     }
     let open = match view.screen() {
-        Screen::Plan(id) | Screen::Gate(id) => {
+        Screen::Plan(id) | Screen::Gate(id) | Screen::Changes(id, _) => {
             let name =
                 known.plans.iter().find(|plan| plan.id == *id).map_or(id.0.as_str(), |plan| &plan.name);
-            let what = if matches!(view.screen(), Screen::Gate(_)) { " at the gate" } else { "" };
+            let what = match view.screen() {
+                Screen::Gate(_) => " at the gate".to_owned(),
+                Screen::Changes(_, step) => format!(" › changes of step {step}"),
+                _ => String::new(),
+            };
             format!(" › {name}{what}")
         }
         Screen::Event(_) => " › event".to_owned(),
@@ -162,9 +170,9 @@ fn of_screen(screen: &Screen) -> &'static [&'static str] {
         Screen::Agenda => &["Enter open", "g gate", "l log", "↑↓ choose", "Tab next"],
         Screen::Inbox => &["↑↓ choose"],
         Screen::Log => &["/ filter", "f follow", "Enter whole event", "a all", "↑↓ choose"],
-        Screen::Plan(_) => &["Esc back", "↑↓ step", "PgDn scroll", "g gate", "l log", "i inbox"],
+        Screen::Plan(_) => &["Esc back", "↑↓ step", "d diff", "PgDn scroll", "g gate", "l log", "i inbox"],
         Screen::Gate(_) => &["a approve", "r reject", "b ask", "Esc back", "↑↓ scroll"],
-        Screen::Event(_) | Screen::Help => &["Esc back", "↑↓ scroll"],
+        Screen::Changes(..) | Screen::Event(_) | Screen::Help => &["Esc back", "↑↓ scroll"],
     }
 }
 
@@ -174,7 +182,8 @@ fn of_item(item: Option<&Waits>) -> Vec<String> {
         return ["Enter gate", "l log", "↑↓ choose"].map(str::to_owned).to_vec();
     }
     let answers = item.answers.iter().map(|answer| format!("{} {}", answer.key(), answer.choice.word()));
-    answers.chain(["Enter plan", "PgDn scroll"].map(str::to_owned)).collect()
+    let diff = item.item.step.map(|_| "d diff".to_owned());
+    answers.chain(diff).chain(["Enter plan", "PgDn scroll"].map(str::to_owned)).collect()
 }
 
 /// Draws a dialog over the lower part of the screen.

@@ -1,5 +1,6 @@
 //! Reads from the engine what is on the screen, and no more.
 
+mod changes;
 mod gate;
 mod item;
 mod log;
@@ -29,6 +30,8 @@ pub(super) struct Reader {
     log: log::Tail,
     /// The gate read last, and the last event of its plan at that time.
     gate: Option<(PlanId, u64)>,
+    /// The step whose changes were read last, and the last event of its plan at that time.
+    changes: Option<(PlanId, u32, u64)>,
     /// Its checks are being run on the base; their end is no event.
     pub gate_is_looked_at: bool,
     /// Live output of the open plan's attempts at the last read.
@@ -42,6 +45,7 @@ impl Reader {
             here,
             log: log::Tail::default(),
             gate: None,
+            changes: None,
             gate_is_looked_at: false,
             printed: Vec::new(),
         }
@@ -83,6 +87,7 @@ impl Reader {
             None => None,
         };
         self.read_gate(view, &seen, known)?;
+        self.read_changes(view, &seen, known);
         let only_these = self.here.is_some();
         self.log.read(&self.overview, view.log_of.as_ref(), &seen, only_these, &mut known.log)
     }
@@ -112,6 +117,23 @@ impl Reader {
         let output = |step: u32| self.overview.output(id, StepNumber(step));
         let view = PlanView::of(seen, &self.overview.attempts(id)?, Vec::new());
         Ok(Some(plan::sheet(view, &output)))
+    }
+
+    /// Reads the changes of a step once, and again after new events of its plan.
+    fn read_changes(&mut self, view: &View, all: &[PlanSnapshot], known: &mut Known) {
+        let open = view.open_changes();
+        let Some((seen, step)) =
+            open.and_then(|(id, step)| Some((all.iter().find(|seen| seen.id == *id)?, step)))
+        else {
+            (known.changes, self.changes) = (None, None);
+            return;
+        };
+        let now = Some((seen.id.clone(), step, seen.run.seq));
+        if self.changes != now {
+            let page = changes::page(&self.overview, seen, step);
+            known.changes = Some(page.unwrap_or_else(|failure| vec![Said::new(Tone::Wait, words(&failure))]));
+            self.changes = now;
+        }
     }
 
     /// Reads the gate; this needs a whole verification.

@@ -29,6 +29,8 @@ pub(super) enum Screen {
     Log,
     Plan(PlanId),
     Gate(PlanId),
+    /// What a step changed.
+    Changes(PlanId, u32),
     /// One whole event.
     Event(Vec<Said>),
     Help,
@@ -121,6 +123,23 @@ impl View {
     pub(super) fn open_gate(&self) -> Option<&PlanId> {
         match self.screen() {
             Screen::Gate(plan) => Some(plan),
+            _ => None,
+        }
+    }
+
+    /// Returns the step whose changes must be read for the current screen.
+    pub(super) fn open_changes(&self) -> Option<(&PlanId, u32)> {
+        match self.screen() {
+            Screen::Changes(plan, step) => Some((plan, *step)),
+            _ => None,
+        }
+    }
+
+    /// Returns the selected step, in a plan or in the inbox.
+    fn chosen_step(&self, known: &Known) -> Option<u32> {
+        match self.screen() {
+            Screen::Plan(_) => known.sheet.as_ref()?.parts.get(self.parts.at)?.number.parse().ok(),
+            Screen::Inbox => self.chosen_item(known)?.item.step,
             _ => None,
         }
     }
@@ -229,7 +248,7 @@ impl View {
                 let keys = event_keys(&self.events(known));
                 Some((&mut self.log, keys))
             }
-            Screen::Gate(_) | Screen::Event(_) | Screen::Help => None,
+            Screen::Gate(_) | Screen::Changes(..) | Screen::Event(_) | Screen::Help => None,
         }
     }
 
@@ -320,7 +339,9 @@ impl View {
                 }
                 Wish::Nothing
             }
-            Screen::Plan(_) | Screen::Gate(_) | Screen::Event(_) | Screen::Help => Wish::Nothing,
+            Screen::Plan(_) | Screen::Gate(_) | Screen::Changes(..) | Screen::Event(_) | Screen::Help => {
+                Wish::Nothing
+            }
         }
     }
 
@@ -338,7 +359,7 @@ impl View {
     fn press(&mut self, key: char, known: &Known) -> Wish {
         let chosen = match self.screen() {
             Screen::Agenda => self.chosen_plan(known).map(|plan| plan.id.clone()),
-            Screen::Plan(plan) | Screen::Gate(plan) => Some(plan.clone()),
+            Screen::Plan(plan) | Screen::Gate(plan) | Screen::Changes(plan, _) => Some(plan.clone()),
             Screen::Inbox => self.chosen_item(known).map(|waits| waits.item.plan.clone()),
             Screen::Log | Screen::Event(_) | Screen::Help => None,
         };
@@ -350,6 +371,13 @@ impl View {
                 self.push(Screen::Log);
                 Wish::Read
             }
+            (Screen::Plan(_) | Screen::Inbox, 'd', Some(plan)) => match self.chosen_step(known) {
+                Some(step) => {
+                    self.push(Screen::Changes(plan, step));
+                    Wish::Read
+                }
+                None => Wish::Nothing,
+            },
             (Screen::Plan(_), 'i', Some(plan)) => {
                 let wish = self.show_tab(1);
                 let at = known.waiting.iter().position(|waits| waits.item.plan == plan);

@@ -201,6 +201,18 @@ fn an_escalation_is_answered_and_a_run_shows_by_itself() {
 }
 
 #[test]
+fn the_changes_of_a_step_are_shown_as_a_diff() {
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST);
+    let Some(tmux) = Tmux::open(&env) else { return };
+    env.approve();
+    env.provost(&["run"]).exits(0);
+    tmux.provost("watch PLAN.md").sees("d diff");
+    tmux.keys(&["d"]).sees("added out/1");
+    tmux.sees("+++ b/out/1");
+    tmux.keys(&["Escape"]).sees("Attempt 1");
+}
+
+#[test]
 fn what_an_agent_prints_shows_while_it_works_and_no_secret_does() {
     let agent = "echo halfway there; echo key $API_KEY; for i in {1..400}; do [ -e ../go ] && exit; sleep 0.05; done\n";
     let env = Env::new(&plan(&["true"], "escalate")).agent(agent).isolation("in-place");

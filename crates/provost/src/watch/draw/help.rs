@@ -18,7 +18,15 @@ const KEYS: [(&str, &[(&str, &str)]); 5] = [
             ("q, Ctrl-C", "quit; runs continue"),
         ],
     ),
-    ("Agenda and plan", &[("g", "the gate of the plan"), ("l", "its log"), ("i", "its inbox (in a plan)")]),
+    (
+        "Agenda and plan",
+        &[
+            ("g", "the gate of the plan"),
+            ("l", "its log"),
+            ("d", "what the selected step changed (in a plan and in the inbox)"),
+            ("i", "its inbox (in a plan)"),
+        ],
+    ),
     (
         "Gate",
         &[

@@ -183,3 +183,18 @@ fn the_mouse_chooses_opens_and_scrolls() {
     assert_eq!(view.hear(Intent::Click { x: 20, y: 0 }, &known), Wish::Read);
     assert_eq!(*view.screen(), Screen::Inbox);
 }
+
+#[test]
+fn the_changes_of_a_step_open_from_the_plan_and_from_the_inbox() {
+    let (mut view, known) = start();
+    press(&mut view, &known, "⏎");
+    view.settle(&known);
+    assert_eq!(press(&mut view, &known, "d"), Wish::Read);
+    let auth = PlanId("auth-1a2b".to_owned());
+    assert_eq!(*view.screen(), Screen::Changes(auth.clone(), 2), "the step that waits is selected");
+    assert_eq!(press(&mut view, &known, "␛↓d"), Wish::Nothing, "a postcondition changes nothing");
+    assert_eq!(*view.screen(), Screen::Plan(auth.clone()));
+    assert_eq!(press(&mut view, &known, "2d"), Wish::Read);
+    assert_eq!(*view.screen(), Screen::Changes(auth, 2));
+    assert_eq!(press(&mut view, &known, "␛↓d"), Wish::Nothing, "an approval has no step");
+}
