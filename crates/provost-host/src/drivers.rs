@@ -42,9 +42,5 @@ pub fn agent(config: &Config, role: &str, launcher: &[OsString]) -> Result<Box<d
             })),
             None => Err(format!("[agents.{role}] has an empty command")),
         },
-        driver @ Driver::Human => Err(format!(
-            "[agents.{role}] names the driver `{}`, which this version does not have",
-            driver.word()
-        )),
     }
 }

@@ -103,10 +103,7 @@ impl BoundPlan {
 
 /// Returns the roles of the configuration, and the role of external sessions if the plan was made for one.
 fn targets(site: &PlanContext, plan: &Plan) -> BTreeSet<String> {
-    // No driver of this version lets a person do a step; the author learns this before a run.
-    let works = |(_, role): &(&String, &Role)| role.driver != Driver::Human;
-    let working = site.config.agents.iter().filter(works).map(|(name, _)| name.clone());
-    let mut targets: BTreeSet<String> = working.collect();
+    let mut targets: BTreeSet<String> = site.config.agents.keys().cloned().collect();
     let is_session =
         |step: &Step| step.target.as_ref().is_some_and(|target| target.value == plan_writer::ROLE);
     if plan.steps.iter().any(is_session) {
@@ -201,7 +198,7 @@ fn not_startable(site: &PlanContext) -> BTreeMap<String, String> {
         let program = match &role.driver {
             Driver::Command { command } | Driver::Acp { command, .. } => OsStr::new(command.first()?),
             Driver::Client { client, program, .. } => OsStr::new(program.as_deref().unwrap_or(client.word())),
-            Driver::Scripted { .. } | Driver::Builtin(_) | Driver::Human => return None,
+            Driver::Scripted { .. } | Driver::Builtin(_) => return None,
         };
         match sandbox::find_program(program, &site.place.workspace, environment) {
             Some(_) => None,
@@ -252,7 +249,7 @@ pub fn judge_within(site: &PlanContext) -> Option<String> {
         Driver::Command { command } | Driver::Acp { command, .. } => command.clone(),
         Driver::Client { program, args, .. } => program.iter().chain(args).cloned().collect(),
         Driver::Scripted { script } => vec![script.to_string_lossy().into_owned()],
-        Driver::Builtin(_) | Driver::Human => Vec::new(),
+        Driver::Builtin(_) => Vec::new(),
     };
     let workspace = &site.place.workspace;
     let is_within = |word: &&String| {

@@ -91,7 +91,7 @@ cache_read = 0.01
             ("[budget]\nplans = \"$1\"\n".to_owned(), "did you mean `plan`?"),
             ("[prices.m]\ninput = 1\n".to_owned(), "has no `output`"),
             (format!("{agent}speaks = \"claud\"\n"), "did you mean `claude`?"),
-            ("[agents.a]\ndriver = \"human\"\nspeaks = \"text\"\n".to_owned(), "has no `speaks`"),
+            ("[agents.a]\ndriver = \"gemini\"\nspeaks = \"text\"\n".to_owned(), "has no `speaks`"),
         ] {
             let error = parsed(&text).expect_err(&text);
             assert!(error.contains(said), "{error}");

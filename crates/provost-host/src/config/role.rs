@@ -22,8 +22,7 @@ use super::reading::{at, meant, missing};
 use super::values::{WEEK, amount, choice, command, each, integer, named, time};
 use crate::egress::proxy::Address;
 
-const DRIVERS: [&str; 9] =
-    ["command", "claude", "codex", "gemini", "opencode", "acp", "scripted", "human", "builtin"];
+const DRIVERS: [&str; 8] = ["command", "claude", "codex", "gemini", "opencode", "acp", "scripted", "builtin"];
 
 /// The agents that carry out the steps of one target.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -75,7 +74,6 @@ impl Role {
                 let shown = folder.and_then(|folder| script.strip_prefix(folder).ok()).unwrap_or(script);
                 format!("the script {}", shown.display())
             }
-            Driver::Human => "nothing: a person".to_owned(),
             Driver::Client { client, program, args } => {
                 let program = program.clone().unwrap_or_else(|| client.word().to_owned());
                 let all: Vec<String> = std::iter::once(program).chain(args.iter().cloned()).collect();
@@ -101,28 +99,12 @@ pub enum Driver {
     /// Replays a written script. The path is absolute, or relative to the working folder if there is no
     /// configuration file.
     Scripted { script: PathBuf },
-    /// A person; not supported in this version.
-    Human,
     /// A coding agent's command line, run headless.
     Client { client: Client, program: Option<String>, args: Vec<String> },
     /// A program that speaks the Agent Client Protocol over stdio.
     Acp { command: Vec<String>, permissions: Permissions, mode: Option<String> },
     /// provost's own agent, on a model's API.
     Builtin(BuiltinConfig),
-}
-
-impl Driver {
-    /// Returns the word in the configuration.
-    pub fn word(&self) -> &'static str {
-        match self {
-            Driver::Command { .. } => "command",
-            Driver::Scripted { .. } => "scripted",
-            Driver::Human => "human",
-            Driver::Client { client, .. } => client.word(),
-            Driver::Acp { .. } => "acp",
-            Driver::Builtin(_) => "builtin",
-        }
-    }
 }
 
 /// The keys of `[agents.NAME]`. Which of them a role may have depends on its driver; an enum tagged by
@@ -185,7 +167,6 @@ impl RoleKeys {
             "acp" => &["command", "model", "permissions", "mode", "tools"],
             "scripted" => &["script"],
             "builtin" => &BUILTIN_KEYS,
-            "human" => &[],
             _ => &["model", "program", "args", "tools"],
         };
         macro_rules! given {
@@ -211,7 +192,7 @@ impl RoleKeys {
         if let Some((key, _)) = given.iter().find(|(key, is_given)| *is_given && !own.contains(key)) {
             return Err(at(key, format!("driver `{driver}` has no `{key}`")));
         }
-        if self.meter.is_some() && matches!(driver, "scripted" | "human") {
+        if self.meter.is_some() && driver == "scripted" {
             let message = format!("driver `{driver}` calls no model, so there is nothing to meter");
             return Err(at("meter", message));
         }
@@ -237,7 +218,11 @@ impl RoleKeys {
                 Some(script) => Ok(Driver::Scripted { script: script.into() }),
             },
             "builtin" => self.builtin().map(Driver::Builtin),
-            "human" => Ok(Driver::Human),
+            "human" => Err(at(
+                "driver",
+                "there is no driver `human`; for a step that a person confirms, write `**contract:** human` in \
+                 the plan",
+            )),
             other => Err(at("driver", format!("there is no driver `{other}`{}", meant(other, &DRIVERS)))),
         }
     }

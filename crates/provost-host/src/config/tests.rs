@@ -43,8 +43,6 @@ command = ["claude-agent-acp"]
 [agents.demo]
 driver = "scripted"
 script = "demo.script"
-[agents.me]
-driver = "human"
 [agents.own]
 driver = "builtin"
 model = "m"
@@ -82,9 +80,8 @@ folder = "vault"
     let coder = &config.agents["coder"];
     assert_eq!(coder.driver, Driver::Command { command: vec!["bash".into(), "agent.sh".into()] });
     assert_eq!(coder.timeout, Some(Duration::from_secs(600)));
-    assert_eq!(config.agents["reviewer"].driver.word(), "acp");
+    assert!(matches!(config.agents["reviewer"].driver, Driver::Acp { .. }));
     assert_eq!(config.agents["demo"].driver, Driver::Scripted { script: "/p/demo.script".into() });
-    assert_eq!(config.agents["me"].driver, Driver::Human);
     assert_eq!(config.gate.quorum, Quorum { approvals: 2, self_approval: false, policies_count: true });
     let policy = &config.gate.policies["docs"];
     assert_eq!(policy.max_micro_usd, Some(1_500_000));
@@ -388,14 +385,14 @@ fn a_mistake_in_provisioning_is_shown() {
 
 #[test]
 fn a_role_says_what_its_agents_may_reach() {
-    let role = |lines: &str| parsed(&format!("[agents.a]\ndriver = \"human\"\n{lines}")).agents["a"].clone();
+    let role = |lines: &str| parsed(&format!("[agents.a]\ndriver = \"gemini\"\n{lines}")).agents["a"].clone();
     assert_eq!(role("").reach, AgentAccess::default());
     let role =
         role("network = \"off\"\ngit = \"clone\"\nhome = \"shared\"\napi = [\"[::1]:80\", \"llm.lan:1\"]\n");
     assert_eq!(role.reach.to_string(), "network off, git clone, home shared");
     assert_eq!(role.api, ["[::1]:80", "llm.lan:1"]);
     refused(
-        "[agents.a]\ndriver = \"human\"\ngit = \"cloned\"\n",
+        "[agents.a]\ndriver = \"gemini\"\ngit = \"cloned\"\n",
         expect![[r#"
             provost.toml:3:7: `git` cannot be `cloned`; did you mean `clone`?
               git = "cloned"
@@ -403,7 +400,7 @@ fn a_role_says_what_its_agents_may_reach() {
         "#]],
     );
     refused(
-        "[agents.a]\ndriver = \"human\"\napi = [\"https://llm.lan/\"]\n",
+        "[agents.a]\ndriver = \"gemini\"\napi = [\"https://llm.lan/\"]\n",
         expect![[r#"
             provost.toml:3:8: `https://llm.lan/` is not an address such as "llm.example.org:443" or "127.0.0.1:8080"
               api = ["https://llm.lan/"]
@@ -558,7 +555,7 @@ fn a_malformed_recipe_is_shown_where_it_is_wrong() {
 fn a_role_that_stands_in_for_another_is_another_and_exists() {
     let role = |fallback: &str| {
         format!(
-            "[agents.a]\ndriver = \"human\"\nfallback = \"{fallback}\"\n[agents.bee]\ndriver = \"human\"\n"
+            "[agents.a]\ndriver = \"gemini\"\nfallback = \"{fallback}\"\n[agents.bee]\ndriver = \"gemini\"\n"
         )
     };
     assert_eq!(parsed(&role("bee")).agents["a"].fallback.as_deref(), Some("bee"));
@@ -656,7 +653,7 @@ fn an_error_names_the_key_the_entry_and_the_section() {
     "#]],
     );
     refused(
-        "[agents.\"a b\"]\ndriver = \"human\"\n",
+        "[agents.\"a b\"]\ndriver = \"gemini\"\n",
         expect![[r#"
         provost.toml:1:9: "a b" is not a valid name for a section of [agents]
           [agents."a b"]
@@ -672,11 +669,19 @@ fn an_error_names_the_key_the_entry_and_the_section() {
     "#]],
     );
     refused(
-        "[agents.a]\ndriver = \"human\"\n[agents.a.meter]\napi = \"openai\"\n",
+        "[agents.a]\ndriver = \"scripted\"\nscript = \"x\"\n[agents.a.meter]\napi = \"openai\"\n",
         expect![[r#"
-        provost.toml:3:1: driver `human` calls no model, so there is nothing to meter
+        provost.toml:4:1: driver `scripted` calls no model, so there is nothing to meter
           [agents.a.meter]
           ^^^^^^^^^^^^^^^^
+    "#]],
+    );
+    refused(
+        "[agents.a]\ndriver = \"human\"\n",
+        expect![[r#"
+        provost.toml:2:10: there is no driver `human`; for a step that a person confirms, write `**contract:** human` in the plan
+          driver = "human"
+                   ^^^^^^^
     "#]],
     );
     refused(
