@@ -1,9 +1,10 @@
-//! Makes a branch and a worktree for each attempt at a plan, beside the repository, and removes them when
-//! nothing in them would be lost.
+//! Makes a branch and a worktree for each attempt at a plan and for each fork, beside the repository, and
+//! removes them when nothing in them would be lost.
 //!
 //! git stores a few small files for a worktree, and this module writes them itself: git is not run in the
 //! user's repository. A record in the state folder says that provost made the worktree and why. A note
-//! beside git's files says the same to people; provost does not rely on it.
+//! beside git's files says that the plan file of a spawned worktree is in the main checkout; nothing is
+//! removed because of it.
 //!
 //! **Invariant:** a spawn that fails leaves nothing behind.
 //! **Invariant:** [`prune`] removes only worktrees that are merged and clean, and only those that provost
@@ -88,7 +89,7 @@ pub fn spawn(
     let repository = git::repository(wanted.workspace).ok_or_else(no_commit)?;
     let (mut making, attempt) = Making::begin(wanted, repository)?;
     making.records = Some(wanted.records.clone());
-    making.note(wanted, attempt, false)?;
+    making.note(&making.record(wanted.records, wanted.plan, wanted.now, attempt, false)?)?;
     making.link()?;
     wanted.trees.make_branch(wanted.base, &making.branch())?;
     making.has_branch = true;
@@ -96,20 +97,48 @@ pub fn spawn(
     let copied = copy_listed(wanted, &making.path)?;
     making.mark(wanted.plan)?;
     set_up(&making.path).map_err(|said| Error::Setup { said })?;
-    making.note(wanted, attempt, true)?;
+    making.note(&making.record(wanted.records, wanted.plan, wanted.now, attempt, true)?)?;
     making.finish()?;
     let (path, branch) = (making.path.clone(), making.short.clone());
     Ok(NewWorktree { path, branch, base: wanted.base.to_owned(), attempt, copied })
 }
 
-/// Checks out an existing branch (without `refs/heads/`) at a path that does not exist yet. The caller must
-/// remove it.
-pub fn attach(trees: &Trees, workspace: &Path, path: &Path, branch: &str, commit: &str) -> Result<(), Error> {
-    let repository = git::repository(workspace).ok_or_else(|| Error::NoCommit(workspace.to_owned()))?;
-    let mut making = Making::at(path, repository, branch, commit)?;
+/// An existing branch to check out in a worktree of its own.
+pub struct BranchCheckout<'a> {
+    pub trees: &'a Trees,
+    pub records: &'a Records,
+    /// A checkout of the same repository.
+    pub workspace: &'a Path,
+    /// Path of the new worktree; it must not exist.
+    pub path: &'a Path,
+    /// The content of the marker.
+    pub plan: &'a str,
+    /// Without `refs/heads/`.
+    pub branch: &'a str,
+    /// The commit of the branch.
+    pub commit: &'a str,
+    pub now: u64,
+}
+
+/// Checks out a branch, binds the worktree to its plan, and calls `set_up` for the rest. If anything fails,
+/// the worktree is removed again; the branch stays.
+pub fn check_out<E: From<Error>>(
+    wanted: &BranchCheckout<'_>,
+    set_up: impl FnOnce(&Path) -> Result<(), E>,
+) -> Result<PathBuf, E> {
+    let no_commit = || Error::NoCommit(wanted.workspace.to_owned());
+    let repository = git::repository(wanted.workspace).ok_or_else(no_commit)?;
+    let mut making = Making::at(wanted.path, repository, wanted.branch, wanted.commit)?;
+    making.records = Some(wanted.records.clone());
+    making.record(wanted.records, wanted.plan, wanted.now, 1, false)?;
     making.link()?;
-    trees.write_out(commit, &making.path, &making.own.join("index"))?;
-    making.finish()
+    let index = making.own.join("index");
+    wanted.trees.write_out(wanted.commit, &making.path, &index).map_err(Error::from)?;
+    making.mark(wanted.plan)?;
+    set_up(&making.path)?;
+    making.record(wanted.records, wanted.plan, wanted.now, 1, true)?;
+    making.finish()?;
+    Ok(making.path.clone())
 }
 
 /// A worktree that is being made; dropping it before the end removes what was made.
@@ -190,18 +219,30 @@ impl Making {
     }
 
     /// Records who made it and why.
-    fn note(&self, wanted: &WorktreeRequest<'_>, attempt: u32, finished: bool) -> Result<(), Error> {
+    fn record(
+        &self,
+        records: &Records,
+        plan: &str,
+        now: u64,
+        attempt: u32,
+        finished: bool,
+    ) -> Result<Note, Error> {
         let note = Note {
-            plan: wanted.plan.to_owned(),
+            plan: plan.to_owned(),
             attempt,
             branch: self.short.clone(),
             base: self.base.clone(),
-            at: wanted.now,
+            at: now,
             pid: std::process::id(),
             finished,
         };
         let failed = Error::io("record", &self.path);
-        wanted.records.write(&self.path, &self.own, &note).map_err(failed)?;
+        records.write(&self.path, &self.own, &note).map_err(failed)?;
+        Ok(note)
+    }
+
+    /// Writes the note beside git's files, which says that the plan file is in the main checkout.
+    fn note(&self, note: &Note) -> Result<(), Error> {
         self.write(git::SPAWN_NOTE, &note.text())
     }
 

@@ -14,11 +14,12 @@ use provost_core::rules::command::Refusal;
 use provost_host::exec::environment;
 use provost_host::plans::plan_file;
 use provost_host::tree::{CommitText, Error as TreeError, Trees, With};
+use provost_host::worktree::{BranchCheckout, Records};
 use provost_host::{git, worktree};
 
 use crate::Error;
-use crate::plan::commit;
 use crate::plan::harness::Harness;
+use crate::plan::{commit, plan_context};
 
 /// Options of a fork.
 #[derive(Clone, Debug)]
@@ -64,21 +65,30 @@ pub fn make(harness: &Harness, wanted: &ForkOptions) -> Result<ForkResult, Error
     let parent = run.binding.base.clone().ok_or(Refusal::NoTree)?;
     let branch = format!("provost/{}", wanted.name);
     let (trees, commit) = branch_of(harness, &run, wanted, &parent, tree.as_deref(), &branch)?;
-    worktree::attach(&trees, &place.workspace, &wanted.folder, &branch, &commit)?;
-    let folder = wanted.folder.canonicalize().unwrap_or_else(|_| wanted.folder.clone());
-    let dir = folder.join(place.dir.strip_prefix(&place.workspace).unwrap_or(Path::new(plan_file::FOLDER)));
-    let plan = dir.join(&name);
-    let marker = plan_file::marker(&folder);
-    write(&plan, text.as_bytes())?;
-    write(&marker, format!("{}\n", wanted.name).as_bytes())?;
-    // Copy a configuration that is not in the repository, so that it applies there too.
-    if let Some(config) = &harness.config().path
-        && let Ok(within) = config.strip_prefix(&place.workspace)
-        && !folder.join(within).exists()
-        && let Ok(bytes) = fs::read(config)
-    {
-        write(&folder.join(within), &bytes)?;
-    }
+    let checkout = BranchCheckout {
+        trees: &trees,
+        records: &Records::new(harness.state()),
+        workspace: &place.workspace,
+        path: &wanted.folder,
+        plan: &wanted.name,
+        branch: &branch,
+        commit: &commit,
+        now: plan_context::now().0,
+    };
+    let dir = place.dir.strip_prefix(&place.workspace).unwrap_or(Path::new(plan_file::FOLDER));
+    let folder = worktree::check_out(&checkout, |folder| {
+        write(&folder.join(dir).join(&name), text.as_bytes())?;
+        // Copy a configuration that is not in the repository, so that it applies there too.
+        if let Some(config) = &harness.config().path
+            && let Ok(within) = config.strip_prefix(&place.workspace)
+            && !folder.join(within).exists()
+            && let Ok(bytes) = fs::read(config)
+        {
+            write(&folder.join(within), &bytes)?;
+        }
+        Ok::<_, Error>(())
+    })?;
+    let plan = folder.join(dir).join(&name);
     Ok(ForkResult { branch, folder, plan, commit })
 }
 

@@ -87,7 +87,8 @@ fn merged(trees: &Trees, workspace: &Path, found: &ListedWorktree, reasons: &mut
     };
     let top = git::main_checkout(workspace).unwrap_or_else(|| workspace.to_owned());
     let others = git::refs(workspace, "refs/heads/").into_iter().chain(git::refs(workspace, "refs/remotes/"));
-    let others = others.filter(|(name, _)| !name.starts_with("refs/heads/spawn/")).map(|(_, commit)| commit);
+    let is_own = |name: &String| name.starts_with("refs/heads/spawn/") || found.branch.as_ref() == Some(name);
+    let others = others.filter(|(name, _)| !is_own(name)).map(|(_, commit)| commit);
     let mut others: Vec<String> = git::head(&top).into_iter().chain(others).collect();
     let mut known = std::collections::BTreeSet::new();
     others.retain(|commit| known.insert(commit.clone()));

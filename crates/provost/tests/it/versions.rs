@@ -135,6 +135,11 @@ fn a_fork_runs_the_rest_from_the_tree_of_its_step_and_is_compared() {
     assert_eq!(both["steps"][1]["other"]["state"], "passed");
     let table = env.provost(&["compare", "PLAN.md", "again"]).exits(0).out;
     assert!(table.contains("steps done") && table.lines().all(|line| line.chars().count() <= 80), "{table}");
+    // provost knows the worktree that it made, and keeps it while it has work of its own.
+    let listed = env.provost(&["worktree", "list"]).exits(0).out;
+    assert!(listed.contains("again") && listed.contains("provost/again"), "{listed}");
+    let pruned = env.provost(&["worktree", "prune"]).exits(0).out;
+    assert!(pruned.contains("neither merged nor pushed") && folder.exists(), "{pruned}");
     // A second fork with the same name is refused before anything is made.
     env.provost(&["fork", "--from", "2", "--name", "again"]).exits(5);
     env.provost(&["fork", "--from", "9", "--name", "never"]).exits(5);
