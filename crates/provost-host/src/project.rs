@@ -11,7 +11,7 @@ mod rust;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use listing::FileListing;
+use listing::{FileListing, split};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
@@ -48,13 +48,18 @@ impl Language {
         Self::ALL.into_iter().find(|language| language.word() == word)
     }
 
-    fn is_in(self, files: &FileListing) -> bool {
+    fn manifests(self) -> &'static [&'static str] {
         match self {
-            Language::Rust => files.has("Cargo.toml"),
-            Language::Go => files.has("go.mod"),
-            Language::Python => python::is_here(files),
-            Language::Node => files.has("package.json"),
+            Language::Rust => &["Cargo.toml"],
+            Language::Go => &["go.mod"],
+            Language::Python => &python::MANIFESTS,
+            Language::Node => &["package.json"],
         }
+    }
+
+    fn is_in(self, files: &FileListing) -> bool {
+        let has_manifest = self.manifests().iter().any(|name| files.has(name));
+        has_manifest || self == Language::Python && !files.top_files(".py").is_empty()
     }
 }
 
@@ -81,8 +86,13 @@ pub const TEST: &str = "test";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Project {
     pub language: Option<Language>,
+    /// Folder of the project in its repository, with a slash at the end; empty for the top. All other paths
+    /// are relative to the repository, and commands start there.
+    pub folder: String,
     /// Other languages with a manifest here.
     pub others: Vec<Language>,
+    /// Folders with other projects.
+    pub elsewhere: Vec<String>,
     pub manager: Option<&'static str>,
     /// The file that names the version.
     pub manifest: Option<String>,
@@ -107,10 +117,24 @@ impl Project {
         tests.commands.first().map(String::as_str)
     }
 
+    /// Returns the same project for a repository that has it in this folder.
+    fn moved_to(mut self, folder: &str) -> Self {
+        let inside = |path: &mut String| path.insert_str(0, folder);
+        let started_there = |command: &mut String| {
+            *command = format!("(cd {} && {command})", folder.trim_end_matches('/'));
+        };
+        self.checks.iter_mut().flat_map(|check| &mut check.commands).for_each(started_there);
+        self.build.iter_mut().for_each(started_there);
+        self.manifest.iter_mut().chain(&mut self.first_test).for_each(inside);
+        [&mut self.manifests, &mut self.sources, &mut self.tests].into_iter().flatten().for_each(inside);
+        self.folder = folder.to_owned();
+        self
+    }
+
     /// Returns what the defaults of templates can name.
     pub fn facts(&self) -> BTreeMap<String, String> {
         let globs = |globs: &[String], usual: &str| match globs {
-            [] => Some(usual.to_owned()),
+            [] => Some(format!("{}{usual}", self.folder)),
             globs => Some(globs.join(", ")),
         };
         let facts = [
@@ -126,22 +150,75 @@ impl Project {
     }
 }
 
-/// Looks at the repository; `wanted` chooses among several languages.
-pub fn look(workspace: &Path, wanted: Option<Language>) -> Project {
-    let files = FileListing::of(workspace);
+/// Looks at the project that is nearest to `near`, a folder of the repository: the one that contains it, or
+/// the one at the top, or the first one in a folder below. `wanted` chooses among several languages.
+pub fn look(repository: &Path, near: &Path, wanted: Option<Language>) -> Project {
+    let whole = FileListing::of(repository);
+    let folders = project_folders(&whole, wanted);
+    let folder = folder_of_project(repository, near, &whole, &folders, wanted);
+    let mut project = match folder.as_str() {
+        "" => in_folder(&whole, wanted),
+        folder => in_folder(&FileListing::of(&repository.join(folder)), wanted).moved_to(folder),
+    };
+    project.ci = whole.ci.iter().map(|(path, _)| path.clone()).collect();
+    project.elsewhere = folders.into_iter().filter(|other| *other != folder).collect();
+    // A workspace or a package with examples is one project.
+    project.elsewhere.retain(|other| !folder.is_empty() && !other.starts_with(&folder));
+    project
+}
+
+/// Returns the folders below the top that have a manifest, the uppermost first.
+fn project_folders(files: &FileListing, wanted: Option<Language>) -> Vec<String> {
+    let languages =
+        Language::ALL.into_iter().filter(|language| wanted.is_none_or(|wanted| wanted == *language));
+    let manifests: Vec<&str> = languages.flat_map(Language::manifests).copied().collect();
+    let is_plain =
+        |folder: &&str| folder.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._/-".contains(&byte));
+    let places = files.paths.iter().map(|path| split(path)).filter(|(_, name)| manifests.contains(name));
+    let places = places.map(|(folder, _)| folder).filter(|folder| !folder.is_empty()).filter(is_plain);
+    places.fold(Vec::new(), |mut folders, folder| {
+        if !folders.iter().any(|known| known == folder) {
+            folders.push(folder.to_owned());
+        }
+        folders
+    })
+}
+
+fn folder_of_project(
+    repository: &Path,
+    near: &Path,
+    files: &FileListing,
+    folders: &[String],
+    wanted: Option<Language>,
+) -> String {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let within = real(near).strip_prefix(real(repository)).map(|path| format!("{}/", path.display()));
+    let within = within.unwrap_or_default();
+    let around = folders.iter().filter(|folder| within.starts_with(folder.as_str()));
+    if let Some(nearest) = around.max_by_key(|folder| folder.len()) {
+        return nearest.clone();
+    }
+    let is_at_top = match wanted {
+        Some(wanted) => wanted.is_in(files),
+        None => Language::ALL.iter().any(|language| language.is_in(files)) || files.make_test().is_some(),
+    };
+    if is_at_top { String::new() } else { folders.first().cloned().unwrap_or_default() }
+}
+
+/// Looks at the project at the top of these files.
+fn in_folder(files: &FileListing, wanted: Option<Language>) -> Project {
     let mut found: Vec<Language> =
-        Language::ALL.into_iter().filter(|language| language.is_in(&files)).collect();
+        Language::ALL.into_iter().filter(|language| language.is_in(files)).collect();
     let language = wanted.or(found.first().copied());
     found.retain(|other| Some(*other) != language);
     let project = match language {
-        Some(Language::Rust) => rust::project(&files),
-        Some(Language::Go) => go::project(&files),
-        Some(Language::Python) => python::project(&files),
-        Some(Language::Node) => node::project(&files),
+        Some(Language::Rust) => rust::project(files),
+        Some(Language::Go) => go::project(files),
+        Some(Language::Python) => python::project(files),
+        Some(Language::Node) => node::project(files),
         None => Project { checks: files.make_test().into_iter().collect(), ..Project::default() },
     };
-    let ci = files.ci.iter().map(|(path, _)| path.clone()).collect();
-    Project { language, others: found, ci, ..project }
+    Project { language, others: found, ..project }
 }
 
 #[cfg(test)]

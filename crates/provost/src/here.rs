@@ -73,7 +73,7 @@ pub(crate) fn tell(global: &Global) -> Answer {
     let found = HereDocument {
         folder: workspace,
         repository: here.is_repository(),
-        language: project::look(workspace, None).language.map(Language::title),
+        language: project::look(workspace, &settings.cwd, None).language.map(Language::title),
         configured,
         next: next(global, &here, configured, plans.is_empty()),
         plans,

@@ -10,7 +10,7 @@ mod report;
 mod result_words;
 mod roles;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use provost_engine::plan::commands;
 use provost_engine::plan::harness::Harness;
@@ -62,11 +62,11 @@ fn set_up(
     report: &mut StartReport<'_>,
 ) -> Answer {
     let ground = ground(settings, here)?;
-    let project = look(here, options);
+    let project = look(here, &settings.cwd, options);
     report.project(&project);
     if project.checks.is_empty() {
         return Err(Failure::usage(
-            "provost found no Python, Node, Rust or Go project at the top of this repository, and no `make test`",
+            "provost found no Python, Node, Rust or Go project in this repository, and no `make test`",
             "Name the command that runs your tests: `provost start --test 'COMMAND'`.",
         ));
     }
@@ -127,8 +127,8 @@ fn propose(
     first_plan::run(global, options, report)
 }
 
-fn look(here: &Here, options: &StartOptions) -> Project {
-    let mut project = project::look(here.workspace(), options.language);
+fn look(here: &Here, cwd: &Path, options: &StartOptions) -> Project {
+    let mut project = project::look(here.workspace(), cwd, options.language);
     if let Some(command) = &options.check {
         project.checks.retain(|check| check.name != project::TEST);
         let own = CheckCandidates { name: project::TEST, commands: vec![command.clone()] };

@@ -233,7 +233,7 @@ pub struct NamedTemplate {
 /// ones. Their defaults follow the project: its test command, its folders.
 pub fn templates(cwd: &Path) -> Vec<NamedTemplate> {
     let workspace = git::top(cwd).unwrap_or_else(|| cwd.to_owned());
-    templates_for(cwd, &project::look(&workspace, None).facts())
+    templates_for(cwd, &project::look(&workspace, cwd, None).facts())
 }
 
 /// Returns every template, with these facts of the project in its defaults.

@@ -3,12 +3,9 @@
 use super::listing::{FileListing, split};
 use super::{CheckCandidates, Project, TEST};
 
-const MANIFESTS: [&str; 5] = ["pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile"];
+pub(super) const MANIFESTS: [&str; 5] =
+    ["pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile"];
 const TEST_FOLDERS: [&str; 2] = ["tests", "test"];
-
-pub(super) fn is_here(files: &FileListing) -> bool {
-    MANIFESTS.iter().any(|name| files.has(name)) || !files.top_files(".py").is_empty()
-}
 
 pub(super) fn project(files: &FileListing) -> Project {
     let test_files: Vec<&String> = files.paths.iter().filter(|path| is_test(path)).collect();

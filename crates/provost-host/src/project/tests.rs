@@ -9,7 +9,7 @@ fn looked(files: &[(&str, &str)]) -> Project {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     }
-    look(folder.path(), None)
+    look(folder.path(), folder.path(), None)
 }
 
 fn commands(project: &Project) -> Vec<String> {
@@ -91,4 +91,34 @@ fn a_folder_without_a_known_language_may_have_a_makefile() {
     let project = looked(&[("Makefile", "all:\n\ttrue\ntest:\n\ttrue\n")]);
     assert_eq!((project.language, project.test()), (None, Some("make test")));
     assert_eq!(looked(&[("README", "")]).facts().get("test"), None);
+}
+
+#[test]
+fn a_project_may_be_in_a_folder_of_the_repository() {
+    let files = [
+        ("README.md", ""),
+        ("backend/pyproject.toml", "[tool.pytest.ini_options]\n"),
+        ("backend/app/__init__.py", ""),
+        ("backend/tests/test_app.py", "import pytest\n"),
+        ("web/package.json", r#"{"scripts": {"test": "vitest", "build": "vite build"}}"#),
+        ("web/src/a.ts", ""),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for (path, text) in files {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let near = |name: &str, wanted| look(folder.path(), &folder.path().join(name), wanted);
+    let backend = near("", None);
+    assert_eq!((backend.language, backend.folder.as_str()), (Some(Language::Python), "backend/"));
+    assert_eq!(backend.test(), Some("(cd backend && python3 -m pytest -q)"));
+    assert_eq!(backend.sources, ["backend/app/**"]);
+    assert_eq!(backend.first_test.as_deref(), Some("backend/tests/test_first.py"));
+    assert_eq!(backend.elsewhere, ["web/"]);
+    let web = near("web/src", None);
+    assert_eq!((web.language, web.test()), (Some(Language::Node), Some("(cd web && npm test)")));
+    assert_eq!(web.facts()["build"], "(cd web && npm run build)");
+    assert_eq!(web.facts()["tests"], "web/tests/**");
+    assert_eq!(near("", Some(Language::Node)).folder, "web/");
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use provost_core::language::shell_word::quoted;
 use provost_core::model::verdict::Verdict;
 use provost_engine::exec::check_trial::TriedCheck;
 use provost_engine::project::{Language, Project};
@@ -15,6 +16,9 @@ use crate::open_plan::Global;
 use crate::outcome::Outcome;
 use crate::plan_document::ShownPlan;
 use crate::terminal;
+
+/// Most folders of other projects that are named.
+const SHOWN: usize = 5;
 
 pub(super) struct StartReport<'g> {
     global: &'g Global,
@@ -61,10 +65,21 @@ impl<'g> StartReport<'g> {
         parts.extend(project.ci.first().map(|ci| format!("CI in {ci}")));
         let others: Vec<&str> = project.others.iter().map(|other| other.word()).collect();
         parts.extend((!others.is_empty()).then(|| format!("also {} (--language)", others.join(", "))));
-        self.say(&format!("Repository: {}, {}", self.workspace.display(), parts.join(", ")));
+        let place = self.workspace.join(project.folder.trim_end_matches('/'));
+        let what = if project.folder.is_empty() { "Repository" } else { "Project" };
+        self.say(&format!("{what}: {}, {}", place.display(), parts.join(", ")));
+        if let [first, ..] = project.elsewhere.as_slice() {
+            let folders: Vec<&str> =
+                project.elsewhere.iter().map(|folder| folder.trim_end_matches('/')).take(SHOWN).collect();
+            let more = if project.elsewhere.len() > SHOWN { ", …" } else { "" };
+            let place = quoted(&self.workspace.join(first.trim_end_matches('/')).to_string_lossy());
+            let folders = folders.join(", ");
+            self.say(&format!("  other projects: {folders}{more} (`provost start --dir {place}`)"));
+        }
         self.document["project"] = json!({
             "language": project.language.map(Language::word), "manager": project.manager, "ci": project.ci,
-            "has_tests": project.has_tests, "others": others,
+            "has_tests": project.has_tests, "others": others, "folder": project.folder.trim_end_matches('/'),
+            "elsewhere": project.elsewhere,
         });
     }
 
