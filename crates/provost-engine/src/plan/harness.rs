@@ -16,7 +16,6 @@ use provost_core::redact::Redactor;
 use provost_core::rules::command::{HarnessCommand, Refusal};
 use provost_core::rules::decide;
 use provost_core::state::run::Run;
-use provost_host::check::judge;
 use provost_host::config;
 use provost_host::config::Config;
 use provost_host::plans::plan_file::{self, PlanPlace};
@@ -55,14 +54,6 @@ pub struct Harness {
 
 /// Called with every event of a sub-plan and with that plan's name.
 pub type Below = dyn Fn(&str, &Run, &SealedEvent, &Event) + Send + Sync;
-
-/// Adds tools of the workspace that are on `PATH`, such as a virtual environment, to the configured caches:
-/// checks see them as they were before any agent ran.
-fn add_tools_of_the_workspace(config: &mut Config, workspace: &Path) {
-    let tools = judge::kept_in_workspace(workspace);
-    let caches = &mut config.verify.caches;
-    caches.extend(tools.into_iter().filter(|tool| !caches.contains(tool)).collect::<Vec<_>>());
-}
 
 impl Harness {
     pub fn open(settings: EngineSettings, access: Access) -> Result<Self, Error> {
@@ -121,14 +112,13 @@ impl Harness {
 
     fn with(
         place: PlanPlace,
-        mut config: Config,
+        config: Config,
         state: PathBuf,
         settings: EngineSettings,
         log: Arc<dyn Log>,
         shared: bool,
     ) -> Self {
         let begun = plan_context::now();
-        add_tools_of_the_workspace(&mut config, &place.workspace);
         let redactor = settings::redactor(&settings.environment, &config);
         let EngineSettings { launcher, environment, stop, workplace, .. } = settings;
         let site = PlanContext::new(place, config, redactor, launcher, environment, stop);

@@ -18,7 +18,7 @@ pub(crate) fn find(harness: &Harness, run: &Run, trees: &Trees, id: &str) -> Res
 /// Returns the caches that are part of kept trees; none if agents worked elsewhere, because caches stay on
 /// one machine.
 pub(crate) fn caches<'h>(harness: &'h Harness, run: &Run) -> &'h [String] {
-    if run.work.is_some() { &[] } else { &harness.config().verify.caches }
+    if run.work.is_some() { &[] } else { harness.site().caches() }
 }
 
 /// Offers what the plan was approved on to the machines that work on it.
@@ -32,6 +32,6 @@ pub fn files<'a>(harness: &'a Harness, run: &'a Run) -> PlanFiles<'a> {
         run,
         workspace: &harness.place().workspace,
         state: harness.state(),
-        caches: &harness.config().verify.caches,
+        caches: harness.site().caches(),
     }
 }

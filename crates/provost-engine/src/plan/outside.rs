@@ -27,7 +27,7 @@ pub fn changed_caches(harness: &Harness, run: &Run) -> Vec<String> {
         return Vec::new();
     }
     let touched = |cache: &String| Some((cache.clone(), run.touched_by(cache)?));
-    let touched = harness.config().verify.caches.iter().filter_map(touched);
+    let touched = harness.site().caches().iter().filter_map(touched);
     let words = |(cache, (step, attempt)): (String, (StepNumber, u32))| {
         format!(
             "the agent of step {step}, attempt {attempt}, changed the cache {cache} since the last \

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use provost_core::language::parse;
@@ -15,6 +15,7 @@ use provost_core::model::timestamp::Timestamp;
 use provost_core::redact::Redactor;
 use provost_core::rules::recover::recipe::Recipes;
 use provost_core::state::run::Run;
+use provost_host::check::judge;
 use provost_host::config;
 use provost_host::config::Config;
 use provost_host::plans::plan_file::{self, PlanFileStamp, PlanPlace};
@@ -35,6 +36,7 @@ pub struct PlanContext {
     pub stop: Arc<AtomicBool>,
     /// Stamp of the plan file when it was last read, with the digest of its spec.
     lawful: Mutex<Option<(PlanFileStamp, Hash)>>,
+    caches: OnceLock<Vec<String>>,
 }
 
 impl PlanContext {
@@ -49,8 +51,19 @@ impl PlanContext {
         let id = plan_file::id(&place);
         let is_kept = |name: &OsString| config.verify.secrets.iter().any(|secret| name == secret.as_str());
         let agents_environment = environment.iter().filter(|(name, _)| !is_kept(name)).cloned().collect();
-        let lawful = Mutex::new(None);
-        Self { place, id, config, redactor, launcher, environment, agents_environment, stop, lawful }
+        let (lawful, caches) = (Mutex::new(None), OnceLock::new());
+        Self { place, id, config, redactor, launcher, environment, agents_environment, stop, lawful, caches }
+    }
+
+    /// Returns the folders of the workspace that checks see as they were before any agent ran: those that
+    /// the configuration names, and environments with programs, such as `.venv`.
+    pub fn caches(&self) -> &[String] {
+        self.caches.get_or_init(|| {
+            let mut caches = self.config.verify.caches.clone();
+            let tools = judge::kept_in_workspace(&self.place.workspace).into_iter();
+            caches.extend(tools.filter(|tool| !self.config.verify.caches.contains(tool)));
+            caches
+        })
     }
 
     /// Returns whether a person has asked provost to stop.

@@ -44,7 +44,7 @@ pub fn look(harness: &Harness, run: &Run) -> Result<UncommittedFiles, Error> {
     for file in differing {
         let tree::DifferingFile { path, change, size } = file;
         let is_cache = |cache: &String| Path::new(&path).starts_with(cache);
-        if own.leaves_out(path.as_bytes(), &touches) || harness.config().verify.caches.iter().any(is_cache) {
+        if own.leaves_out(path.as_bytes(), &touches) || harness.site().caches().iter().any(is_cache) {
             continue;
         }
         // A file that is too large to be taken over takes part in no check.
@@ -76,7 +76,7 @@ impl Known {
         if !wanted {
             return Ok(known);
         }
-        let caches = &harness.config().verify.caches;
+        let caches = harness.site().caches();
         let kept = |id: &str| -> Option<Base> {
             let trees: Trees = match environment::keeps(workspace, state, id) {
                 true => environment::trees_of(workspace, state).ok()?,

@@ -321,7 +321,8 @@ fn blames_the_machine(
     let folders = verdict.environment.iter().flat_map(|environment| &environment.path);
     let folders: Vec<PathBuf> = folders.map(PathBuf::from).collect();
     let is_there = |name: &String| folders.iter().any(|folder| folder.join(name).is_file());
-    let program = environment::missing_program(&shell.command, &said).filter(|name| !is_there(name));
+    let program = environment::missing_program(&shell.command, &said, !verdict.runners.is_empty());
+    let program = program.filter(|name| !is_there(name));
     let missing = program.map(missing::MissingTool::Command).or_else(|| {
         environment::missing_module(shell, &verdict).map(|name| missing::MissingTool::Module(name.to_owned()))
     });

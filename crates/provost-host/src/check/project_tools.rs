@@ -13,10 +13,12 @@ use std::path::{Path, PathBuf};
 
 mod advice;
 mod moved;
+mod nested;
 mod python;
 mod versions;
 
 pub(crate) use moved::move_programs;
+pub(crate) use nested::below as environments_below;
 
 /// Names of a virtual environment in a project, in the order in which they are looked for.
 const VIRTUAL: [&str; 2] = [".venv", "venv"];
@@ -50,12 +52,14 @@ impl Person {
         named.or_else(|| Some(self.home.as_ref()?.join(usual)))
     }
 
-    /// Returns the virtual environments of a workspace that the person's variables or their own names show.
+    /// Returns the environments of a workspace that the person's variables or their own names show.
     pub fn environments_in(&self, workspace: &Path) -> Vec<PathBuf> {
         let named = ["VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT"].iter().filter_map(|name| self.var(name));
         let named = named.map(|value| workspace.join(value)).filter(|root| root.starts_with(workspace));
         let usual = VIRTUAL.iter().map(|name| workspace.join(name)).filter(|root| !is_of_an_agent(root));
-        named.chain(usual).filter(|root| root.join("pyvenv.cfg").is_file()).collect()
+        let at_top = named.chain(usual).filter(|root| root.join("pyvenv.cfg").is_file());
+        let below = nested::below(workspace).into_iter().map(|root| workspace.join(root));
+        at_top.chain(below.filter(|root| !is_of_an_agent(root))).collect()
     }
 }
 

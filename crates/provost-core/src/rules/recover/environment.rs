@@ -1,7 +1,8 @@
 //! Finds out whether a check failed because the machine lacks something, not because of the work.
 //!
-//! A program or a test runner counts as missing from the machine only if the contract's own text names it. If
-//! a script of the agent does not find a program, the agent must fix that.
+//! A program counts as missing from the machine if the contract's own text names it, or if it is a well-known
+//! tool and no test ran: `npm test` calls the runner of the project. If a script of the agent does not find
+//! another program, the agent must fix that.
 //!
 //! **Invariant:** nothing here turns a failure into a pass; it only decides who has to act.
 
@@ -35,16 +36,18 @@ pub fn missing_module(shell: &Shell, verdict: &Verdict) -> Option<String> {
     modules.find(|name| calls(&shell.command, name) && !is_there(name)).map(str::to_owned)
 }
 
-/// Returns a program that the contract calls and that the output reports as missing. A program under test can
-/// print that too, so the caller must look it up.
-pub fn missing_program(command: &str, output: &str) -> Option<String> {
+/// Returns a program that the contract needs and that the output reports as missing. A program under test can
+/// print that too, so the caller must look it up. `has_run_tests` says whether a test runner was seen.
+pub fn missing_program(command: &str, output: &str, has_run_tests: bool) -> Option<String> {
     if tool_names::defines(command) {
         return None;
     }
     let script = shell::read(command);
     let called = shell::tools(command, &script);
     let mut names = tool_names::missing_programs(output).into_iter();
-    names.find(|name| called.iter().any(|tool| tool.name == *name)).map(str::to_owned)
+    let is_called = |name: &str| called.iter().any(|tool| tool.name == name);
+    let is_tool = |name: &str| !has_run_tests && tool_names::is_program(name);
+    names.find(|name| is_called(name) || is_tool(name)).map(str::to_owned)
 }
 
 /// Returns whether the name occurs in the contract as a separate word, not as a part of a path.
@@ -66,7 +69,7 @@ mod tests {
     fn said(command: &str, stderr: &str) -> String {
         let shell = Shell { command: command.to_owned(), body: Span::default(), expectations: Vec::new() };
         let broke = Verdict::bare(Isolation::Clean, CheckOutcome::Broke { exit_code: 127 });
-        let program = missing_program(command, stderr).map(|program| format!("`{program}`"));
+        let program = missing_program(command, stderr, false).map(|program| format!("`{program}`"));
         let lacks = lacks(&shell, &Verdict { stderr: Excerpt::whole(stderr), ..broke });
         program.or(lacks).unwrap_or_default()
     }
@@ -87,6 +90,12 @@ mod tests {
             ("cargo test -q", "bash: line 1: cargo: command not found", "`cargo`"),
             ("cd a && node --test", "bash: line 1: node: command not found\n", "`node`"),
             ("make && jq . x.json", "/bin/sh: 1: jq: not found", "`jq`"),
+            ("npm test", "sh: 1: mocha: not found", "`mocha`"),
+            (
+                "make check",
+                "/bin/sh: 1: pytest: not found\nmake: *** [Makefile:2: check] Error 127",
+                "`pytest`",
+            ),
             ("helm lint .", "exec: \"helm\": executable file not found in $PATH", "`helm`"),
             ("python3 -m pytest -q", "/usr/bin/python3: No module named pytest", "`pytest`"),
             ("uv run pytest", "ModuleNotFoundError: No module named 'pytest'", "`pytest`"),

@@ -306,9 +306,10 @@ fn lossy(text: &OsStr) -> String {
 /// ran.
 pub fn kept_in_workspace(workspace: &Path) -> Vec<String> {
     let on_path = path_of_the_person().into_iter();
-    let named = Person::of_process().environments_in(workspace).into_iter().map(|root| root.join("bin"));
-    let kept = on_path.chain(named);
-    let kept = kept.filter_map(|folder| toolchains::kept_in_workspace(&folder, workspace));
+    let on_path = on_path.filter_map(|folder| toolchains::kept_in_workspace(&folder, workspace));
+    let named = Person::of_process().environments_in(workspace).into_iter();
+    let named = named.filter_map(|root| root.strip_prefix(workspace).map(Path::to_path_buf).ok());
+    let kept = on_path.chain(named.filter(|within| toolchains::is_plain(within)));
     let mut names: Vec<String> = kept.filter_map(|within| within.to_str().map(str::to_owned)).collect();
     names.sort();
     names.dedup();

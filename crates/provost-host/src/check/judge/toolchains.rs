@@ -60,8 +60,13 @@ pub(super) fn kept_in_workspace(folder: &Path, workspace: &Path) -> Option<PathB
         return None;
     }
     let within = prefix.strip_prefix(workspace).ok()?;
-    let is_plain = within.components().all(|part| matches!(part, Component::Normal(_)));
-    (is_plain && !within.as_os_str().is_empty()).then(|| within.to_path_buf())
+    is_plain(within).then(|| within.to_path_buf())
+}
+
+/// Returns whether this is the path of a folder below another one.
+pub(super) fn is_plain(within: &Path) -> bool {
+    let is_name = |part| matches!(part, Component::Normal(_));
+    !within.as_os_str().is_empty() && within.components().all(is_name)
 }
 
 struct Search<'a> {

@@ -34,7 +34,19 @@ pub(super) fn environment(project: &ApprovedProject<'_>, person: &Person) -> Opt
         return Some(outside(prefix, "VIRTUAL_ENV"));
     }
     let found = conda(project, person).filter(|prefix| is_outside(project, prefix));
-    found.map(|prefix| outside(prefix, "CONDA_PREFIX"))
+    if let Some(prefix) = found {
+        return Some(outside(prefix, "CONDA_PREFIX"));
+    }
+    let prefix = ToolFolder::InTree(only_one_below(project)?);
+    Some(PythonEnvironment { prefix, variable: "VIRTUAL_ENV" })
+}
+
+/// Returns the environment of a project in a folder, if the repository has no other one.
+fn only_one_below(project: &ApprovedProject<'_>) -> Option<PathBuf> {
+    let is_virtual = |root: &&PathBuf| VIRTUAL.iter().any(|name| root.ends_with(name));
+    let mut all = project.environments.iter().filter(is_virtual);
+    let found = all.next()?;
+    all.next().is_none().then(|| found.clone())
 }
 
 fn is_outside(project: &ApprovedProject<'_>, path: &Path) -> bool {

@@ -9,6 +9,7 @@ use provost_core::model::verdict::Isolation;
 use super::ExecEnv;
 use crate::Interrupted;
 use crate::agent::{AttemptInput, AttemptReport};
+use crate::check::project_tools;
 use crate::exec::access::Grant;
 use crate::exec::outside_changes::{ComparedFolders, WorkspaceState};
 use crate::plans::trust;
@@ -64,7 +65,8 @@ impl ExecEnv {
     fn environments(&self) -> Vec<PathBuf> {
         let caches = self.trees.iter().flat_map(|approved| &approved.caches).map(String::as_str);
         let usual = ["node_modules", ".venv", "venv"];
-        let mut names: Vec<&str> = caches.chain(usual).collect();
+        let mut names: Vec<PathBuf> = caches.chain(usual).map(PathBuf::from).collect();
+        names.extend(project_tools::environments_below(&self.workspace));
         names.sort_unstable();
         names.dedup();
         let folders = names.iter().map(|name| self.workspace.join(name));
