@@ -34,7 +34,7 @@ pub enum Error {
 
     /// The plan is wrong.
     #[error("the plan has errors")]
-    Diagnosed { text: String, diagnostics: Vec<Diagnostic> },
+    Diagnosed { path: PathBuf, text: String, diagnostics: Vec<Diagnostic> },
     #[error("plan {plan} contains itself through `**plan:**`")]
     CarriesItself { plan: String },
     #[error("no agent is configured for {}", .roles.join(", "))]

@@ -162,7 +162,7 @@ impl From<Error> for Problem {
                 "Decide at a terminal that was open before the first attempt, or run agents in a \
                  sandbox: `provost doctor` shows what this machine offers.",
             ),
-            Error::Diagnosed { text, diagnostics } => {
+            Error::Diagnosed { text, diagnostics, .. } => {
                 let found = DiagnosticView::all(&text, &diagnostics);
                 let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "plan", "the plan has errors");
                 Problem { diagnostics: found, ..problem }

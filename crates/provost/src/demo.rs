@@ -25,6 +25,9 @@ const FILES: &[(&str, &str)] = &[
     ("agent.toml", include_str!("demo/agent.toml")),
 ];
 
+/// Number of events at the begin and at the end of the log that the demo shows.
+const SHOWN_EVENTS: u64 = 3;
+
 pub(crate) fn play(global: &Global, at: Option<PathBuf>, fast: bool) -> Answer {
     let folder = make(at, fast)?;
     let workspace = folder.join("workspace");
@@ -53,16 +56,17 @@ pub(crate) fn play(global: &Global, at: Option<PathBuf>, fast: bool) -> Answer {
 fn after(harness: &Harness, folder: &Path) -> Result<(), Failure> {
     let events = harness.run()?.seq;
     let audit = queries::audit(harness)?;
-    terminal::talk(&format!("\nThe log ({events} events, append-only, hash-chained):"));
+    terminal::talk(&format!("\nThe log has {events} events. Each one has the hash of the event before it:"));
     let query = provost_engine::Query::plan(harness.id());
     queries::each(harness, &query, &mut |sealed| {
-        let step = sealed.step.map_or(String::new(), |step| format!(" step {step}"));
-        terminal::talk(&format!(
-            "  {:>3} {}{step}  {}…",
-            sealed.seq,
-            sealed.name,
-            &sealed.hash.to_string()[..12]
-        ));
+        if sealed.seq == SHOWN_EVENTS + 1 && events > 2 * SHOWN_EVENTS {
+            terminal::talk("    …");
+        }
+        if sealed.seq <= SHOWN_EVENTS || sealed.seq + SHOWN_EVENTS > events {
+            let step = sealed.step.map_or(String::new(), |step| format!(" step {step}"));
+            let hash = &sealed.hash.to_string()[..12];
+            terminal::talk(&format!("  {:>3} {}{step}  {hash}…", sealed.seq, sealed.name));
+        }
         std::ops::ControlFlow::Continue(())
     })?;
     terminal::talk("\nThe audit:");

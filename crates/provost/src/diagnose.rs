@@ -4,18 +4,18 @@
 //!
 //! **Invariant:** lines count from 1, columns count characters from 1, in every rendering.
 
+use std::path::Path;
+
 use annotate_snippets::{AnnotationKind, Group, Level, Patch, Renderer, Snippet};
 use provost_core::language::diagnostic::{Code, Diagnostic, Severity};
 use provost_core::model::plan::Span;
-use provost_engine::plan::harness::Harness;
 use serde_json::{Value, json};
 
 /// Maximum length of a line that is shown around a span.
 const WIDEST: usize = 160;
 
 /// Returns the clickable path of the plan file: relative to the current folder, if it is below it.
-pub(crate) fn file_name(harness: &Harness) -> String {
-    let path = &harness.place().path;
+pub(crate) fn file_name(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(here).unwrap_or(path).display().to_string()
 }

@@ -91,8 +91,9 @@ pub(crate) fn complain(failure: &Failure, hint: Option<&str>) {
         }
         cause = error.source();
     }
-    if let Failure::Engine(provost_engine::Error::Diagnosed { text: plan, diagnostics }) = failure {
-        text = format!("{}{text}", diagnose::terminal(plan, "plan", diagnostics, colour_on_stderr()));
+    if let Failure::Engine(provost_engine::Error::Diagnosed { path, text: plan, diagnostics }) = failure {
+        let name = diagnose::file_name(path);
+        text = format!("{}{text}", diagnose::terminal(plan, &name, diagnostics, colour_on_stderr()));
     }
     if let Some(hint) = hint {
         text.push_str(&format!("\nhint: {}", hints::complete(hint)));

@@ -95,7 +95,8 @@ fn bring_up_unmarked(harness: &Harness, run: Run) -> Result<(Run, Option<BoundPl
     drop(run);
     let reading = reading.verified(harness.site());
     if reading.errors() {
-        return Err(Error::Diagnosed { text: reading.text, diagnostics: reading.diagnostics });
+        let path = harness.place().path.clone();
+        return Err(Error::Diagnosed { path, text: reading.text, diagnostics: reading.diagnostics });
     }
     let run = record(harness, &reading)?;
     Ok((run, Some(reading)))

@@ -114,7 +114,15 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
     }
     printer.result()?;
     if !printer.has_printed && !args.follow && !global.json {
-        terminal::talk("the log has no such event");
+        let asks_for_some = !args.event.is_empty()
+            || args.class.is_some()
+            || args.step.is_some()
+            || since.is_some()
+            || until.is_some();
+        terminal::talk(match asks_for_some {
+            true => "no event matches these options",
+            false => "the log has no event of this plan yet; start it with `provost run`",
+        });
     }
     if args.follow { follow(&history, filter, printer, &settings.stop) } else { Ok(Outcome::Done) }
 }

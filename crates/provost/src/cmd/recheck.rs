@@ -21,7 +21,7 @@ Examples:
 )]
 pub(super) struct Args {
     /// Path or name of the plan [default: the active plan], and the number of the step
-    #[arg(required = true, num_args = 1..=2, value_names = ["PLAN", "STEP"])]
+    #[arg(num_args = 0..=2, value_names = ["PLAN", "STEP"])]
     what: Vec<String>,
 }
 
@@ -29,12 +29,12 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let (plan, step) = match args.what.as_slice() {
         [plan, step] => (Some(plan.as_str()), step),
         [step, ..] => (None, step),
-        [] => return Err(Failure::usage("no step given", "For example: provost recheck 2.")),
+        [] => return Err(Failure::usage("no step given", "For example: provost recheck 2")),
     };
     let Ok(step) = step.parse() else {
         return Err(Failure::usage(
             format!("`{step}` is not the number of a step"),
-            "For example: provost recheck 2.",
+            "For example: provost recheck 2",
         ));
     };
     let harness = global.open(plan, Access::Write)?;

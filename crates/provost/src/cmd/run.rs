@@ -173,9 +173,9 @@ fn once(
 ) -> Result<(Outcome, bool), Failure> {
     let (run, reading) = match recording::bring_up(harness) {
         Ok(brought) => brought,
-        Err(provost_engine::Error::Diagnosed { text, diagnostics }) => {
+        Err(provost_engine::Error::Diagnosed { path, text, diagnostics }) => {
             let colour = terminal::colour_on_stderr();
-            let name = crate::diagnose::file_name(harness);
+            let name = crate::diagnose::file_name(&path);
             terminal::talk(&crate::diagnose::terminal(&text, &name, &diagnostics, colour));
             return Ok((Outcome::Diagnosed, false));
         }

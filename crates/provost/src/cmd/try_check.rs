@@ -14,17 +14,20 @@ use crate::terminal;
 /// Runs the contract of a step, or a command, as a run would check it: in the same sandbox, with the same
 /// tools, on the last commit and on your files as they are now. Records nothing.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "\
+#[command(
+    override_usage = "provost try [OPTIONS] [PLAN] <STEP>\n       provost try [OPTIONS] <COMMAND>",
+    after_help = "\
 Examples:
   provost try 2                               the contract of step 2 of the active plan
   provost try PLAN.md 2 --json                for programs
   provost try 'python3 -m pytest -q'          any command, without a plan
 
 Exit codes: 0 it holds on the workspace · 1 it does not hold there · 4 it could not be run, for example
-because a tool is missing")]
+because a tool is missing"
+)]
 pub(super) struct Args {
     /// Number of a step, after the path or name of its plan if it is not the active one; or a command, quoted
-    #[arg(required = true, num_args = 1..=2, value_names = ["PLAN", "STEP|COMMAND"])]
+    #[arg(num_args = 0..=2, value_name = "STEP|COMMAND")]
     what: Vec<String>,
 }
 
@@ -35,7 +38,7 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
             Err(_) => {
                 return Err(Failure::usage(
                     format!("`{step}` is not the number of a step"),
-                    "Quote a command: provost try 'python3 -m pytest -q'.",
+                    "Quote a command: provost try 'python3 -m pytest -q'",
                 ));
             }
         },
@@ -43,7 +46,7 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
             Ok(step) => of_step(global, None, step)?,
             Err(_) => trial::try_command(global.settings(None)?, one)?,
         },
-        [] => return Err(Failure::usage("nothing to try", "For example: provost try 2.")),
+        [] => return Err(Failure::usage("nothing to try", "For example: provost try 2")),
     };
     let Some(results) = &trial.results else { return Ok(Outcome::Interrupted) };
     match global.json {

@@ -53,7 +53,7 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let reading = recording::check(&harness)?;
     // The base of a started plan includes its own work, so use the same revision as `show`.
     let revision = recording::preview(&harness)?.0.revision;
-    let file = diagnose::file_name(&harness);
+    let file = diagnose::file_name(&harness.place().path);
     if let Some(path) = &args.sarif {
         let sarif = format!("{:#}\n", diagnose::sarif(&reading.text, &file, &reading.diagnostics));
         match path.as_os_str() == "-" {

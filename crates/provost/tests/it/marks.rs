@@ -439,7 +439,9 @@ fn a_session_hears_at_once_which_of_its_checks_hold_already() {
     created.says(said).says("Call plan_create again with a check that fails now");
     // The honest case.
     let created = client.call("plan_create", session_plan("test -f out/a"));
-    created.says("0 of 1 check hold, as it should be").says("step 1: fails (exit 1), as it should");
+    created
+        .says("before the work: the check does not hold, as it should be")
+        .says("step 1: fails (exit 1), as it should");
 }
 
 #[test]
@@ -456,7 +458,7 @@ fn what_was_there_before_a_session_is_not_its_work() {
     let env = session("");
     env.write("out/b", "mine, and not committed\n");
     let mut client = Client::start(&env, &[]);
-    client.call("plan_create", session_plan("test -f out/a")).says("0 of 1 check hold");
+    client.call("plan_create", session_plan("test -f out/a")).says("the check does not hold");
     env.write("out/a", "x\n");
     client
         .call("step_update", json!({ "step": 1, "status": "done", "evidence": "made it" }))

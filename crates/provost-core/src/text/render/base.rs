@@ -65,7 +65,8 @@ pub fn is_shell(contract: Option<&Contract>) -> bool {
 fn headline(holding: u32, all: usize) -> String {
     let checks = if all == 1 { "check" } else { "checks" };
     match holding {
-        0 => format!("before the work: 0 of {all} {checks} hold, as it should be"),
+        0 if all == 1 => "before the work: the check does not hold, as it should be".to_owned(),
+        0 => format!("before the work: 0 of {all} checks hold, as it should be"),
         1 => format!("before the work: 1 of {all} {checks} holds already and proves nothing about the work"),
         n => format!("before the work: {n} of {all} {checks} hold already and prove nothing about the work"),
     }
