@@ -65,8 +65,10 @@ impl<'g> StartReport<'g> {
         parts.extend(project.ci.first().map(|ci| format!("CI in {ci}")));
         let others: Vec<&str> = project.others.iter().map(|other| other.word()).collect();
         parts.extend((!others.is_empty()).then(|| format!("also {} (--language)", others.join(", "))));
-        let place = self.workspace.join(project.folder.trim_end_matches('/'));
-        let what = if project.folder.is_empty() { "Repository" } else { "Project" };
+        let (what, place) = match project.folder.trim_end_matches('/') {
+            "" => ("Repository", self.workspace.clone()),
+            folder => ("Project", self.workspace.join(folder)),
+        };
         self.say(&format!("{what}: {}, {}", place.display(), parts.join(", ")));
         if let [first, ..] = project.elsewhere.as_slice() {
             let folders: Vec<&str> =

@@ -196,6 +196,48 @@ fn drives_a_step(client: Client) {
     assert_eq!(second["usage"]["output_tokens"], 50, "{second}");
 }
 
+/// Takes a new repository to its first verified step with `provost start`.
+fn starts_a_repository(client: Client) {
+    let Some(folder) = client.installed() else { return };
+    let env = repository("");
+    match client {
+        // The scripted model does not know the tools of Codex's own models.
+        Client::Codex => {
+            let role = format!("[agents.coder]\ndriver = \"codex\"\nmodel = \"{}\"\n", client.model());
+            env.write("provost.toml", role);
+        }
+        _ => std::fs::remove_file(env.work().join("provost.toml")).expect("gone"),
+    }
+    env.write("add.py", "def add(a, b):\n    return a + b\n");
+    let test = "import unittest\nfrom add import add\n\nclass AddTest(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(2, 3), 5)\n";
+    env.write("tests/test_add.py", test);
+    env.git(&["add", "--all"]);
+    env.git(&["commit", "--quiet", "--message", "a sum"]);
+    let first = env.work().join("tests/test_first.py");
+    let more = test.replace("test_add", "test_zero").replace("add(2, 3), 5", "add(0, 3), 3");
+    let turns =
+        [Turn::calls([ScriptedCall::write(first.to_string_lossy(), &more)]), Turn::text("I wrote a test.")];
+    let model = Model::script(turns).side(Turn::text("A test")).serve().expect("a model");
+    let path = std::env::join_paths(
+        [folder].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
+    );
+    let mut start = env.command(&["start", "--yes"]);
+    if client != Client::Codex {
+        start.args(["--agent", client.word()]);
+    }
+    let start = start.env("PATH", path.expect("a PATH")).envs(client.address(&model));
+    let said = answer(start.output().expect("provost"));
+    let all = format!("{}\n--- stderr\n{}", said.out, said.err);
+    assert!(model.failures().is_empty(), "{:#?}\n{all}", model.failures());
+    assert_eq!((said.code, model.turns_left("")), (0, 0), "{all}");
+    let status = env.provost(&["status", "first", "--json"]).exits(0).json();
+    assert_eq!(
+        (&status["stage"], &status["steps"][0]["pass"]),
+        (&json!("done"), &json!("verified")),
+        "{all}"
+    );
+}
+
 macro_rules! of_every_client {
     ($($name:ident: $client:ident),*) => { $(
         mod $name {
@@ -209,6 +251,11 @@ macro_rules! of_every_client {
             #[test]
             fn never_finishes_and_is_let_go_with_the_plan_open() {
                 super::never_finishes_and_is_let_go_with_the_plan_open(Client::$client);
+            }
+
+            #[test]
+            fn starts_a_repository() {
+                super::starts_a_repository(Client::$client);
             }
 
             #[test]
