@@ -22,7 +22,9 @@ mod tests;
 use crate::language::diagnostic::{Diagnostic, say};
 use crate::model::plan::Span;
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
@@ -41,12 +43,17 @@ const ROUNDS: usize = 8;
 const RESTLESS: &str = "restless-text";
 
 /// Literals without which no shape and no assignment can match, case folded. Built once per process: for long
-/// texts as the automaton that searches fastest, for short ones as one that is quicker to build.
+/// texts as the automaton that searches fastest, for shorter ones as one that is quicker to build.
 static HINTS: LazyLock<AhoCorasick> = LazyLock::new(|| folded(hints(), AhoCorasickKind::DFA));
-static HINTS_OF_SHORT_TEXTS: LazyLock<AhoCorasick> =
+static HINTS_OF_SHORTER_TEXTS: LazyLock<AhoCorasick> =
     LazyLock::new(|| folded(hints(), AhoCorasickKind::ContiguousNFA));
 /// Number of bytes from which on a text is long.
 const LONG: usize = 64 << 10;
+/// Number of bytes up to which each literal of the first texts is searched by itself. A command that redacts
+/// one line would spend most of its time on building an automaton.
+const SHORT: usize = 256;
+/// Number of short texts after which an automaton is worth its cost.
+const MANY: usize = 32;
 
 pub struct Redactor {
     known: KnownSecrets,
@@ -125,15 +132,13 @@ impl Redactor {
         let shapes = shapes::all();
         let mut wanted = vec![false; shapes.len()];
         let mut names = Vec::new();
-        let hints = if text.len() < LONG { &*HINTS_OF_SHORT_TEXTS } else { &*HINTS };
-        for hit in hints.find_overlapping_iter(text) {
-            match shapes::of_hint(hit.pattern().as_usize()) {
-                Some(shape) => wanted[shape] = true,
-                None => names.push(hit.start()..hit.end()),
-            }
-        }
+        each_hint(text, |pattern, hit| match shapes::of_hint(pattern) {
+            Some(shape) => wanted[shape] = true,
+            None => names.push(hit),
+        });
+        let longest = text.split_ascii_whitespace().map(str::len).max().unwrap_or_default();
         for (shape, wanted) in shapes.iter().zip(wanted) {
-            if wanted || shape.hints.is_empty() {
+            if wanted || shape.is_tried_without_hint(longest) {
                 shape.find(text, found);
             }
         }
@@ -172,6 +177,26 @@ impl std::fmt::Debug for Redactor {
 
 fn hints() -> impl Iterator<Item = &'static str> {
     shapes::hints().chain(assignments::HINTS.iter().copied())
+}
+
+/// Calls `tell` for every occurrence of a hint, with the number of the hint and its place.
+fn each_hint(text: &str, mut tell: impl FnMut(usize, Range<usize>)) {
+    static SHORT_TEXTS: AtomicUsize = AtomicUsize::new(0);
+    if text.len() <= SHORT && SHORT_TEXTS.fetch_add(1, Ordering::Relaxed) < MANY {
+        return each_hint_of_few(text, tell);
+    }
+    let automaton = if text.len() < LONG { &*HINTS_OF_SHORTER_TEXTS } else { &*HINTS };
+    automaton
+        .find_overlapping_iter(text)
+        .for_each(|hit| tell(hit.pattern().as_usize(), hit.start()..hit.end()));
+}
+
+/// Does the same without an automaton.
+fn each_hint_of_few(text: &str, mut tell: impl FnMut(usize, Range<usize>)) {
+    let lower = text.to_ascii_lowercase();
+    for (number, hint) in hints().enumerate() {
+        lower.match_indices(hint).for_each(|(start, _)| tell(number, start..start + hint.len()));
+    }
 }
 
 fn folded<'h>(hints: impl Iterator<Item = &'h str>, kind: AhoCorasickKind) -> AhoCorasick {

@@ -6,51 +6,44 @@
 use std::sync::{LazyLock, OnceLock};
 
 use regex::Regex;
-use serde::Deserialize;
 
 use super::Found;
 use super::values;
 
 pub(super) struct Shape {
-    pub(super) kind: String,
-    /// At least one of these is part of every match, in any case. If empty, always try the shape.
-    pub(super) hints: Vec<String>,
-    pattern: String,
+    pub(super) kind: &'static str,
+    /// At least one of these is part of every match, in any case.
+    pub(super) hints: &'static [&'static str],
+    pattern: &'static str,
     /// The pattern is the whole token and starts at a word boundary. Escapes that end in a letter (`\n`, a
     /// colour, `%3D`) are not part of the word. Otherwise the secret is group 1 of the pattern.
     whole: bool,
+    /// Without hints: length of the shortest word with a match.
+    least: usize,
     regex: OnceLock<Regex>,
 }
 
-/// The file of shapes; its head says what a row means.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ShapeFile {
-    shape: Vec<Row>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Row {
-    kind: String,
-    hints: Vec<String>,
-    token: Option<String>,
-    part: Option<String>,
-}
-
-static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
-    let file: ShapeFile = toml::from_str(include_str!("shapes.toml"))
-        .unwrap_or_else(|error| unreachable!("a test reads every row: {error}"));
-    let shape = |Row { kind, hints, token, part }| {
-        let (whole, pattern) = (token.is_some(), token.or(part).unwrap_or_default());
-        Shape { kind, hints, pattern, whole, regex: OnceLock::new() }
-    };
-    file.shape.into_iter().map(shape).collect()
-});
+// `SHAPES`, which `build.rs` makes from the table.
+include!(concat!(env!("OUT_DIR"), "/shapes.rs"));
 
 const BEFORE: &str = r"(?:^|[^A-Za-z0-9_]|\\[nrt]|\[[0-9;]{0,12}m|%[0-9A-Fa-f]{2})";
 
 impl Shape {
+    const fn new(
+        kind: &'static str,
+        hints: &'static [&'static str],
+        pattern: &'static str,
+        whole: bool,
+        least: usize,
+    ) -> Self {
+        Self { kind, hints, pattern, whole, least, regex: OnceLock::new() }
+    }
+
+    /// Returns whether a text without any hint may have a match; `longest` is the length of its longest word.
+    pub(super) fn is_tried_without_hint(&self, longest: usize) -> bool {
+        self.hints.is_empty() && self.least <= longest
+    }
+
     pub(super) fn find<'k>(&'k self, text: &str, found: &mut Vec<Found<'k>>) {
         for captures in self.regex().captures_iter(text) {
             let Some(secret) = captures.get(1) else { continue };
@@ -59,7 +52,7 @@ impl Shape {
                 false => values::stands_for(secret.as_str()) || pins_digest(text, secret.end()),
             };
             if !blank {
-                found.push(Found { start: secret.start(), end: secret.end(), kind: &self.kind });
+                found.push(Found { start: secret.start(), end: secret.end(), kind: self.kind });
             }
         }
     }
@@ -67,7 +60,7 @@ impl Shape {
     fn regex(&self) -> &Regex {
         self.regex.get_or_init(|| {
             let pattern =
-                if self.whole { format!("{BEFORE}({})", self.pattern) } else { self.pattern.clone() };
+                if self.whole { format!("{BEFORE}({})", self.pattern) } else { self.pattern.to_owned() };
             // A test compiles every pattern.
             Regex::new(&pattern).unwrap_or_else(|error| unreachable!("shape {}: {error}", self.kind))
         })
@@ -84,12 +77,12 @@ pub(super) fn all() -> &'static [Shape] {
 }
 
 pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
-    SHAPES.iter().map(|shape| shape.kind.as_str())
+    SHAPES.iter().map(|shape| shape.kind)
 }
 
 /// Returns all hints of all shapes, in the order that [`of_hint`] uses.
 pub(super) fn hints() -> impl Iterator<Item = &'static str> {
-    SHAPES.iter().flat_map(|shape| shape.hints.iter().map(String::as_str))
+    SHAPES.iter().flat_map(|shape| shape.hints.iter().copied())
 }
 
 /// Returns the shape of the hint at `index`.

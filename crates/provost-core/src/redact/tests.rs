@@ -473,3 +473,24 @@ fn the_configuration_adds_names_and_shapes_and_takes_nothing_away() {
     assert!(OwnShape::new("x", "a*").is_err() && OwnShape::new("x", "(").is_err());
     assert!(!OwnShape::is_kind("a]b") && !OwnShape::is_kind(""));
 }
+
+#[test]
+fn hints_are_found_with_and_without_an_automaton() {
+    let texts = [
+        "",
+        "echo hi > b",
+        "PASSWORD=hunter2 Token: abc, tokentoken, api_key='x'",
+        "AC0123456789abcdef0123456789abcdef and sk-live ::: -----BEGIN PRIVATE KEY-----",
+        "https://user:pass@example.org/?KEY=ä&pwd=ß",
+    ];
+    let every_hint: Vec<String> = super::hints().map(|hint| format!("x{}y", hint.to_uppercase())).collect();
+    for text in texts.into_iter().chain(every_hint.iter().map(String::as_str)) {
+        let mut without = Vec::new();
+        super::each_hint_of_few(text, |number, hit| without.push((number, hit.start, hit.end)));
+        let all = super::HINTS.find_overlapping_iter(text);
+        let mut with: Vec<_> = all.map(|hit| (hit.pattern().as_usize(), hit.start(), hit.end())).collect();
+        without.sort_unstable();
+        with.sort_unstable();
+        assert_eq!(without, with, "{text}");
+    }
+}
