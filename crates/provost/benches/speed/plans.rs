@@ -12,7 +12,7 @@ use crate::measure::{interleaved, time};
 use crate::table::{Kind, Row, Table};
 
 const HEAD: &str = "---\ntype: plan\nstatus: draft\nowner: bench\ntouches: [\"src/**\"]\n---\n\n# Many steps\n\n\
-    **Context:** A plan as people write them.\n**Budget:** max 50k tokens, $0.50, 5 minutes wall clock\n\n## Steps\n\n";
+    **Context:** A plan as people write them.\n**Budget:** max 50k tokens, $0.50, 8 hours wall clock\n\n## Steps\n\n";
 
 /// Returns a plan of `count` steps, each with the task `task`.
 pub(crate) fn text(count: usize, task: &str) -> String {
