@@ -15,6 +15,19 @@ fn the_good_plan_is_clean() {
 }
 
 #[test]
+fn set_e_stops_at_these_commands() {
+    for contract in [
+        "set -e\ncargo fmt --check\ncargo test",
+        "set -e\ncargo test\n! grep -rn old src",
+        "set -e\n! grep -rn old src || exit 1\ncargo test",
+        "set -e\ncd crates && cargo fmt --check || exit 1\ncargo test",
+    ] {
+        let said = diagnose(&GOOD.replacen("\ncargo test\n", &format!("\n{contract}\n"), 1), permissive);
+        assert!(!said.iter().any(|each| each.code == Code::LastDecides), "{contract}: {said:#?}");
+    }
+}
+
+#[test]
 fn every_code_has_a_page_that_names_it() {
     for code in Code::ALL {
         let page = explain(code.id()).unwrap_or_default();
@@ -113,6 +126,8 @@ fn provocations() -> Vec<(Code, String)> {
         (Code::PipeHides, check("cargo test | tee log.txt")),
         (Code::Background, check("cargo test &")),
         (Code::LastDecides, check("cargo test\ncargo fmt --check")),
+        (Code::LastDecides, check("set -e\n! grep -rn old src\ncargo test")),
+        (Code::LastDecides, check("set -e\ncargo fmt --check && cargo clippy\ncargo test")),
         (Code::Placeholder, check("cargo test -p <your-crate>")),
         (Code::WeakContract, check("test -f src/parser.rs")),
         (Code::WeakContract, check("grep -q tabs CHANGES.md")),

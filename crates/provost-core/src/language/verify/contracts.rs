@@ -235,7 +235,7 @@ impl Look<'_> {
     /// Checks commands on separate lines, of which only the last one decides.
     fn sequence(&self, top: &[&ShellCommand], sink: &mut Sink) -> bool {
         if self.stops_at_errors(top) {
-            return false;
+            return self.not_stopped_at(top, sink);
         }
         let Some((_, before)) = top.split_last() else { return false };
         let unseen = before.iter().find(|command| {
@@ -251,6 +251,24 @@ impl Look<'_> {
             }
             None => false,
         }
+    }
+
+    /// Checks lists of commands in the middle at which bash does not stop in spite of `set -e`: with `!`, and
+    /// all but the last command of `a && b`.
+    fn not_stopped_at(&self, top: &[&ShellCommand], sink: &mut Sink) -> bool {
+        let mut rest = top;
+        let mut found = false;
+        while let Some(end) = rest.iter().position(|command| command.then == Join::Next) {
+            let (list, after) = rest.split_at(end + 1);
+            let is_seen = list.iter().any(|command| matches!(command.then, Join::Or | Join::Background));
+            let unseen = list.iter().find(|command| command.negated || command.then == Join::And);
+            if let Some(command) = unseen.filter(|_| !is_seen && !after.is_empty()) {
+                sink.push(say::not_stopped_at(self.span(command)));
+                found = true;
+            }
+            rest = after;
+        }
+        found
     }
 
     /// Reports checks that an agent can satisfy without doing the work.

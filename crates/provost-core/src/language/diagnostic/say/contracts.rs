@@ -139,6 +139,15 @@ pub fn last_decides(span: Span) -> D {
         .hint("Start with `set -e`, or join the commands with `&&`.")
 }
 
+pub fn not_stopped_at(span: Span) -> D {
+    new(
+        Code::LastDecides,
+        span,
+        "`set -e` does not stop here: bash ignores a failure in `! a` and before `&&`",
+    )
+    .hint("Put it on the last line, join all commands with `&&`, or add `|| exit 1`.")
+}
+
 pub fn placeholder(span: Span, raw: &str) -> D {
     new(Code::Placeholder, span, format!("`{raw}` looks like a placeholder that was not filled in"))
         .hint("Put the real value in; bash reads `<` and `>` as redirections.")
