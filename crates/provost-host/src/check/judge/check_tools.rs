@@ -57,6 +57,8 @@ struct Inner {
     folders: Vec<PathBuf>,
     project: ProjectTools,
     stamps: OnceLock<Vec<Vec<u8>>>,
+    /// The record that was made last, and for which folders: it digests thousands of names of programs.
+    record: Mutex<Option<(Vec<SuppliedTools>, CheckEnvironment)>>,
 }
 
 /// A folder of programs that provost adds for one check.
@@ -170,7 +172,8 @@ impl CheckTools {
         let needed: Vec<PathBuf> = kept.iter().chain(project.interpreters()).cloned().collect();
         let folders = toolchains::folders(&needed, &places, forbidden);
         let workspace = workspace.to_path_buf();
-        Self(Arc::new(Inner { workspace, path, variables, folders, project, stamps: OnceLock::new() }))
+        let (stamps, record) = (OnceLock::new(), Mutex::default());
+        Self(Arc::new(Inner { workspace, path, variables, folders, project, stamps, record }))
     }
 
     /// Returns the folders that a sandbox has to show for these programs.
@@ -252,6 +255,18 @@ impl CheckTools {
 
     /// Returns how the programs of a check are found, for its verdict.
     pub fn record(&self, supplied: &[SuppliedTools]) -> CheckEnvironment {
+        let mut last = self.0.record.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((known, record)) if known == supplied => record.clone(),
+            _ => {
+                let record = self.made_record(supplied);
+                *last = Some((supplied.to_vec(), record.clone()));
+                record
+            }
+        }
+    }
+
+    fn made_record(&self, supplied: &[SuppliedTools]) -> CheckEnvironment {
         let path = self.path(&self.0.workspace, supplied);
         let mut parts: Vec<Vec<u8>> = Vec::new();
         let variables = self.variables(&self.0.workspace, supplied);
@@ -333,7 +348,12 @@ fn stamps(folder: &Path) -> Vec<Vec<u8>> {
 
 /// Joins the parts, each with its length before it, so that different lists give different bytes.
 fn joined(parts: &[Vec<u8>]) -> Vec<u8> {
-    parts.iter().flat_map(|part| [&(part.len() as u64).to_le_bytes(), part.as_slice()].concat()).collect()
+    let mut all = Vec::with_capacity(parts.iter().map(|part| part.len() + 8).sum());
+    for part in parts {
+        all.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        all.extend_from_slice(part);
+    }
+    all
 }
 
 /// Returns the absolute entries of `PATH` that exist; an agent could create one that does not.
