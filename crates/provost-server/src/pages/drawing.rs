@@ -20,6 +20,8 @@ use crate::partial::part;
 
 /// Maximum number of letters in a step.
 const LETTERS: usize = 23;
+/// The same for its state, beside its number.
+const STATE_LETTERS: usize = 19;
 /// Timeline: start of the bars, their width, and the row height.
 const NAMES: f64 = 190.0;
 const BARS: f64 = 760.0;
@@ -58,7 +60,9 @@ fn step(run: &Run, node: &PlacedNode, place: &str) -> Markup {
     let title = run.title(number).unwrap_or_default();
     let state = run.state_word(number);
     let pass = run.pass(number);
+    // "passed, uncontrolled" is wider than the box.
     let shown = run.word(number).replace('_', " ");
+    let shown = short(shown.strip_prefix("passed, ").unwrap_or(&shown), STATE_LETTERS);
     let sign = pass.filter(|pass| *pass != Pass::Verified).map_or(sign(state), Pass::mark);
     let weaker = if pass.is_some_and(|pass| pass != Pass::Verified) { " weaker" } else { "" };
     let after: Vec<String> = node.after.iter().map(ToString::to_string).collect();
