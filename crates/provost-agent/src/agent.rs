@@ -5,10 +5,14 @@
 //! verified. A premature answer is added to the transcript with a message that shows the plan, and the loop
 //! continues within its limits; reaching a limit is an outcome.
 
+mod settings;
+
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use provost_core::model::usage::Usage;
+use serde_json::json;
 use tokio::sync::watch;
 
 use crate::call_log::CallLog;
@@ -16,57 +20,20 @@ use crate::context::Context;
 use crate::event::AgentEvent;
 use crate::plan::{AgentPlan, Readiness};
 use crate::plan_state::PlanHolder;
-use crate::provider::api::Key;
-use crate::provider::{Ask, Failure, Patience, Piece, Provider, Reply};
+use crate::provider::{Ask, Failure, Piece, Provider, Reply};
 use crate::tally::Tally;
 use crate::tool::{Catalogue, Spec};
 use crate::transcript::{Call, Message, ToolResult, Transcript};
-use crate::{context, tool, truncate};
+use crate::{tool, truncate};
+
+pub use settings::{Compaction, PlanRequirement, Settings};
 
 /// Number of turns before the last that are announced to the model.
 const WARNING: u32 = 3;
+/// Most tokens of a summary, thoughts included.
+const SUMMARY_TOKENS: u32 = 4000;
 
 pub type Observer<'a> = &'a mut (dyn FnMut(AgentEvent) + Send);
-
-/// Limits and settings of a run.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    pub system: String,
-    /// Most calls of the model.
-    pub max_turns: u32,
-    /// Most final answers in a row that are refused before the run ends.
-    pub max_refusals: u32,
-    /// The model's context window.
-    pub context_tokens: usize,
-    pub max_output_tokens: u32,
-    pub patience: Patience,
-    pub planning: PlanRequirement,
-    /// The API key, which is removed from the answers of tools.
-    pub key: Key,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            system: include_str!("prompt/system.md").to_owned(),
-            max_turns: 100,
-            max_refusals: 8,
-            context_tokens: 128_000,
-            max_output_tokens: 16_000,
-            patience: Patience::default(),
-            planning: PlanRequirement::AsNeeded,
-            key: Key::none(),
-        }
-    }
-}
-
-/// Rule that says if a plan is required.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlanRequirement {
-    /// A run without a plan ends with the model's answer.
-    AsNeeded,
-    Required,
-}
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,16 +50,19 @@ pub enum RunEnd {
     Failed(Failure),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bound {
     Turns(u32),
     Refusals(u32),
+    /// The budget is used up, in words.
+    Budget(String),
 }
 
 impl std::fmt::Display for Bound {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Bound::Turns(turns) => write!(out, "{turns} turns were not enough"),
+            Bound::Budget(words) => out.write_str(words),
             Bound::Refusals(times) => write!(out, "it claimed to be done {times} times in a row and was not"),
         }
     }
@@ -103,6 +73,8 @@ impl std::fmt::Display for Bound {
 pub struct AgentRun {
     pub outcome: RunEnd,
     pub usage: Usage,
+    /// The usage as it counts towards a limit, with estimates of what the API did not report.
+    pub counted: Usage,
     pub turns: u32,
     /// Number of refused final answers.
     pub refusals: u32,
@@ -151,6 +123,8 @@ struct State {
     refusals: u32,
     refusals_in_row: u32,
     rewrites: Vec<Vec<String>>,
+    /// The model was told that little of its budget is left.
+    is_warned: bool,
     /// Bytes that are sent besides the transcript.
     fixed: usize,
 }
@@ -166,10 +140,7 @@ impl Agent<'_> {
     /// Continues a conversation: the transcript of an earlier [`AgentRun`] with another question at its end. Its
     /// first message is the task.
     pub async fn go_on(&self, transcript: Transcript, stop: &Stop, tell: Observer<'_>) -> AgentRun {
-        let task = match transcript.messages().first() {
-            Some(Message::User(task)) => task.clone(),
-            _ => String::new(),
-        };
+        let task = Context::task_of(transcript.messages());
         let specs = self.catalogue.specs();
         let window = self.settings.context_tokens.saturating_sub(self.settings.max_output_tokens as usize);
         let sized = |spec: &Spec| {
@@ -185,6 +156,7 @@ impl Agent<'_> {
             refusals: 0,
             refusals_in_row: 0,
             rewrites: Vec::new(),
+            is_warned: false,
             fixed: self.settings.system.len() + specs.iter().map(sized).sum::<usize>(),
         };
         let outcome = tokio::select! {
@@ -195,6 +167,7 @@ impl Agent<'_> {
         AgentRun {
             outcome,
             usage: state.tally.usage(),
+            counted: state.tally.counted().clone(),
             turns: state.turns,
             refusals: state.refusals,
             rewrites: state.rewrites,
@@ -206,9 +179,12 @@ impl Agent<'_> {
     async fn go(&self, specs: &[Spec], state: &mut State, tell: Observer<'_>) -> RunEnd {
         let mut last = String::new();
         while state.turns < self.settings.max_turns {
+            if let Some(words) = self.settings.budget.exceeded_by(state.tally.counted()) {
+                return self.unfinished(Bound::Budget(words), last);
+            }
             state.turns += 1;
             tell(AgentEvent::TurnStarted { turn: state.turns });
-            self.make_room(state, tell);
+            self.make_room(specs, state, tell).await;
             let reply = match self.ask(specs, state, tell).await {
                 Ok(reply) => reply,
                 Err(failure) => return RunEnd::Failed(failure),
@@ -224,31 +200,85 @@ impl Agent<'_> {
                 continue;
             }
             state.refusals_in_row = 0;
+            let side = self.catalogue.side_account();
+            side.set_left(self.settings.budget.after(state.tally.counted()));
             let mut results = self.perform(&calls, state, tell).await;
-            let left = self.settings.max_turns - state.turns;
-            if (1..=WARNING).contains(&left)
-                && let Some(result) = results.last_mut()
-            {
-                result
-                    .text
-                    .push_str(&format!("\n[{left} turns left: finish, or mark what is open as blocked]"));
+            side.take().iter().for_each(|(used, counted)| state.tally.add_side(used, counted));
+            self.check_edits(&mut results, tell).await;
+            if let (Some(left), Some(result)) = (self.warning(state), results.last_mut()) {
+                result.text.push_str(&format!("\n[{left} left: finish, or mark what is open as blocked]"));
             }
             results.iter().for_each(|result| state.context.saw(result));
             state.transcript.push(Message::Results(results));
+            let images = self.catalogue.take_images();
+            if !images.is_empty() {
+                state.transcript.push(Message::Images(images));
+            }
         }
-        let missing = self.holder.plan().map(|plan| plan.missing()).unwrap_or_default();
-        RunEnd::Unfinished { bound: Bound::Turns(self.settings.max_turns), missing, answer: last }
+        self.unfinished(Bound::Turns(self.settings.max_turns), last)
     }
 
-    fn make_room(&self, state: &mut State, tell: Observer<'_>) {
+    fn unfinished(&self, bound: Bound, answer: String) -> RunEnd {
+        let missing = self.holder.plan().map(|plan| plan.missing()).unwrap_or_default();
+        RunEnd::Unfinished { bound, missing, answer }
+    }
+
+    /// Returns what is left if it is little: of the turns, or once of the budget.
+    fn warning(&self, state: &mut State) -> Option<String> {
+        let turns = self.settings.max_turns - state.turns;
+        if (1..=WARNING).contains(&turns) {
+            return Some(format!("{turns} turns"));
+        }
+        let left = self.settings.budget.little_left(state.tally.counted()).filter(|_| !state.is_warned)?;
+        state.is_warned = true;
+        Some(left)
+    }
+
+    async fn make_room(&self, specs: &[Spec], state: &mut State, tell: Observer<'_>) {
         let before = state.transcript.size() + state.fixed;
         if !state.context.is_full(before) {
             return;
         }
-        state.context.compact(&mut state.transcript, self.holder.plan().as_ref(), state.fixed);
+        let summary = match self.settings.compaction {
+            Compaction::Deterministic => None,
+            Compaction::Summary => self.summary(specs, state).await,
+        };
+        let plan = self.holder.plan();
+        match summary {
+            Some(summary) => {
+                let summary = (summary, state.fixed);
+                state.context.compact_to_summary(&mut state.transcript, plan.as_ref(), summary);
+            }
+            None => state.context.compact(&mut state.transcript, plan.as_ref(), state.fixed),
+        }
         let after = state.transcript.size() + state.fixed;
         let (before, after) = (state.context.tokens(before), state.context.tokens(after));
         tell(AgentEvent::Compacted { before, after });
+    }
+
+    /// Asks the model for a summary of the conversation; `None` if it gave none.
+    async fn summary(&self, specs: &[Spec], state: &mut State) -> Option<String> {
+        let sent = state.transcript.size() + state.fixed;
+        let mut messages = state.transcript.messages().to_vec();
+        messages.push(Message::User(include_str!("prompt/summary.md").trim_end().to_owned()));
+        state.tally.ask();
+        // With the same tools, what the API has cached can be used.
+        let ask = Ask {
+            system: &self.settings.system,
+            tools: specs,
+            messages: &messages,
+            max_output_tokens: self.settings.max_output_tokens.min(SUMMARY_TOKENS),
+        };
+        match self.provider.answer(ask, &mut |_| {}).await {
+            Ok(reply) => {
+                state.tally.add(&reply.usage, (state.context.tokens(sent), reply.text.len() / 4));
+                Some(reply.text.trim().to_owned()).filter(|text| !text.is_empty())
+            }
+            Err(failure) => {
+                state.tally.failed(&failure, state.context.tokens(sent));
+                None
+            }
+        }
     }
 
     /// Asks the model, with retries, until it answers or retrying is hopeless.
@@ -265,24 +295,30 @@ impl Agent<'_> {
                 Piece::Text(text) => tell(AgentEvent::Text(text.to_owned())),
                 Piece::Thought(text) => tell(AgentEvent::Thought(text.to_owned())),
             };
+            let sent = state.transcript.size() + state.fixed;
             state.tally.ask();
             let failure = match self.provider.answer(ask, &mut hear).await {
                 Ok(reply) => {
                     if let Some(tokens) = reply.usage.input_tokens {
                         state.context.counted(state.transcript.size() + state.fixed, tokens);
                     }
-                    state.tally.add(&reply.usage);
+                    state.tally.add(&reply.usage, (state.context.tokens(sent), reply.text.len() / 4));
                     return Ok(reply);
                 }
                 Err(failure) => failure,
             };
-            state.tally.failed(&failure);
+            state.tally.failed(&failure, state.context.tokens(sent));
             if let (Failure::TooLong { .. }, false) = (&failure, shortened) {
                 shortened = true;
                 let before = state.context.tokens(state.transcript.size() + state.fixed);
                 state.context.compact_hard(&mut state.transcript, self.holder.plan().as_ref());
                 let after = state.context.tokens(state.transcript.size() + state.fixed);
                 tell(AgentEvent::Compacted { before, after });
+                continue;
+            }
+            let is_rejected = matches!(failure, Failure::Rejected { .. });
+            if is_rejected && state.transcript.forget_images() {
+                tell(AgentEvent::Retrying { after: Duration::ZERO, why: failure.to_string() });
                 continue;
             }
             let Some(pause) = self.settings.patience.pause(failures, &failure) else { return Err(failure) };
@@ -334,7 +370,7 @@ impl Agent<'_> {
         let room = state.context.room_for_answer(calls.len());
         let numbered: Vec<(u64, &Call)> = calls.iter().map(|call| (self.ledger.begin(), call)).collect();
         for (number, call) in &numbered {
-            let (tool, arguments) = (call.tool.clone(), context::shown(call));
+            let (tool, arguments) = (call.tool.clone(), call.arguments.clone());
             tell(AgentEvent::Called { call: *number, tool, arguments });
         }
         let only_reads =
@@ -349,8 +385,8 @@ impl Agent<'_> {
             }
         }
         for result in &results {
-            let (tool, characters) = (result.tool.clone(), result.text.chars().count());
-            tell(AgentEvent::Answered { call: result.call, tool, failed: result.failed, characters });
+            let (tool, text) = (result.tool.clone(), result.text.clone());
+            tell(AgentEvent::Answered { call: result.call, tool, failed: result.failed, text });
         }
         for event in self.holder.take_events() {
             if let AgentEvent::PlanRewritten { diff } = &event {
@@ -359,6 +395,34 @@ impl Agent<'_> {
             tell(event);
         }
         results
+    }
+
+    /// Runs the command for changed files and adds its output to the last answer.
+    async fn check_edits(&self, results: &mut [ToolResult], tell: Observer<'_>) {
+        let edits = |result: &ToolResult| self.catalogue.get(&result.tool).is_some_and(|tool| tool.edits);
+        let is_changed = results.iter().any(|result| !result.failed && edits(result));
+        let (Some(hook), Some(last)) =
+            (self.settings.after_edit.as_ref().filter(|_| is_changed), results.last_mut())
+        else {
+            return;
+        };
+        let (call, tool) = (self.ledger.begin(), "after_edit".to_owned());
+        tell(AgentEvent::Called {
+            call,
+            tool: tool.clone(),
+            arguments: json!({ "command": hook.command() }),
+        });
+        let (text, failed) = match hook.run().await {
+            Ok(text) => (self.settings.key.hide(&text), false),
+            Err(text) => (self.settings.key.hide(&text), true),
+        };
+        if failed {
+            self.ledger.fail(call, &text)
+        } else {
+            self.ledger.end(call, &text)
+        }
+        tell(AgentEvent::Answered { call, tool, failed, text: text.clone() });
+        last.text.push_str(&hook.shown(call, &text));
     }
 
     async fn perform_one(&self, number: u64, call: &Call, room: usize) -> ToolResult {

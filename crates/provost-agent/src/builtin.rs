@@ -1,25 +1,33 @@
 //! Runs the agent loop as a separate process, which the driver `builtin` starts in the sandbox.
 //!
-//! Options come as arguments, the prompt on stdin, the key from the environment or a command. Progress is
-//! printed to stderr; the last line of stdout is `{"report": …, "usage": …, "rewrites": …}`.
+//! Options come as arguments, the prompt on stdin, the key from the environment or a command. Each line of
+//! stdout is an entry of the transcript; the last one is `{"report": …, "usage": …, "rewrites": …, "error": …}`.
 //!
 //! **Invariant:** nothing here judges. The model's statement that a step is done is a claim; provost judges
 //! after the process has ended.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::agent::{Agent, AgentRun, RunEnd, Settings, Stop};
-use crate::call_log::CallLog;
-use crate::event::AgentEvent;
-use crate::plan_state::{PlanHolder, counted};
-use crate::provider::api::{Api, Dialect, Key, NotBuilt};
+use crate::agent::{Agent, AgentRun, Bound, Compaction, RunEnd, Settings, Stop};
+use crate::budget::LoopBudget;
+use crate::conversation::{self, Continuation};
+use crate::delegate;
+use crate::progress;
+use crate::provider::Provider;
+use crate::provider::api::{Api, Dialect, Key, NotBuilt, ThinkingEffort};
+use crate::provider::text_tools::TextTools;
+use crate::tool::after_edit::AfterEdit;
 use crate::tool::files::Workspace;
-use crate::tool::{Catalogue, topics};
+use crate::tool::mcp_server::{McpConnection, McpServer, McpServerError};
+use crate::tool::{Catalogue, fetch, mcp_server, topics};
+use crate::transcript::Message;
 use crate::truncate;
 
 /// Longest report, in bytes; provost does not keep much more.
@@ -50,7 +58,27 @@ pub struct BuiltinOptions {
     pub key_command: Vec<String>,
     pub max_turns: Option<u32>,
     pub context_tokens: Option<usize>,
+    /// How much the model thinks before it answers.
+    pub effort: Option<ThinkingEffort>,
     pub topics: Option<PathBuf>,
+    /// MCP servers whose tools the model gets.
+    pub servers: Vec<McpServer>,
+    /// The file that the conversation is saved in, if it ends well.
+    pub conversation: Option<PathBuf>,
+    /// The file has a conversation already; the prompt is the next message in it.
+    pub resume: bool,
+    pub compaction: Compaction,
+    /// The model writes its calls as text.
+    pub text_tools: bool,
+    /// There is a tool that reads pages of the web.
+    pub web: bool,
+    /// A command for after edits.
+    pub after_edit: Option<String>,
+    /// Program with arguments that starts commands in a session of their own; without it, they share the
+    /// terminal.
+    pub launcher: Vec<OsString>,
+    /// The most it may use.
+    pub budget: LoopBudget,
 }
 
 /// Why the loop did not start.
@@ -66,6 +94,10 @@ pub enum NotBegun {
     KeyCommand { command: String, why: String },
     #[error(transparent)]
     Provider(#[from] NotBuilt),
+    #[error(transparent)]
+    McpServer(#[from] McpServerError),
+    #[error("the conversation of the last attempt cannot be read: {0}")]
+    Conversation(io::Error),
     #[error("the workspace cannot be opened: {0}")]
     Workspace(io::Error),
     #[error("the async runtime cannot be started: {0}")]
@@ -128,6 +160,33 @@ impl BuiltinOptions {
     }
 }
 
+impl BuiltinOptions {
+    /// Returns the model's API, its key, and the variables that may contain the key.
+    pub fn connect(&self, environment: Environment<'_>) -> Result<(Api, Key, Vec<String>), NotBegun> {
+        let dialect = self.dialect()?;
+        let (key, withheld) = self.key(dialect, environment)?;
+        let base_url = self.base_url(dialect, environment);
+        let api = Api::new(dialect, self.model.as_str(), base_url.as_deref(), key.clone())?;
+        Ok((api.with_effort(self.effort), key, withheld))
+    }
+
+    /// Returns the model's API with its key, and the folder, in which no command gets the key.
+    pub(crate) fn open(
+        &self,
+        folder: &Path,
+        environment: Environment<'_>,
+    ) -> Result<(Arc<dyn Provider>, Key, Workspace), NotBegun> {
+        let (api, key, withheld) = self.connect(environment)?;
+        let provider: Arc<dyn Provider> = match self.text_tools {
+            true => Arc::new(TextTools { model: api }),
+            false => Arc::new(api),
+        };
+        let workspace = Workspace::new(folder).map_err(NotBegun::Workspace)?;
+        let workspace = workspace.started_by(self.launcher.clone());
+        Ok((provider, key, withheld.into_iter().fold(workspace, Workspace::withhold)))
+    }
+}
+
 fn key_of_command(words: &[String]) -> Result<Key, NotBegun> {
     let failed = |why: String| NotBegun::KeyCommand { command: words.join(" "), why };
     let [program, arguments @ ..] = words else { return Ok(Key::none()) };
@@ -148,49 +207,87 @@ pub fn perform(
     prompt: &str,
     folder: &Path,
     environment: Environment<'_>,
-    out: &mut dyn Write,
+    out: &mut (dyn Write + Send),
 ) -> Result<i32, NotBegun> {
-    let dialect = orders.dialect()?;
-    let (key, withheld) = orders.key(dialect, environment)?;
-    let base_url = orders.base_url(dialect, environment);
-    let provider = Api::new(dialect, orders.model.as_str(), base_url.as_deref(), key.clone())?;
-    let workspace = Workspace::new(folder).map_err(NotBegun::Workspace)?;
-    let workspace = withheld.into_iter().fold(workspace, Workspace::withhold);
-    let (holder, ledger) = (PlanHolder::default(), CallLog::default());
+    let (provider, key, workspace) = orders.open(folder, environment)?;
+    let Continuation { transcript, holder, ledger } = match orders.conversation.as_ref() {
+        Some(file) if orders.resume => {
+            let mut known = conversation::load(file, &*provider).map_err(NotBegun::Conversation)?;
+            known.transcript.push(Message::User(prompt.to_owned()));
+            known
+        }
+        _ => Continuation::of_task(prompt),
+    };
     let mut catalogue = Catalogue::standard(&workspace, &ledger).with_plan(&holder, &ledger);
     if let Some(folder) = &orders.topics {
         catalogue = catalogue.with_all(topics::declared(&workspace.root().join(folder)));
     }
-    let agent = Agent { provider: &provider, catalogue, holder, ledger, settings: settings(orders, key) };
+    if orders.web {
+        catalogue = catalogue.with(fetch::tool().map_err(NotBuilt::Client)?);
+    }
+    let after_edit = orders.after_edit.as_ref().map(|command| AfterEdit::new(command, &workspace));
+    let settings = Settings { after_edit, ..settings(orders, key) };
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(NotBegun::Runtime)?;
+    let servers = runtime.block_on(connections(&orders.servers, &workspace))?;
+    let catalogue = catalogue.with_all(mcp_server::tools(&servers));
+    let sub_agents = delegate::tool(provider.clone(), &workspace, &settings, catalogue.side_account());
+    let catalogue = catalogue.with(sub_agents);
+    let agent = Agent { provider: &*provider, catalogue, holder, ledger, settings };
     let run = runtime.block_on(async {
         let stop = Stop::default();
         tokio::spawn(stop_on_signal(stop.clone()));
-        agent.run(prompt, &stop, &mut |event| tell(&event)).await
+        agent.go_on(transcript, &stop, &mut |event| progress::tell(&event, out)).await
     });
-    // The model's last text may lack a newline.
-    let _ = writeln!(io::stderr());
+    drop(servers);
     // A search that is still running must not delay the exit.
     runtime.shutdown_background();
+    if let (Some(file), RunEnd::Finished { .. }) = (&orders.conversation, &run.outcome)
+        && let Err(error) =
+            conversation::save(file, provider.model(), (&run.transcript, run.plan.as_ref()), &agent.ledger)
+    {
+        // The next attempt begins a new conversation.
+        eprintln!("builtin agent: the conversation could not be saved: {error}");
+    }
+    write_report(&run, out);
+    Ok(exit_code(&run.outcome))
+}
+
+/// Writes the line that provost reads.
+fn write_report(run: &AgentRun, out: &mut dyn Write) {
     let rewrites: Vec<String> = run.rewrites.iter().map(|diff| diff.join("\n")).collect();
-    let mut report = json!({ "report": report(&run), "usage": run.usage });
+    let mut report = json!({ "report": report(run), "usage": run.usage });
+    if let Some(why) = failure(&run.outcome) {
+        report["error"] = json!(why);
+    }
     if !rewrites.is_empty() {
         report["rewrites"] = json!(rewrites);
     }
     // An error is ignored: the reader has gone away.
     let _ = writeln!(out, "{report}").and_then(|()| out.flush());
-    Ok(exit_code(&run.outcome))
 }
 
-fn settings(orders: &BuiltinOptions, key: Key) -> Settings {
+/// Connects to all servers at once.
+pub async fn connections(
+    servers: &[McpServer],
+    workspace: &Workspace,
+) -> Result<Vec<McpConnection>, McpServerError> {
+    let all = servers.iter().map(|server| McpConnection::open(server, workspace));
+    futures_util::future::try_join_all(all).await
+}
+
+pub(crate) fn settings(orders: &BuiltinOptions, key: Key) -> Settings {
     let usual = Settings::default();
     let context_tokens = orders.context_tokens.unwrap_or(usual.context_tokens);
+    let output =
+        orders.effort.map_or(usual.max_output_tokens, |it| it.output_tokens(usual.max_output_tokens));
     let quarter = u32::try_from(context_tokens / 4).unwrap_or(u32::MAX);
     Settings {
         max_turns: orders.max_turns.unwrap_or(usual.max_turns),
         context_tokens,
-        max_output_tokens: usual.max_output_tokens.min(quarter),
+        max_output_tokens: output.min(quarter),
+        budget: orders.budget,
+        compaction: orders.compaction,
         key,
         ..usual
     }
@@ -221,6 +318,17 @@ fn exit_code(outcome: &RunEnd) -> i32 {
     }
 }
 
+/// Returns why the run could not go on, if neither the model nor its plan is at fault.
+fn failure(outcome: &RunEnd) -> Option<String> {
+    match outcome {
+        RunEnd::Failed(failure) => Some(failure.to_string()),
+        RunEnd::Unfinished { bound: bound @ Bound::Budget(_), .. } => Some(bound.to_string()),
+        RunEnd::Unfinished { .. } | RunEnd::Finished { .. } | RunEnd::Blocked { .. } | RunEnd::Stopped => {
+            None
+        }
+    }
+}
+
 /// Returns the answer, the plan, and how often a final answer was refused.
 pub fn report(run: &AgentRun) -> String {
     let mut out = match &run.outcome {
@@ -241,35 +349,6 @@ pub fn report(run: &AgentRun) -> String {
         times => _ = write!(out, "\n\nA final answer was refused {times} times."),
     }
     truncate::middle(&out, REPORT, "the report was too long")
-}
-
-/// Prints progress for people; the model's text is printed as it arrives.
-fn tell(event: &AgentEvent) {
-    let mut to = io::stderr().lock();
-    // Errors are ignored, because stderr may be closed.
-    let _ = match event {
-        AgentEvent::Text(text) => to.write_all(text.as_bytes()),
-        AgentEvent::Thought(_)
-        | AgentEvent::StepUpdated { .. }
-        | AgentEvent::PostconditionAnswered { .. } => Ok(()),
-        AgentEvent::TurnStarted { turn } => writeln!(to, "\n[turn {turn}]"),
-        AgentEvent::Called { call, tool, arguments } => writeln!(to, "\n[call:{call} {tool}] {arguments}"),
-        AgentEvent::Answered { call, failed, characters, .. } => match failed {
-            true => writeln!(to, "[call:{call}] failed"),
-            false => writeln!(to, "[call:{call}] {characters} characters"),
-        },
-        AgentEvent::PlanCreated { steps, postconditions } => {
-            let (steps, posts) = (counted(*steps, "step"), counted(*postconditions, "postcondition"));
-            writeln!(to, "[plan: {steps}, {posts}]")
-        }
-        AgentEvent::PlanRewritten { diff } => writeln!(to, "[plan rewritten]\n{}", diff.join("\n")),
-        AgentEvent::FinalizationRefused { missing } => {
-            writeln!(to, "\n[final answer refused: {}]", missing.join("; "))
-        }
-        AgentEvent::Compacted { before, after } => writeln!(to, "[context: {before} → {after} tokens]"),
-        AgentEvent::Retrying { after, why } => writeln!(to, "\n[again in {} s: {why}]", after.as_secs()),
-    };
-    let _ = to.flush();
 }
 
 #[cfg(test)]

@@ -4,17 +4,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::{Deserialize, Serialize};
+
 /// Most bytes that are kept of one answer, and of all answers.
 const ONE: usize = 1 << 20;
 const ALL: usize = 16 << 20;
+/// Most bytes of answers that are saved with a conversation.
+const SAVED: usize = 2 << 20;
 
 #[derive(Clone, Debug, Default)]
 pub struct CallLog {
     calls: Arc<Mutex<Calls>>,
 }
 
-#[derive(Debug, Default)]
-struct Calls {
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Calls {
     last: u64,
     ended: BTreeSet<u64>,
     /// Calls that failed, or whose answer is negative.
@@ -24,6 +28,17 @@ struct Calls {
 }
 
 impl CallLog {
+    /// Returns the calls with the newest answers, to save them.
+    pub(crate) fn saved(&self) -> Calls {
+        let mut calls = self.lock().clone();
+        calls.keep(SAVED);
+        calls
+    }
+
+    pub(crate) fn restored(calls: Calls) -> Self {
+        Self { calls: Arc::new(Mutex::new(calls)) }
+    }
+
     /// Returns the number for a new call.
     pub fn begin(&self) -> u64 {
         let mut calls = self.lock();
@@ -41,10 +56,7 @@ impl CallLog {
         }
         calls.size += kept.len();
         calls.outputs.insert(call, kept.to_owned());
-        while calls.size > ALL {
-            let Some((_, dropped)) = calls.outputs.pop_first() else { break };
-            calls.size -= dropped.len();
-        }
+        calls.keep(ALL);
     }
 
     /// Stores the answer of a call that ended with an error.
@@ -88,6 +100,16 @@ impl CallLog {
 
     fn lock(&self) -> MutexGuard<'_, Calls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Calls {
+    /// Drops the oldest answers above this size.
+    fn keep(&mut self, size: usize) {
+        while self.size > size {
+            let Some((_, dropped)) = self.outputs.pop_first() else { break };
+            self.size -= dropped.len();
+        }
     }
 }
 

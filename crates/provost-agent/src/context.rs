@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 use crate::plan::AgentPlan;
-use crate::transcript::{Call, Message, ToolResult, Transcript};
+use crate::transcript::{Message, ToolResult, Transcript};
 use crate::truncate;
 
 /// Most failures that are kept, and most bytes of each.
@@ -19,6 +19,8 @@ const FAILURE: usize = 800;
 /// Most lines about omitted turns.
 const LINES: usize = 40;
 const LINE: usize = 120;
+/// Most bytes of a summary.
+const SUMMARY: usize = 8000;
 /// Latest messages whose output is kept while something older can go.
 const RECENT: usize = 6;
 /// Output up to this length is kept.
@@ -35,6 +37,8 @@ pub(crate) struct Context {
     task: String,
     failures: VecDeque<String>,
     lines: VecDeque<String>,
+    /// The model's own summary of what was left out.
+    summary: Option<String>,
 }
 
 impl Context {
@@ -45,6 +49,23 @@ impl Context {
             task: task.to_owned(),
             failures: VecDeque::new(),
             lines: VecDeque::new(),
+            summary: None,
+        }
+    }
+
+    /// Returns the task: the first message without what it says about left out turns, and the question that
+    /// an earlier conversation goes on with.
+    pub(crate) fn task_of(messages: &[Message]) -> String {
+        let text = |message: &Message| match message {
+            Message::User(text) => text.clone(),
+            _ => String::new(),
+        };
+        let first = messages.first().map(text).unwrap_or_default();
+        let left_out = include_str!("prompt/left_out.md");
+        let task = first.split_once(left_out).map_or(first.as_str(), |(task, _)| task.trim_end());
+        match messages {
+            [_, .., last @ Message::User(_)] => format!("{task}\n\n{}", text(last)),
+            _ => task.to_owned(),
         }
     }
 
@@ -89,6 +110,23 @@ impl Context {
     pub(crate) fn compact(&mut self, transcript: &mut Transcript, plan: Option<&AgentPlan>, fixed: usize) {
         let target = self.bytes(self.window / 2).saturating_sub(fixed);
         self.shorten(transcript, plan, target);
+    }
+
+    /// Replaces all but the last turns by the model's summary of them.
+    pub(crate) fn compact_to_summary(
+        &mut self,
+        transcript: &mut Transcript,
+        plan: Option<&AgentPlan>,
+        (summary, fixed): (String, usize),
+    ) {
+        self.summary = Some(truncate::middle(&summary, SUMMARY, "the summary was too long"));
+        // The summary says what these lines would say.
+        self.lines.clear();
+        let target = self.bytes(self.window / 4).saturating_sub(fixed);
+        let mut messages = transcript.messages().to_vec();
+        self.leave_out_turns(&mut messages, plan, target);
+        self.lines.clear();
+        transcript.replace(messages);
     }
 
     /// Halves the transcript, after the provider has rejected it as too long.
@@ -141,7 +179,7 @@ impl Context {
 
     fn describe(&mut self, message: &Message) {
         match message {
-            Message::User(_) => {}
+            Message::User(_) | Message::Images(_) => {}
             Message::Assistant { text, calls, .. } => {
                 if calls.is_empty() && !text.trim().is_empty() {
                     keep(&mut self.lines, format!("you said: {}", truncate::line(text, LINE)), LINES);
@@ -168,6 +206,9 @@ impl Context {
                 let _ = write!(out, "\nOpen: {}.\n", missing.join("; "));
             }
         }
+        if let Some(summary) = &self.summary {
+            let _ = write!(out, "\n## Your summary\n{summary}\n");
+        }
         for (title, lines) in [("The last failures", &self.failures), ("Your work so far", &self.lines)] {
             if !lines.is_empty() {
                 let _ = write!(out, "\n## {title}\n");
@@ -187,6 +228,11 @@ fn keep(lines: &mut VecDeque<String>, line: String, most: usize) {
 }
 
 fn leave_out_output(message: &mut Message) {
+    if let Message::Images(images) = message {
+        let names: Vec<&str> = images.iter().map(|image| image.name.as_str()).collect();
+        *message = Message::User(format!("[{} left out; view_image shows it again]", names.join(", ")));
+        return;
+    }
     let Message::Results(results) = message else { return };
     for result in results.iter_mut().filter(|result| result.text.len() > SHORT) {
         let head = result.text.lines().next().unwrap_or_default();
@@ -198,21 +244,10 @@ fn leave_out_output(message: &mut Message) {
     }
 }
 
-/// Returns the arguments on one line, for people.
-pub(crate) fn shown(call: &Call) -> String {
-    match &call.arguments {
-        serde_json::Value::Object(entries) if entries.len() == 1 => {
-            let only = entries.values().next();
-            let text = only.and_then(serde_json::Value::as_str).map(str::to_owned);
-            truncate::line(&text.unwrap_or_else(|| call.arguments.to_string()), LINE)
-        }
-        other => truncate::line(&other.to_string(), LINE),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transcript::Call;
 
     fn turn(transcript: &mut Transcript, call: u64, output: &str) {
         let asked =
@@ -282,6 +317,19 @@ mod tests {
         assert!(first.contains("2. [ ] weigh b") && first.contains("Open: step 1 is pending"), "{first}");
         assert!(first.contains("3 tests failed"), "{first}");
         assert_eq!(first.matches("left out to make room").count(), 1, "{first}");
+    }
+
+    #[test]
+    fn the_question_that_a_conversation_goes_on_with_belongs_to_the_task() {
+        let mut transcript = Transcript::default();
+        transcript.push(Message::User("the task".to_owned()));
+        assert_eq!(Context::task_of(transcript.messages()), "the task");
+        (1..=200).for_each(|call| turn(&mut transcript, call, &"x".repeat(200)));
+        let mut context = Context::new(4000, "the task");
+        context.compact(&mut transcript, None, 0);
+        assert!(transcript.messages().len() < 400, "turns were left out");
+        transcript.push(Message::User("the check failed".to_owned()));
+        assert_eq!(Context::task_of(transcript.messages()), "the task\n\nthe check failed");
     }
 
     #[test]

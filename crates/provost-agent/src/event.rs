@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::plan::{PlanAnswer, StepStatus};
 
 /// An event of a run. Events are reported in order, by a synchronous callback.
@@ -17,13 +19,13 @@ pub enum AgentEvent {
     Called {
         call: u64,
         tool: String,
-        arguments: String,
+        arguments: Value,
     },
     Answered {
         call: u64,
         tool: String,
         failed: bool,
-        characters: usize,
+        text: String,
     },
     PlanCreated {
         steps: usize,

@@ -56,6 +56,7 @@ pub mod plan;
 pub mod event;
 pub mod plan_state;
 pub mod call_log;
+pub mod budget;
 
 pub mod tool;
 
@@ -65,10 +66,15 @@ pub mod transcript;
 pub mod agent;
 mod truncate;
 mod context;
+mod progress;
 mod tally;
 
+mod conversation;
+pub mod delegate;
 pub mod builtin;
+pub mod chat;
 pub mod overhead;
+pub mod prompt_bench;
 
 use std::pin::Pin;
 

@@ -8,8 +8,10 @@
 
 use std::fmt::Write as _;
 
+use serde::{Deserialize, Serialize};
+
 /// Progress of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StepStatus {
     Pending,
     InProgress,
@@ -49,7 +51,7 @@ impl StepStatus {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanStep {
     pub description: String,
     pub status: StepStatus,
@@ -72,7 +74,7 @@ impl PlanStep {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepPostcondition {
     pub description: String,
     pub answer: PlanAnswer,
@@ -81,7 +83,7 @@ pub struct StepPostcondition {
 }
 
 /// The model's answer to a postcondition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PlanAnswer {
     Open,
     /// The model claims that it holds; it is judged after the run.
@@ -102,7 +104,7 @@ impl StepPostcondition {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentPlan {
     pub objective: String,
     pub steps: Vec<PlanStep>,
@@ -122,6 +124,15 @@ pub enum Readiness {
 impl AgentPlan {
     pub fn new(objective: impl Into<String>) -> Self {
         Self { objective: objective.into(), ..Self::default() }
+    }
+
+    /// Opens the postconditions again, because a check has shown that the work is not done.
+    #[must_use]
+    pub(crate) fn reopened(mut self) -> Self {
+        for post in &mut self.postconditions {
+            (post.answer, post.evidence) = (PlanAnswer::Open, String::new());
+        }
+        self
     }
 
     #[must_use]

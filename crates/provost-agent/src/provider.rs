@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod scripted;
+pub mod text_tools;
 
 use std::time::Duration;
 
@@ -26,6 +27,12 @@ pub type Listener<'a> = &'a mut (dyn FnMut(Piece<'_>) + Send);
 pub trait Provider: Send + Sync {
     /// Returns the model, by its provider's name for it.
     fn model(&self) -> &str;
+
+    /// Reads a turn of this model that was saved; `None` if it can be sent as plain text and calls.
+    fn restore(&self, saved: &Replay) -> Option<Replay> {
+        let _ = saved;
+        None
+    }
 
     fn answer<'a>(&'a self, ask: Ask<'a>, hear: Listener<'a>) -> Future<'a, Result<Reply, Failure>>;
 }

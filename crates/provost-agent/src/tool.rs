@@ -3,8 +3,18 @@
 //! A tool takes typed arguments and answers with text, or with an error that tells the model what to do
 //! instead. It does not depend on the loop.
 
+pub mod after_edit;
+mod background;
+mod command;
+pub mod edit;
 pub mod files;
+pub mod fetch;
+pub mod find;
+pub(crate) mod image;
+pub mod mcp_server;
 pub mod output;
+mod page_text;
+mod patch;
 pub mod plans;
 pub mod search;
 pub mod shell;
@@ -19,9 +29,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::Future;
+use crate::budget::SideAccount;
 use crate::call_log::CallLog;
 use crate::plan_state::PlanHolder;
 use crate::tool::files::Workspace;
+use crate::tool::image::ImageTray;
+use crate::transcript::ImageData;
 
 /// Description of a tool for the model.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +55,8 @@ pub struct Tool {
     pub spec: Spec,
     /// The tool changes nothing, so it may run in parallel with others.
     pub reads_only: bool,
+    /// The tool changes files.
+    pub edits: bool,
     run: Arc<Run>,
 }
 
@@ -61,12 +76,28 @@ impl Tool {
             }
         };
         let spec = Spec { name: name.to_owned(), description: description.trim().to_owned(), schema };
-        Self { spec, reads_only: false, run: Arc::new(run) }
+        Self { spec, reads_only: false, edits: false, run: Arc::new(run) }
+    }
+
+    /// Makes a tool whose arguments something else describes and checks.
+    pub fn described<F, R>(spec: Spec, run: F) -> Self
+    where
+        F: Fn(Value) -> R + Send + Sync + 'static,
+        R: std::future::Future<Output = ToolAnswer> + Send + 'static,
+    {
+        let run = Arc::new(move |arguments| -> Future<'static, ToolAnswer> { Box::pin(run(arguments)) });
+        Self { spec, reads_only: false, edits: false, run }
     }
 
     #[must_use]
     pub fn reading_only(mut self) -> Self {
         self.reads_only = true;
+        self
+    }
+
+    #[must_use]
+    pub fn editing(mut self) -> Self {
+        self.edits = true;
         self
     }
 
@@ -78,6 +109,8 @@ impl Tool {
 #[derive(Clone, Default)]
 pub struct Catalogue {
     tools: BTreeMap<String, Tool>,
+    images: ImageTray,
+    side: SideAccount,
 }
 
 impl Catalogue {
@@ -95,16 +128,38 @@ impl Catalogue {
 
     /// Returns the tools for files, search, shell and reading long answers.
     pub fn standard(workspace: &Workspace, ledger: &CallLog) -> Self {
-        Self::default()
+        let images = ImageTray::default();
+        let catalogue = Self { images: images.clone(), ..Self::default() };
+        catalogue
             .with_all(files::tools(workspace))
+            .with_all(edit::tools(workspace))
             .with_all(search::tools(workspace))
-            .with(shell::tool(workspace))
+            .with(find::tool(workspace))
+            .with(image::tool(workspace, &images))
+            .with_all(shell::tools(workspace))
             .with(output::tool(ledger))
     }
 
     #[must_use]
     pub fn with_plan(self, holder: &PlanHolder, ledger: &CallLog) -> Self {
         self.with_all(plans::tools(holder, ledger))
+    }
+
+    /// Replaces each tool; the name of the new one counts.
+    #[must_use]
+    pub fn map(self, change: impl Fn(Tool) -> Tool) -> Self {
+        let Self { tools, images, side } = self;
+        Self { images, side, ..Self::default() }.with_all(tools.into_values().map(change))
+    }
+
+    /// Returns the account of the sub-agents.
+    pub fn side_account(&self) -> &SideAccount {
+        &self.side
+    }
+
+    /// Returns the images that tools showed since the last time.
+    pub(crate) fn take_images(&self) -> Vec<ImageData> {
+        self.images.take()
     }
 
     pub fn get(&self, name: &str) -> Option<&Tool> {

@@ -31,7 +31,12 @@ fn ceil(text: &str, at: usize) -> usize {
 
 /// Returns the first line of a text, truncated, for listings.
 pub(crate) fn line(text: &str, max: usize) -> String {
-    let first = text.trim().lines().next().unwrap_or_default();
+    indented_line(text.trim_start(), max)
+}
+
+/// Returns the first line with its indentation, cut after `max` bytes.
+pub(crate) fn indented_line(text: &str, max: usize) -> String {
+    let first = text.lines().next().unwrap_or_default().trim_end();
     if first.len() <= max { first.to_owned() } else { format!("{}…", &first[..floor(first, max)]) }
 }
 
@@ -48,5 +53,9 @@ mod tests {
         assert!(cut.len() < 31 + 40, "{cut}");
         assert_eq!(line("one\ntwo", 10), "one");
         assert_eq!(line("äöü", 3), "ä…");
+        assert_eq!(
+            (line("  one  ", 10), indented_line("  one  ", 10)),
+            ("one".to_owned(), "  one".to_owned())
+        );
     }
 }

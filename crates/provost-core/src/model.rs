@@ -17,3 +17,4 @@ pub mod approved_spec;
 pub mod proof;
 pub mod quote;
 pub mod suggest;
+pub mod transcript;

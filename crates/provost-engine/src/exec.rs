@@ -8,5 +8,6 @@ pub mod executor;
 pub mod model_judge;
 pub mod consult;
 pub mod metering;
+pub mod transcript;
 pub mod live;
 pub mod confined;

@@ -1,5 +1,6 @@
 //! Commands around plans: forks, drafts, worktrees, tokens, diagnosis, migration of the log.
 
+pub mod chat_role;
 pub mod fork;
 pub mod draft;
 pub mod doctor;

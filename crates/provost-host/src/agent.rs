@@ -27,17 +27,24 @@ pub mod builtin;
 pub mod client;
 pub mod command;
 pub mod headless;
+mod hidden;
 pub mod home;
+pub mod instructions;
 pub mod item;
 pub mod outbox;
 pub mod report;
 pub mod scripted;
+pub mod spending;
+pub mod transcript;
 
 pub use item::{AgentStatement, StepTools};
+pub use spending::SpendLimit;
+pub use transcript::Ear;
 
 pub(crate) use item::server as served;
 
 use report::{ParsedReport, Reader, believable, is_session, micro};
+use spending::SpendWatch;
 
 /// The environment variable that names the folder into which an agent writes its topics.
 pub const TOPICS: &str = "PROVOST_TOPICS";
@@ -62,9 +69,6 @@ pub trait AgentDriver: Send + Sync {
     }
 }
 
-/// Callback that receives the agent's output in chunks.
-pub type Ear<'a> = &'a (dyn Fn(&[u8]) + Sync + 'a);
-
 /// One attempt at a step, as the driver gets it.
 #[derive(Clone, Copy)]
 pub struct AttemptInput<'a> {
@@ -88,8 +92,12 @@ pub struct AttemptInput<'a> {
     pub resume: Option<Resume<'a>>,
     /// The folder for topics, and the topics that the agent may write.
     pub outbox: Option<Outbox<'a>>,
-    /// Receives what the agent prints or says, as it arrives.
+    /// Receives what the agent says and does, as it arrives.
     pub heard: Option<Ear<'a>>,
+    /// The most it may use, if no meter holds it to that.
+    pub limit: Option<SpendLimit<'a>>,
+    /// What the agent asked for in this step, and a person allowed.
+    pub granted: &'a [String],
 }
 
 /// A folder, empty at first, in which the agent may write one file for each of these topics.
@@ -109,6 +117,8 @@ pub struct Resume<'a> {
     pub prompt: &'a str,
     /// Usage of the conversation's earlier turns.
     pub used: &'a Usage,
+    /// What the agent claimed at the end of the last turn.
+    pub claim: &'a str,
 }
 
 /// The sandbox around an agent.
@@ -124,6 +134,8 @@ pub enum Behind<'a> {
 pub struct AttemptReport {
     pub end: AttemptEnd,
     pub report: String,
+    /// The report ends with the reason for the failure, as the client told it.
+    pub has_reason: bool,
     pub stderr: Excerpt,
     pub duration: Duration,
     pub survivors: Vec<Survivor>,
@@ -131,8 +143,10 @@ pub struct AttemptReport {
     pub notes: Vec<String>,
     /// The attempt's usage, as far as the driver knows it.
     pub usage: Usage,
-    /// The conversation, if it ended well and can be continued.
+    /// The conversation, if it can be continued and did not fail.
     pub session: Option<String>,
+    /// What the agent asked for, and only a person can allow.
+    pub asks: Option<String>,
     /// Texts that the agent published to topics.
     pub published: Vec<TopicPost>,
     /// The agent's statement about its step, made with its tools.
@@ -152,12 +166,14 @@ impl AttemptReport {
         Self {
             end: AttemptEnd::NotStarted { reason },
             report: String::new(),
+            has_reason: false,
             stderr: Excerpt::default(),
             duration: Duration::ZERO,
             survivors: Vec::new(),
             notes: Vec::new(),
             usage: Usage::default(),
             session: None,
+            asks: None,
             published: Vec::new(),
             said: None,
             rewrites: Vec::new(),
@@ -187,12 +203,14 @@ impl Over {
         AttemptReport {
             end: self.end,
             report,
+            has_reason: false,
             stderr: self.ended.stderr.excerpt(STDERR),
             duration: self.ended.duration,
             survivors: self.ended.survivors,
             notes: self.notes,
             usage,
             session: None,
+            asks: None,
             published: Vec::new(),
             said: None,
             rewrites: Vec::new(),
@@ -208,28 +226,47 @@ fn start(
     speaks: Speaks,
     work: &AttemptInput<'_>,
 ) -> Result<AttemptReport, Interrupted> {
-    let mut reader = Reader::new(speaks);
-    let mut listen = |stream: Stream, bytes: &[u8]| {
-        if stream == Stream::Stdout {
+    let mut reader = Reader::new(speaks, work.heard);
+    let watch = SpendWatch::new(work.limit, work.stop);
+    let mut exceeded = None;
+    let mut listen = |stream: Stream, bytes: &[u8]| match stream {
+        Stream::Stdout => {
             reader.take(bytes);
+            exceeded = exceeded.take().or_else(|| watch.look(&reader.spent()));
         }
-        work.heard.inspect(|heard| heard(bytes));
+        Stream::Stderr => reader.take_stderr(bytes),
     };
-    let over =
-        carry_out(launch, work, |spawn| process::run(Spawn { stdin, tee: Some(&mut listen), ..spawn }))?;
-    let over = match over {
+    let over = carry_out(launch, work, |spawn| {
+        let mut ended = process::run(Spawn { stdin, tee: Some(&mut listen), stop: Some(&watch), ..spawn })?;
+        // The limit ended it, not a person.
+        if watch.is_over() && ended.how == How::Stopped {
+            ended.how = How::TimedOut;
+        }
+        Ok(ended)
+    })?;
+    let mut over = match over {
         Ok(over) => over,
         Err(not_started) => return Ok(*not_started),
     };
+    if let Some(reason) = exceeded.clone().filter(|_| over.end == AttemptEnd::TimedOut) {
+        over.end = AttemptEnd::OverBounds { reason };
+    }
+    let spent = reader.spent();
     let heard = reader.finish(matches!(over.end, AttemptEnd::Exited { .. }));
     let printed = over.ended.stdout.excerpt(REPORT).to_string();
+    let printed = if speaks == Speaks::Json { transcript::readable(&printed) } else { printed };
+    let is_over_budget = exceeded.is_some() && matches!(over.end, AttemptEnd::OverBounds { .. });
     let usage = match work.resume {
+        // It could not report the whole.
+        _ if is_over_budget => spent,
         Some(resume) => speaks.since(resume.used, &heard),
         None => heard.usage.clone(),
     };
+    reader.tell_usage(&usage);
     let mut attempt = over.attempt(words(&heard, printed), usage);
     attempt.rewrites = heard.rewrites.iter().map(|diff| shown(diff)).collect();
-    Ok(match heard.failure {
+    let failure = exceeded.filter(|_| is_over_budget).or(heard.failure);
+    Ok(match failure.or_else(|| hidden_from(launch, work, &attempt)) {
         Some(failure) => failed(attempt, &failure),
         // A conversation that did not end well is not continued.
         None if attempt.end == (AttemptEnd::Exited { exit_code: 0 }) => {
@@ -237,6 +274,14 @@ fn start(
         }
         None => attempt,
     })
+}
+
+/// Returns what the sandbox hides from a program that could not start because of that.
+fn hidden_from(launch: Launch<'_>, work: &AttemptInput<'_>, attempt: &AttemptReport) -> Option<String> {
+    let has_failed = matches!(attempt.end, AttemptEnd::Exited { exit_code } if exit_code != 0);
+    work.fence.filter(|fence| has_failed && matches!(fence, Behind::Bubblewrap(..)))?;
+    let printed = format!("{}\n{}", attempt.report, attempt.stderr);
+    hidden::by_sandbox(&printed, work.workspace, &environment_of_launch(launch.env, work))
 }
 
 /// Starts an agent's program in the workspace and in its sandbox. It gets the user's environment, because
@@ -254,9 +299,9 @@ fn carry_out(
     if is_behind_portal && find_program(program, work.workspace, &env).is_none() {
         return not_started(&StartError::NotFound { program: program.into() });
     }
-    let needs = needs(program, args, &env, work);
     let wrapped = work.fence.map(|fence| match fence {
         Behind::Bubblewrap(offer, fence) => {
+            let needs = needs(program, args, &env, work);
             sandbox::agent(offer, &AgentFence { needs: &needs, ..fence }, program, args)
         }
         Behind::Confines(confines, _) => sandbox::confine(confines, program, args),
@@ -280,7 +325,7 @@ fn carry_out(
         grace: GRACE,
         keep: KEEP,
         tag: work.tag,
-        stop: work.stop,
+        stop: process::stop_flag(work.stop),
         tee: None,
         // In a PID namespace the kernel kills the remaining processes; no cgroup is needed.
         bounds: work.bounds.map(|bounds| Bounds { cgroup: !has_namespace, ..bounds }),
@@ -347,9 +392,10 @@ fn failed(attempt: AttemptReport, failure: &str) -> AttemptReport {
         attempt.end = AttemptEnd::Exited { exit_code: 1 };
         attempt.notes.push("its client exited with 0 and reported an error".to_owned());
     }
-    if !attempt.report.contains(&failure) {
+    if !attempt.report.trim_end().ends_with(failure.trim_end()) {
         attempt.report = [attempt.report.trim_end(), &failure].join("\n").trim_start().to_owned();
     }
+    attempt.has_reason = true;
     attempt
 }
 

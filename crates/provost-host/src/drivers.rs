@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 
+use provost_core::model::plan::AgentNetwork;
+
 use crate::agent::AgentDriver;
 use crate::agent::acp::Acp;
 use crate::agent::builtin::BuiltinDriver;
@@ -26,12 +28,14 @@ pub fn agent(config: &Config, role: &str, launcher: &[OsString]) -> Result<Box<d
         Driver::Builtin(orders) => Ok(Box::new(BuiltinDriver {
             program: launcher.first().cloned().unwrap_or_default(),
             orders: orders.clone(),
+            has_web: found.reach.network == AgentNetwork::On,
         })),
-        Driver::Client { client, program, args } => Ok(Box::new(Headless {
+        Driver::Client { client, program, args, server } => Ok(Box::new(Headless {
             client: *client,
             program: program.clone(),
             model: found.model.clone(),
             args: args.clone(),
+            server: server.clone(),
         })),
         Driver::Acp { command, permissions, mode } => match Acp::new(command) {
             Some(agent) => Ok(Box::new(Acp {

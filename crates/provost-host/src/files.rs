@@ -8,6 +8,7 @@ pub(crate) mod bounded_lock;
 pub(crate) mod folder;
 pub(crate) mod safe_open;
 
+pub use folder::make_private as make_private_folder;
 pub use folder::remove as remove_folder;
 
 use std::collections::BTreeSet;

@@ -81,12 +81,28 @@ pub struct Spawn<'a> {
     pub keep: HeadAndTail,
     /// Tag of the attempt; no other running attempt may have the same.
     pub tag: &'a str,
-    /// Set to true by the caller to end the child early.
-    pub stop: Option<&'a AtomicBool>,
+    /// Asked again and again whether the child shall end early.
+    pub stop: Option<&'a dyn StopRequest>,
     /// Sees every byte as it arrives.
     pub tee: Tee<'a>,
     /// Limits on the resources that the child may use, in `cwd` and elsewhere.
     pub bounds: Option<Bounds>,
+}
+
+/// A request to end a child early.
+pub trait StopRequest {
+    fn is_made(&self) -> bool;
+}
+
+impl StopRequest for AtomicBool {
+    fn is_made(&self) -> bool {
+        self.load(Ordering::Relaxed)
+    }
+}
+
+/// Returns the request that this flag makes when it is set.
+pub fn stop_flag(flag: Option<&AtomicBool>) -> Option<&dyn StopRequest> {
+    flag.map(|flag| flag as &dyn StopRequest)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -306,7 +322,7 @@ impl Attended {
                 let leave = now + LEAVE;
                 (phase, next) =
                     (Phase::Told, Some(next.filter(|_| !at_work).map_or(leave, |next| next.min(leave))));
-            } else if at_work && spawn.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            } else if at_work && spawn.stop.is_some_and(StopRequest::is_made) {
                 ending = Some(How::Stopped);
                 (phase, next) = self.end(ears, now, spawn.grace);
             } else if next.is_some_and(|next| now >= next) {

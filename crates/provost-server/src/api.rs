@@ -6,6 +6,7 @@ mod decide;
 mod log;
 mod look;
 mod machine;
+mod transcript;
 
 use utoipa::OpenApi;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -19,6 +20,7 @@ pub(crate) use decide::{
 };
 pub(crate) use log::{Filter as LogFilter, page as log_page, place, step};
 pub(crate) use look::{PAGE, find, lives_of, proofs_of};
+pub(crate) use transcript::{WhichAttempt, transcript_of};
 
 /// The API of `provost serve`
 ///
@@ -60,6 +62,8 @@ pub(crate) fn routes() -> OpenApiRouter<SharedState> {
         .routes(routes!(decide::amend))
         .routes(routes!(look::diff))
         .routes(routes!(look::changes))
+        .routes(routes!(transcript::transcript))
+        .routes(routes!(transcript::output))
         .routes(routes!(look::proofs))
         .routes(routes!(look::inbox))
         .routes(routes!(decide::answer))

@@ -21,6 +21,7 @@ mod plan;
 mod proofs;
 mod step;
 mod text;
+mod transcript;
 
 use axum::Router;
 use axum::response::Response;
@@ -38,6 +39,8 @@ pub(crate) fn routes() -> Router<SharedState> {
         .route("/plans/{plan}/gate", get(gate::show).post(gate::decide))
         .route("/plans/{plan}/proofs", get(proofs::show))
         .route("/plans/{plan}/steps/{step}", get(step::show))
+        .route("/plans/{plan}/steps/{step}/transcript", get(transcript::show))
+        .route("/plans/{plan}/steps/{step}/output", get(transcript::output))
         .route("/inbox", get(inbox::show))
         .route("/inbox/{item}", get(inbox::back).post(inbox::answer))
         .route("/log", get(log::show))

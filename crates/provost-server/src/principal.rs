@@ -15,6 +15,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use provost_core::model::hash::Hash;
 use provost_engine::manage::tokens::{Token, TokenKind};
 use provost_engine::plan::human_check::Who;
+use provost_engine::plan::sessions::ClientProcess;
 
 use crate::problem::Problem;
 use crate::state::{AppState, CallerKind, SharedState, ask};
@@ -44,6 +45,11 @@ impl Principal {
     /// threads.
     pub(crate) fn who(&self, app: &AppState) -> Who {
         called(app, &self.ends)
+    }
+
+    /// Returns the process at the other end of its connection, if it is on this machine; looked up once.
+    pub(crate) fn client(&self, app: &AppState) -> Option<ClientProcess> {
+        *self.ends.client.get_or_init(|| self.who(app).client())
     }
 
     /// Returns the name that its decisions have in the log.

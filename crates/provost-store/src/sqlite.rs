@@ -262,23 +262,20 @@ enum Schema {
 
 impl Sqlite {
     fn check_schema(&self, connection: &Connection) -> Result<Schema, Error> {
-        let number = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
-        let version = number("user_version").map_err(self.failed("read the log's version"))?;
-        let application = number("application_id").map_err(self.failed("read the log's version"))?;
-        match (application, version) {
+        // One snapshot for all that is read: another process may be creating the schema.
+        let snapshot = connection.unchecked_transaction().map_err(self.failed("read the log's version"))?;
+        let number = |query: &str| {
+            let found = snapshot.query_row(query, [], |row| row.get::<_, i64>(0));
+            found.map_err(self.failed("read the log's version"))
+        };
+        match (number("PRAGMA application_id")?, number("PRAGMA user_version")?) {
             (APPLICATION_ID, SCHEMA_VERSION) => Ok(Schema::Ours),
             (APPLICATION_ID, found) => {
                 Err(Error::NewerSchema { path: self.path.clone(), found, known: SCHEMA_VERSION })
             }
-            (0, 0) if self.is_empty(connection)? => Ok(Schema::Absent),
+            (0, 0) if number("SELECT count(*) FROM sqlite_schema")? == 0 => Ok(Schema::Absent),
             _ => Err(Error::NotALog { path: self.path.clone() }),
         }
-    }
-
-    fn is_empty(&self, connection: &Connection) -> Result<bool, Error> {
-        connection
-            .query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))
-            .map_err(self.failed("read the log's tables"))
     }
 
     fn create_schema(&self, connection: &Connection) -> Result<(), Error> {

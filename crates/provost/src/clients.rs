@@ -1,21 +1,30 @@
 //! Writes provost's entries into the configuration of agent clients (`init`), removes them again, and finds
 //! problems with them.
 //!
-//! Each client has a module that names its files and what they must contain; this module inserts, checks and
-//! removes it. Existing files are never rewritten: provost's part is added, and everything else stays byte
-//! for byte.
+//! Each client has a module that names its files and what they must contain; this module inserts and checks
+//! it. Existing files are never rewritten: provost's part is added, and everything else stays byte for byte.
 
 mod claude;
 mod codex;
+mod copilot;
 mod cursor;
 pub(crate) mod difference;
+mod edit;
 mod gemini;
 mod git;
 pub(crate) mod installed;
 pub(crate) mod jsonc;
 pub(crate) mod install_manifest;
+mod lines;
 mod opencode;
 mod project;
+mod qwen;
+mod repository;
+pub(crate) mod set_up_client;
+mod shell_hook;
+mod toml_text;
+mod tools_only;
+mod yaml_text;
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -24,11 +33,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use provost_core::text::hook_protocol::HookClient;
-use serde_json::Value;
 
-use install_manifest::Ledger;
+use edit::{Edit, InsertedEdit};
+use install_manifest::{Entry, Ledger};
 use jsonc::Splice;
 pub(crate) use project::ConfigTable;
+use set_up_client::SetUpClient;
 
 /// Reason why a file is left unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +54,18 @@ impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// Name of provost's entries in the files of clients. What has it is provost's, whatever it holds.
+const OWN_KEY: &str = "provost";
+
+/// Which of provost's entries may be removed from a file that has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Care {
+    /// Only entries that are as they were written.
+    Unchanged,
+    /// Also those that somebody changed.
+    Any,
 }
 
 /// Context for setting up clients.
@@ -84,27 +106,25 @@ impl Ground {
     }
 
     /// Returns whether this client is used here: its program or one of its folders exists.
-    pub(crate) fn has(&self, client: HookClient) -> bool {
-        let (programs, folders): (&[&str], &[&str]) = match client {
-            HookClient::Claude => (&["claude"], &[".claude"]),
-            HookClient::Codex => (&["codex"], &[".codex"]),
-            HookClient::Gemini => (&["gemini"], &[".gemini"]),
-            HookClient::Opencode => (&["opencode"], &[".config/opencode", ".opencode"]),
-            HookClient::Cursor => (&["cursor", "cursor-agent"], &[".cursor"]),
-            // Only on request, because it affects people too.
-            HookClient::GitPrePush => (&[], &[]),
-        };
+    pub(crate) fn has(&self, client: SetUpClient) -> bool {
+        let (programs, folders) = client.traces();
         let places = [&self.home, &self.workspace];
         programs.iter().any(|program| self.program_on_path(program).is_some())
             || folders.iter().any(|folder| places.iter().any(|place| place.join(folder).is_dir()))
     }
 
     /// Returns the files of a client and what they must contain.
-    pub(crate) fn wanted(&self, client: HookClient) -> Vec<Wanted> {
+    pub(crate) fn wanted(&self, client: SetUpClient) -> Vec<Wanted> {
+        let client = match client {
+            SetUpClient::Held(client) => client,
+            SetUpClient::ToolsOnly(client) => return tools_only::wanted(self, client),
+        };
         match client {
             HookClient::Claude => claude::wanted(self),
             HookClient::Codex => codex::wanted(self),
             HookClient::Gemini => gemini::wanted(self),
+            HookClient::Qwen => qwen::wanted(self),
+            HookClient::Copilot => copilot::wanted(self),
             HookClient::Opencode => opencode::wanted(self),
             HookClient::Cursor => cursor::wanted(self),
             HookClient::GitPrePush => git::wanted(self),
@@ -121,33 +141,75 @@ impl Ground {
         project::starting(self, config, tables, ignores)
     }
 
-    /// Returns the trust settings to write, for a client that otherwise ignores provost's hook.
-    pub(crate) fn trusted(&self, client: HookClient) -> Option<Wanted> {
-        match client {
-            HookClient::Codex => codex::trusted(self),
-            // These clients ask the person when they start.
-            HookClient::Claude | HookClient::Gemini | HookClient::Cursor => None,
-            HookClient::Opencode | HookClient::GitPrePush => None,
-        }
+    /// Returns the trust settings to write, for a client that otherwise ignores provost's hook. Other clients
+    /// ask the person when they start.
+    pub(crate) fn trusted(&self, client: SetUpClient) -> Option<Wanted> {
+        (client == SetUpClient::Held(HookClient::Codex)).then(|| codex::trusted(self)).flatten()
     }
 
     /// Returns the file of the trust settings.
-    pub(crate) fn trusts_in(&self, client: HookClient) -> Option<PathBuf> {
-        (client == HookClient::Codex).then(|| codex::users(self))
+    pub(crate) fn trusts_in(&self, client: SetUpClient) -> Option<PathBuf> {
+        (client == SetUpClient::Held(HookClient::Codex)).then(|| codex::users(self))
+    }
+
+    /// Returns the same context for files that name another program.
+    pub(crate) fn naming(&self, program: String) -> Self {
+        let (workspace, home) = (self.workspace.clone(), self.home.clone());
+        Self { program, workspace, home, user: self.user, environment: self.environment.clone() }
+    }
+
+    /// Returns the program that the files of a client name.
+    pub(crate) fn program_in(&self, client: SetUpClient) -> Option<String> {
+        self.wanted(client).iter().find_map(Wanted::program)
+    }
+
+    /// Returns what the files contain if they name another program than this one.
+    pub(crate) fn former(&self, client: SetUpClient) -> Vec<Wanted> {
+        let other = self.program_in(client).filter(|program| *program != self.program);
+        other.map(|program| self.naming(program).wanted(client)).unwrap_or_default()
     }
 
     /// Returns what keeps a configured client from calling provost.
-    pub(crate) fn findings(&self, client: HookClient) -> Vec<Finding> {
-        let mut findings: Vec<Finding> =
-            self.wanted(client).into_iter().filter_map(|wanted| wanted.finding(client)).collect();
+    pub(crate) fn findings(&self, client: SetUpClient) -> Vec<Finding> {
+        let mut findings: Vec<Finding> = self.missing_program(client).into_iter().collect();
+        findings.extend(self.wanted(client).into_iter().filter_map(|wanted| wanted.finding(client)));
+        findings.extend(self.half_committed(client));
+        let SetUpClient::Held(client) = client else { return findings };
         findings.extend(match client {
             HookClient::Claude => claude::findings(self),
             HookClient::Codex => codex::findings(self),
             HookClient::Gemini => gemini::findings(self),
+            HookClient::Qwen => qwen::findings(self),
+            HookClient::Copilot => copilot::findings(self),
             HookClient::Opencode => opencode::findings(self),
             HookClient::Cursor | HookClient::GitPrePush => Vec::new(),
         });
         findings
+    }
+
+    fn missing_program(&self, client: SetUpClient) -> Option<Finding> {
+        let (program, client) = (&self.program, client.word());
+        let is_there = match self.is_private() {
+            true => installed::is_program(Path::new(program)),
+            false => self.program_on_path(program).is_some_and(|found| installed::is_program(&found)),
+        };
+        (!is_there).then(|| match self.is_private() {
+            true => finding(
+                format!("{program} is not there: this checkout is not gated, no session is held"),
+                format!("Run `provost init --agent {client}`."),
+            ),
+            false => finding(
+                format!("`{program}` is not on PATH: this checkout is not gated, no session is held"),
+                format!(
+                    "Install provost on PATH, or run `provost init --agent {client}` for this one's path."
+                ),
+            ),
+        })
+    }
+
+    /// Returns whether the files name a path of this machine.
+    pub(crate) fn is_private(&self) -> bool {
+        self.program.contains('/')
     }
 }
 
@@ -168,17 +230,11 @@ pub(crate) struct Wanted {
     executable: bool,
 }
 
-enum Edit {
-    /// A JSON object has this member.
-    Member { path: Vec<&'static str>, value: Value },
-    /// A JSON list has this element; `ours` identifies provost's own element.
-    Element { path: Vec<&'static str>, value: Value, ours: String },
-    /// Tables at the end of a TOML file.
-    Tables { text: String, keys: Vec<String> },
-    /// Lines at the end of a text, unless its first line is there.
-    Lines(String),
-    /// The whole file, if it does not exist.
-    Whole(String),
+/// A text with all edits applied, and what was inserted for which of them.
+struct Applied {
+    text: String,
+    added: Vec<Splice>,
+    made: Vec<InsertedEdit>,
 }
 
 impl Wanted {
@@ -186,52 +242,60 @@ impl Wanted {
         Self { path, edits, executable: false }
     }
 
-    /// Returns the text with all edits applied, and what was inserted.
-    fn applied(&self, before: Option<&str>) -> Result<(String, Vec<Splice>), Trouble> {
-        let (mut text, mut added) = (before.unwrap_or_default().to_owned(), Vec::new());
+    fn applied(&self, before: Option<&str>) -> Result<Applied, Trouble> {
+        let mut text = before.unwrap_or_default().to_owned();
+        if text.trim().is_empty() && self.edits.iter().any(Edit::is_json) {
+            text = "{}\n".to_owned();
+        }
+        let mut applied = Applied { text, added: Vec::new(), made: Vec::new() };
         for edit in &self.edits {
-            let splice = match edit {
-                Edit::Member { path, value } => jsonc::member(&or_empty(&mut text), path, value)?,
-                Edit::Element { path, value, ours } => {
-                    let is_ours = |element: &Value| has_words(element, ours);
-                    jsonc::element(&or_empty(&mut text), path, value, is_ours)?
-                }
-                Edit::Tables { text: tables, keys } => codex::tables(&text, tables, keys)?,
-                Edit::Lines(lines) => at_the_end(&text, lines),
-                Edit::Whole(whole) if before.is_none() => {
-                    Some(Splice { at: text.len(), text: whole.clone() })
-                }
-                Edit::Whole(_) => None,
-            };
-            if let Some(splice) = splice {
-                text = splice.apply(&text);
-                added.push(splice);
+            if let Some(splice) = edit.insertion(&applied.text, before.is_none())? {
+                applied.made.push(edit.made_by(&splice, &applied.text));
+                applied.text = splice.apply(&applied.text);
+                applied.added.push(splice);
             }
         }
-        Ok((text, added))
+        Ok(applied)
     }
 
-    /// Returns whether there is nothing to add. A file that is provost's as a whole may be outdated.
-    fn stands_in(&self, now: Option<&str>) -> bool {
-        let is_whole = self.edits.iter().any(|edit| matches!(edit, Edit::Whole(_)));
-        !is_whole && self.applied(now).is_ok_and(|(_, added)| added.is_empty())
+    /// Returns whether there is nothing to add. A template may be outdated.
+    fn stands_in(&self, now: &str) -> bool {
+        let is_template = self.edits.iter().any(|edit| matches!(edit, Edit::Template(_)));
+        !is_template && self.applied(Some(now)).is_ok_and(|applied| applied.added.is_empty())
     }
 
-    /// Returns the change to write, if there is one.
-    pub(crate) fn change(&self, ledger: &Ledger, project: Option<&Path>) -> Result<Option<Change>, Trouble> {
+    /// Returns an error if the file cannot be set up.
+    fn refusal(&self) -> Result<(), Trouble> {
+        let why = self.edits.iter().find_map(|edit| match edit {
+            Edit::Refused(why) => Some(Trouble::new(why.clone())),
+            _ => None,
+        });
+        why.map_or(Ok(()), Err)
+    }
+
+    /// Returns the program that the file names.
+    fn program(&self) -> Option<String> {
+        let now = read(&self.path).ok()??;
+        self.edits.iter().find_map(|edit| edit.program(&now))
+    }
+
+    /// Returns the change to write, if there is one. `former` is what the file may contain instead.
+    pub(crate) fn change(
+        &self,
+        ledger: &Ledger,
+        project: Option<&Path>,
+        former: &[Wanted],
+    ) -> Result<Option<Change>, Trouble> {
+        self.refusal()?;
         let now = read(&self.path)?;
-        if now.is_some() && self.stands_in(now.as_deref()) {
+        let known = ledger.find(&self.path, project);
+        let is_current = known.as_ref().is_none_or(|known| known.has_only_rules_of(&self.edits));
+        if is_current && now.as_deref().is_some_and(|now| self.stands_in(now)) {
             return Ok(None);
         }
-        let known = ledger.find(&self.path, project);
-        // Start from the file without provost's earlier edits, so that they do not conflict.
-        let without = known.and_then(|entry| entry.without(now.as_deref())).filter(|_| now.is_some());
-        let before = match without {
-            Some(without) => without.text,
-            None => now.clone(),
-        };
-        let (after, added) = self.applied(before.as_deref())?;
-        if now.as_deref() == Some(after.as_str()) {
+        let before = self.before(now.as_deref(), known.as_ref(), former);
+        let applied = self.applied(before.as_deref())?;
+        if now.as_deref() == Some(applied.text.as_str()) {
             return Ok(None);
         }
         Ok(Some(Change {
@@ -239,24 +303,38 @@ impl Wanted {
             project: project.map(Path::to_owned),
             now,
             before,
-            after,
-            added,
+            applied,
             executable: self.executable,
         }))
     }
 
+    /// Returns the file without provost's earlier entries, so that they do not conflict.
+    fn before(&self, now: Option<&str>, known: Option<&Entry>, former: &[Wanted]) -> Option<String> {
+        let now = now?;
+        if self.edits.iter().any(|edit| matches!(edit, Edit::Generated(_))) {
+            return None;
+        }
+        if let Some(without) = known.and_then(|entry| entry.without(Some(now), Care::Unchanged)) {
+            return without.text;
+        }
+        let former = former.iter().find(|former| former.path == self.path);
+        let made = |edit: &Edit| InsertedEdit { edit: edit.clone(), existing: usize::MAX };
+        let made: Vec<InsertedEdit> = former.into_iter().flat_map(|former| &former.edits).map(made).collect();
+        Some(edit::removed(&made, now, Care::Unchanged).unwrap_or_else(|| now.to_owned()))
+    }
+
     /// Returns what is missing in the file, if anything is.
-    fn finding(&self, client: HookClient) -> Option<Finding> {
+    fn finding(&self, client: SetUpClient) -> Option<Finding> {
         let here = self.path.display();
-        match read(&self.path).and_then(|now| {
-            let applied = self.applied(now.as_deref())?;
-            Ok(now.as_deref() == Some(applied.0.as_str()))
-        }) {
+        let again = format!("Run `provost init --agent {}`.", client.word());
+        let now = match self.refusal().and_then(|()| read(&self.path)) {
+            Ok(None) => return Some(finding(format!("{here} is missing"), again)),
+            Ok(Some(now)) => Ok(now),
+            Err(trouble) => Err(trouble),
+        };
+        match now.and_then(|now| Ok(self.applied(Some(&now))?.text == now)) {
             Ok(true) => None,
-            Ok(false) => Some(finding(
-                format!("{here} lacks provost's entries"),
-                format!("Run `provost init --agent {}`.", client.word()),
-            )),
+            Ok(false) => Some(finding(format!("{here} lacks provost's entries, or has old ones"), again)),
             Err(trouble) => Some(finding(
                 format!("{here}: {trouble}"),
                 "Correct the file, then run `provost init` again.",
@@ -271,16 +349,21 @@ pub(crate) struct Change {
     project: Option<PathBuf>,
     pub now: Option<String>,
     before: Option<String>,
-    pub after: String,
-    added: Vec<Splice>,
+    applied: Applied,
     executable: bool,
 }
 
 impl Change {
+    /// Returns the text to write.
+    pub(crate) fn after(&self) -> &str {
+        &self.applied.text
+    }
+
     pub(crate) fn write(&self, ledger: &Ledger) -> Result<(), Trouble> {
-        let (project, added) = (self.project.as_deref(), self.added.clone());
-        ledger.keep(&self.path, project, self.before.as_deref(), &self.after, added)?;
-        write(&self.path, &self.after)?;
+        let Applied { text, added, made } = &self.applied;
+        let (project, before) = (self.project.as_deref(), self.before.as_deref());
+        ledger.keep(&self.path, project, before, text, (added.clone(), made.clone()))?;
+        write(&self.path, text)?;
         if self.executable {
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
             fs::set_permissions(&self.path, mode).map_err(|error| trouble("make executable", &error))?;
@@ -338,36 +421,6 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, Trouble> {
 
 fn trouble(what: &str, error: &io::Error) -> Trouble {
     Trouble::new(format!("cannot {what}: {error}"))
-}
-
-/// Turns an empty JSON file into an empty object.
-fn or_empty(text: &mut String) -> String {
-    if text.trim().is_empty() {
-        *text = "{}\n".to_owned();
-    }
-    text.clone()
-}
-
-fn has_words(value: &Value, words: &str) -> bool {
-    match value {
-        Value::String(text) => text.contains(words),
-        Value::Array(list) => list.iter().any(|each| has_words(each, words)),
-        Value::Object(members) => members.values().any(|each| has_words(each, words)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
-    }
-}
-
-fn at_the_end(text: &str, lines: &str) -> Option<Splice> {
-    let first = lines.lines().find(|line| !line.trim().is_empty())?;
-    if text.lines().any(|line| line.trim() == first.trim()) {
-        return None;
-    }
-    let gap = match text {
-        "" => "",
-        text if text.ends_with('\n') => "\n",
-        _ => "\n\n",
-    };
-    Some(Splice { at: text.len(), text: format!("{gap}{lines}") })
 }
 
 /// Quotes a text as one shell word.

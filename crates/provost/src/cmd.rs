@@ -1,5 +1,7 @@
 //! The command line: one file per command; no command imports another.
 
+use std::time::Duration;
+
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::lazy_args::Described;
@@ -16,6 +18,7 @@ mod audit;
 mod bench;
 mod builtin_agent;
 mod changes;
+mod chat;
 mod classify;
 mod cluster;
 mod commit;
@@ -42,6 +45,7 @@ mod mcp;
 mod merge_order;
 mod migrate;
 mod new;
+mod own_session;
 mod queue;
 mod ready;
 mod recheck;
@@ -50,6 +54,7 @@ mod reject;
 mod run;
 mod scripted_agent;
 mod serve;
+mod session;
 mod show;
 mod spawn;
 mod start;
@@ -93,6 +98,7 @@ Exit codes: 0 done · 1 the plan failed · 2 usage or unresolvable plan · 3 dia
 #[derive(Subcommand, Debug)]
 enum Command {
     Start(Described<start::Args>),
+    Chat(Described<chat::Args>),
     Demo(Described<demo::Args>),
     Init(Described<init::Args>),
     New(Described<new::Args>),
@@ -137,12 +143,15 @@ enum Command {
     Cluster(Described<cluster::Args>),
     Hook(Described<hook::Args>),
     Mcp(Described<mcp::Args>),
+    Session(Described<session::Args>),
     Classify(Described<classify::Args>),
     Redact(Described<redact::Args>),
     Bench(Described<bench::Args>),
     Completions(Described<completions::Args>),
     #[command(hide = true)]
     AgentPortal(Described<agent_portal::Args>),
+    #[command(hide = true)]
+    OwnSession(Described<own_session::Args>),
     #[command(hide = true)]
     BuiltinAgent(Described<builtin_agent::Args>),
     #[command(hide = true)]
@@ -187,6 +196,7 @@ impl Cli {
                     | Command::ItemMcp(_)
                     | Command::ScriptedAgent(_)
                     | Command::AgentPortal(_)
+                    | Command::OwnSession(_)
                     | Command::Fence(_)
             )
         )
@@ -209,6 +219,7 @@ impl Command {
             | Command::Start(_)
             | Command::Recheck(_)
             | Command::Integrate(_)
+            | Command::Chat(_)
             | Command::Demo(_)
             | Command::HookLook(_)
             | Command::Mcp(_)
@@ -235,6 +246,7 @@ pub(crate) fn obey(cli: Cli) -> Answer {
         Command::Worktree(Described(args)) => worktree::obey(global, args),
         Command::Fork(Described(args)) => fork::obey(global, args),
         Command::Compare(Described(args)) => compare::obey(global, args),
+        Command::Chat(Described(args)) => chat::obey(global, args, builtin_agent::read),
         Command::Demo(Described(args)) => demo::obey(global, args),
         Command::Init(Described(args)) => init::obey(global, args),
         Command::Verify(Described(args)) => verify::obey(global, args),
@@ -268,6 +280,7 @@ pub(crate) fn obey(cli: Cli) -> Answer {
         #[cfg(feature = "cluster")]
         Command::Keeper(Described(args)) => keeper::obey(args),
         Command::Mcp(Described(args)) => mcp::obey(global, args),
+        Command::Session(Described(args)) => session::obey(global, args),
         Command::Serve(Described(args)) => serve::obey(global, args),
         Command::Watch(Described(args)) => watch::obey(global, args),
         Command::Worker(Described(args)) => worker::obey(global, args),
@@ -276,9 +289,36 @@ pub(crate) fn obey(cli: Cli) -> Answer {
         Command::Bench(Described(args)) => bench::obey(global, args),
         Command::Redact(Described(args)) => redact::obey(global, args),
         Command::AgentPortal(Described(args)) => agent_portal::obey(args),
+        Command::OwnSession(Described(args)) => match own_session::obey(&args)? {},
         Command::BuiltinAgent(Described(args)) => builtin_agent::obey(args),
         Command::Fence(Described(args)) => fence::obey(args),
         Command::ItemMcp(Described(args)) => item_mcp::obey(args),
         Command::ScriptedAgent(Described(args)) => scripted_agent::obey(args),
+    }
+}
+
+/// Reads how long a tool waits for a check: a time such as `90s`, or a number of seconds.
+fn patience(text: &str) -> Result<Duration, String> {
+    let time = match text.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => humantime::parse_duration(text).map_err(|error| error.to_string())?,
+    };
+    match time.as_millis() {
+        1_000..=3_600_000 => Ok(time),
+        _ => Err("must be between 1s and 1h".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_is_a_time_or_a_number_of_seconds() {
+        let read = |text: &str| patience(text).ok().map(|time| time.as_millis());
+        let texts = ["40", "3s", "1m 30s", "1500ms", "0", "2h", "3601", "soon", "-1"];
+        let read = texts.map(read);
+        let some = [40_000, 3_000, 90_000, 1_500].map(Some);
+        assert_eq!(read, [some.as_slice(), &[None; 5]].concat().as_slice());
     }
 }

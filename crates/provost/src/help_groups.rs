@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, Command};
 /// Heading of each group, and its commands in the order of their use.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Plan", &["new", "verify", "try", "show", "diff", "amend"]),
-    ("Run", &["run", "stop", "status", "watch", "log", "changes"]),
+    ("Run", &["run", "chat", "stop", "status", "watch", "log", "changes"]),
     ("Decide", &["inbox", "approve", "reject", "ask", "answer", "trust"]),
     ("Prove", &["audit", "recheck", "commit", "integrate"]),
     (
@@ -16,11 +16,11 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Set up", &["start", "demo", "init", "doctor", "completions", "serve", "gc"]),
     ("Many machines", &["migrate", "worker", "cluster"]),
-    ("For clients and scripts", &["mcp", "hook", "classify", "redact", "bench"]),
+    ("For clients and scripts", &["mcp", "hook", "session", "classify", "redact", "bench"]),
 ];
 
 /// Commands that print no document, so that their help does not offer `--json`.
-const WITHOUT_JSON: [&str; 3] = ["hook", "mcp", "watch"];
+const WITHOUT_JSON: [&str; 4] = ["chat", "hook", "mcp", "watch"];
 
 /// Gives the command a help that lists its subcommands by group. A visible subcommand without a group is
 /// listed at the end.

@@ -1,5 +1,6 @@
 //! The program: parses the command line, runs one command, and turns its result into an exit code.
 
+mod chat;
 mod clients;
 mod cmd;
 mod completion;

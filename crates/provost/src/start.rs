@@ -110,7 +110,7 @@ fn propose(
         report.show(&difference::unified(
             &name.to_string_lossy(),
             change.now.as_deref(),
-            Some(&change.after),
+            Some(change.after()),
         ));
     }
     report.say(&format!("and .harness/PLAN-{PLAN}.md, a plan with one step: {}", choice.about));
@@ -167,7 +167,7 @@ fn proposed_files(
     let ledger = Ledger::open(&settings.state);
     let mut changes = Vec::new();
     for wanted in wanted {
-        let change = wanted.change(&ledger, ground.project_root());
+        let change = wanted.change(&ledger, ground.project_root(), &[]);
         changes.extend(change.map_err(|trouble| {
             Failure::usage(
                 format!("{} cannot be changed: {trouble}", wanted.path.display()),

@@ -7,14 +7,16 @@
 //!
 //! **Invariant:** a key is in memory only, and in no error: it is removed from the API's messages.
 
+mod effort;
 mod failures;
 mod wire;
 
 use std::time::Duration;
 
+pub use effort::ThinkingEffort;
 use futures_util::StreamExt as _;
 use genai::adapter::AdapterKind;
-use genai::chat::{ChatOptions, ChatStreamEvent, StopReason, StreamEnd};
+use genai::chat::{ChatMessage, ChatOptions, ChatStreamEvent, StopReason, StreamEnd};
 use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ModelIden, ServiceTarget};
 use provost_core::model::usage::Usage;
@@ -160,6 +162,7 @@ pub struct Api {
     model: String,
     endpoint: String,
     key: Key,
+    effort: Option<ThinkingEffort>,
     client: Client,
 }
 
@@ -197,8 +200,15 @@ impl Api {
             model: model.into(),
             endpoint: dialect.endpoint(base_url),
             key,
+            effort: None,
             client: Client::builder().with_reqwest(web).build()?,
         })
+    }
+
+    /// Sets how much the model thinks before it answers; without it, the provider decides.
+    #[must_use]
+    pub fn with_effort(self, effort: Option<ThinkingEffort>) -> Self {
+        Self { effort, ..self }
     }
 
     fn target(&self) -> ServiceTarget {
@@ -210,8 +220,8 @@ impl Api {
         }
     }
 
-    fn options(ask: &Ask<'_>) -> ChatOptions {
-        ChatOptions::default()
+    fn options(&self, ask: &Ask<'_>) -> ChatOptions {
+        let mut options = ChatOptions::default()
             .with_capture_usage(true)
             .with_capture_content(true)
             .with_capture_tool_calls(true)
@@ -219,12 +229,20 @@ impl Api {
             .with_capture_reasoning_content(true)
             .with_stream_header_timeout(FIRST)
             .with_stream_read_timeout(SILENCE)
-            .with_max_tokens(ask.max_output_tokens)
+            .with_max_tokens(ask.max_output_tokens);
+        if self.dialect == Dialect::OpenAi {
+            // Requests with the same key reach the same cache.
+            options = options.with_prompt_cache_key(wire::cache_key(ask));
+        }
+        match self.effort {
+            Some(effort) => options.with_reasoning_effort(effort.of_genai()),
+            None => options,
+        }
     }
 
     async fn stream(&self, ask: Ask<'_>, hear: Listener<'_>) -> Result<Reply, genai_or::Failure> {
         let request = wire::request(&ask, self.dialect);
-        let options = Self::options(&ask);
+        let options = self.options(&ask);
         let mut answer = self.client.exec_chat_stream(self.target(), request, Some(&options)).await?.stream;
         while let Some(event) = answer.next().await {
             match event? {
@@ -285,6 +303,11 @@ mod genai_or {
 impl Provider for Api {
     fn model(&self) -> &str {
         &self.model
+    }
+
+    fn restore(&self, saved: &Replay) -> Option<Replay> {
+        let turn: ChatMessage = serde_json::from_value(saved.get::<serde_json::Value>()?.clone()).ok()?;
+        Some(Replay::new(turn))
     }
 
     fn answer<'a>(&'a self, ask: Ask<'a>, hear: Listener<'a>) -> Future<'a, Result<Reply, Failure>> {

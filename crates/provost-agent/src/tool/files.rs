@@ -1,8 +1,9 @@
-//! Tools for files of the workspace: read a part, write, edit, list, and check the content.
+//! Tools for files of the workspace: read a part, write, list, and check the content.
 //!
 //! **Invariant:** no path leads out of the workspace, neither through `..` nor through a link. This
 //! prevents mistakes of the model; the sandbox around the process is the protection.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
@@ -10,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tokio::process::Command;
 
 use super::{Tool, ToolAnswer};
 use crate::truncate;
@@ -28,11 +30,41 @@ pub struct Workspace {
     root: PathBuf,
     /// Variables that commands of the model do not get.
     pub(crate) withheld: Vec<String>,
+    /// Program with arguments that starts a command in a session of its own, without the terminal.
+    launcher: Vec<OsString>,
 }
 
 impl Workspace {
     pub fn new(root: &Path) -> io::Result<Self> {
-        Ok(Self { root: root.canonicalize()?, withheld: Vec::new() })
+        Ok(Self { root: root.canonicalize()?, withheld: Vec::new(), launcher: Vec::new() })
+    }
+
+    /// Starts commands with this program, which puts them into a session of their own.
+    #[must_use]
+    pub fn started_by(self, launcher: Vec<OsString>) -> Self {
+        Self { launcher, ..self }
+    }
+
+    /// Returns a command that runs in the workspace, without the hidden variables. It leads a process group
+    /// of its own, at the latest when its program begins.
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = match self.launcher.split_first() {
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(program);
+                command
+            }
+            None => {
+                let mut command = Command::new(program);
+                command.process_group(0);
+                command
+            }
+        };
+        command.current_dir(&self.root);
+        self.withheld.iter().for_each(|variable| {
+            command.env_remove(variable);
+        });
+        command
     }
 
     /// Hides a variable, such as the one with the API key, from commands that the model starts.
@@ -78,7 +110,7 @@ impl Workspace {
         path.strip_prefix(&self.root).unwrap_or(path).display()
     }
 
-    fn text(&self, path: &str) -> Result<String, String> {
+    pub(super) fn text(&self, path: &str) -> Result<String, String> {
         let place = self.place(path)?;
         let found = fs::metadata(&place).map_err(|error| missing(path, &error))?;
         if found.is_dir() {
@@ -94,7 +126,8 @@ impl Workspace {
             ));
         }
         let bytes = fs::read(&place).map_err(|error| missing(path, &error))?;
-        String::from_utf8(bytes).map_err(|_| format!("`{path}` is not UTF-8 text; use shell to look at it"))
+        String::from_utf8(bytes)
+            .map_err(|_| format!("`{path}` is not UTF-8 text; use view_image if it is an image, else shell"))
     }
 }
 
@@ -129,20 +162,6 @@ struct WriteFile {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Edit {
-    /// Path inside the workspace.
-    path: String,
-    /// Text that is in the file exactly once, whitespace included.
-    old: String,
-    /// Text to put in its place.
-    new: String,
-    /// Replace every occurrence instead of exactly one.
-    #[serde(default)]
-    all: bool,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct List {
     /// Folder inside the workspace; `.` is the workspace.
     path: String,
@@ -163,8 +182,7 @@ struct VerifyFileExists {
 
 pub fn tools(workspace: &Workspace) -> Vec<Tool> {
     let tool = |workspace: &Workspace| workspace.clone();
-    let (read, write, edit, list, verify) =
-        (tool(workspace), tool(workspace), tool(workspace), tool(workspace), tool(workspace));
+    let (read, write, list, verify) = (tool(workspace), tool(workspace), tool(workspace), tool(workspace));
     vec![
         Tool::new(
             "read_file",
@@ -176,12 +194,8 @@ pub fn tools(workspace: &Workspace) -> Vec<Tool> {
             "write_file",
             "Writes a whole file and replaces its old content. For a small change use edit.",
             move |ask: WriteFile| std::future::ready(write_file(&write, &ask)),
-        ),
-        Tool::new(
-            "edit",
-            "Replaces a piece of a file. `old` must be in it exactly once; take enough lines around it.",
-            move |ask: Edit| std::future::ready(self::edit(&edit, &ask)),
-        ),
+        )
+        .editing(),
         Tool::new(
             "list",
             "Lists a folder: folders end with `/`, files have their size in bytes.",
@@ -240,34 +254,6 @@ fn write_file(workspace: &Workspace, ask: &WriteFile) -> ToolAnswer {
     }
     fs::write(&place, &ask.content).map_err(failed)?;
     Ok(format!("wrote {} bytes to {}", ask.content.len(), workspace.shown(&place)))
-}
-
-fn edit(workspace: &Workspace, ask: &Edit) -> ToolAnswer {
-    let text = workspace.text(&ask.path)?;
-    if ask.old.is_empty() {
-        return Err("`old` is empty; name the text to replace, or use write_file".to_owned());
-    }
-    let found = text.matches(&ask.old).count();
-    match found {
-        0 => {
-            return Err(format!(
-                "`old` is not in {}; read the file and copy the text exactly, whitespace included",
-                ask.path
-            ));
-        }
-        1 => {}
-        _ if ask.all => {}
-        _ => {
-            return Err(format!(
-                "`old` occurs {found} times in {}; take more of the lines around it, or set all = true",
-                ask.path
-            ));
-        }
-    }
-    let place = workspace.place(&ask.path)?;
-    fs::write(&place, text.replace(&ask.old, &ask.new))
-        .map_err(|error| format!("`{}` could not be written: {error}", ask.path))?;
-    Ok(format!("replaced {found} in {}", workspace.shown(&place)))
 }
 
 fn list(workspace: &Workspace, ask: &List) -> ToolAnswer {
@@ -336,13 +322,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_is_written_read_edited_and_verified() {
+    async fn a_file_is_written_read_and_verified() {
         let place = Place::new();
         let wrote = place.call("write_file", json!({ "path": "a/b.txt", "content": "one\ntwo\n" })).await;
         assert_eq!(wrote, "wrote 8 bytes to a/b.txt");
         assert_eq!(place.call("read_file", json!({ "path": "a/b.txt" })).await, "    1  one\n    2  two\n");
-        let edited = place.call("edit", json!({ "path": "a/b.txt", "old": "two", "new": "three" })).await;
-        assert_eq!(edited, "replaced 1 in a/b.txt");
+        place.call("write_file", json!({ "path": "a/b.txt", "content": "one\nthree\n" })).await;
         assert_eq!(place.call("list", json!({ "path": "." })).await, "a/");
         assert_eq!(place.call("list", json!({ "path": "a" })).await, "b.txt  10");
         let ask = |text: &str| json!({ "path": "a/b.txt", "expected_content_contains": text });
@@ -363,20 +348,6 @@ mod tests {
         assert_eq!(last, "  999  line 999\n 1000  line 1000\n");
         let behind = place.call("read_file", json!({ "path": "long", "first_line": 1001 })).await;
         assert!(behind.contains("has 1000 lines"), "{behind}");
-    }
-
-    #[tokio::test]
-    async fn an_ambiguous_edit_says_how_to_make_it_plain() {
-        let place = Place::new();
-        place.call("write_file", json!({ "path": "f", "content": "x x" })).await;
-        let twice = place.call("edit", json!({ "path": "f", "old": "x", "new": "y" })).await;
-        assert!(twice.contains("2 times") && twice.contains("all = true"), "{twice}");
-        let none = place.call("edit", json!({ "path": "f", "old": "z", "new": "y" })).await;
-        assert!(none.contains("copy the text exactly"), "{none}");
-        assert_eq!(
-            place.call("edit", json!({ "path": "f", "old": "x", "new": "y", "all": true })).await,
-            "replaced 2 in f"
-        );
     }
 
     #[tokio::test]

@@ -59,9 +59,7 @@ fn search(workspace: &Workspace, ask: &Search) -> ToolAnswer {
             format!("the pattern cannot be read; escape characters that are meant literally: {error}")
         })?;
     let place = workspace.place(if ask.path.is_empty() { "." } else { &ask.path })?;
-    let mut walk = WalkBuilder::new(&place);
-    walk.hidden(false).require_git(false).follow_links(false).sort_by_file_path(Path::cmp);
-    walk.filter_entry(|entry| entry.file_name() != ".git");
+    let mut walk = walk(&place);
     if !ask.glob.is_empty() {
         let mut only = OverrideBuilder::new(workspace.root());
         let built = only.add(&ask.glob).and_then(|only| only.build());
@@ -85,7 +83,7 @@ fn search(workspace: &Workspace, ask: &Search) -> ToolAnswer {
                 return Ok(out);
             }
             let shown = workspace.shown(entry.path());
-            let _ = writeln!(out, "{shown}:{number}: {}", truncate::line(&line, LINE));
+            let _ = writeln!(out, "{shown}:{number}: {}", truncate::indented_line(&line, LINE));
         }
     }
     match (seen, out.is_empty()) {
@@ -93,6 +91,14 @@ fn search(workspace: &Workspace, ask: &Search) -> ToolAnswer {
         (_, true) => Ok(format!("no more: {seen} lines match")),
         _ => Ok(out),
     }
+}
+
+/// Returns a walk in the order of names, over everything that git does not ignore.
+pub(super) fn walk(place: &Path) -> WalkBuilder {
+    let mut walk = WalkBuilder::new(place);
+    walk.hidden(false).require_git(false).follow_links(false).sort_by_file_path(Path::cmp);
+    walk.filter_entry(|entry| entry.file_name() != ".git");
+    walk
 }
 
 /// Returns the matching lines of a text file; other files have none.
@@ -123,7 +129,8 @@ mod tests {
         std::fs::create_dir_all(at.join("src")).expect("a folder");
         std::fs::create_dir_all(at.join("target")).expect("a folder");
         std::fs::write(at.join(".gitignore"), "target\n").expect("a file");
-        std::fs::write(at.join("src/a.rs"), "fn one() {}\nfn two() {}\n").expect("a file");
+        std::fs::write(at.join("src/a.rs"), "fn one() {}\nfn two() {}\n    let five = 5;  \n")
+            .expect("a file");
         std::fs::write(at.join("src/b.md"), "fn three\n").expect("a file");
         std::fs::write(at.join("target/c.rs"), "fn four() {}\n").expect("a file");
         std::fs::write(at.join("binary"), [b'f', b'n', b' ', 0xff, 0xfe]).expect("a file");
@@ -134,7 +141,9 @@ mod tests {
         );
         let only = Search { glob: "*.md".to_owned(), ..ask("^fn ") };
         assert_eq!(search(&workspace, &only).expect("an answer"), "src/b.md:1: fn three\n");
-        assert_eq!(search(&workspace, &ask("five")).expect("an answer"), "no line matches");
+        let found = search(&workspace, &ask("five")).expect("an answer");
+        assert_eq!(found, "src/a.rs:3:     let five = 5;\n", "with its indentation");
+        assert_eq!(search(&workspace, &ask("six")).expect("an answer"), "no line matches");
         let skipped = Search { skip: 2, ..ask("^fn ") };
         assert_eq!(search(&workspace, &skipped).expect("an answer"), "src/b.md:1: fn three\n");
         assert!(search(&workspace, &ask("(")).expect_err("an error").contains("cannot be read"));

@@ -1,203 +1,80 @@
-//! A shell for the model: one command at a time, with a timeout.
+//! A shell for the model: a command with a timeout, or one that goes on in the background.
 //!
-//! **Invariant:** when a call ends in any way, its process group is dead. provost itself finds processes
-//! that left the group.
+//! **Invariant:** when a call ends in any way, its process group is dead, unless the model asked for the
+//! background. provost itself finds processes that left the group.
 
-use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::process::{Child, Command};
-use tokio::time::{Instant, timeout_at};
 
+use super::background::{self, Shells};
+use super::command::{run_in, start};
 use super::files::Workspace;
 use super::{Tool, ToolAnswer};
 
 const DEADLINE: u64 = 120;
 const DEADLINE_MAX: u64 = 1800;
-/// Kept part of an output: its first and its last bytes.
-const HEAD: usize = 256 * 1024;
-const TAIL: usize = 256 * 1024;
-/// Time to read the pipes after the end, because a process outside of the group may hold them open.
-const DRAIN: Duration = Duration::from_millis(200);
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Shell {
-    /// Run by bash in the workspace. What it leaves in the background ends with it.
+    /// Run by bash. What it leaves in the background ends with it.
     command: String,
     /// Seconds it may take. Default 120.
     #[serde(default)]
     timeout_seconds: u64,
+    /// Folder inside the workspace to run it in. Default: the workspace.
+    #[serde(default)]
+    folder: String,
+    /// Let it go on, such as a server under test, and answer at once. It ends with the attempt at the latest.
+    #[serde(default)]
+    background: bool,
 }
 
-pub fn tool(workspace: &Workspace) -> Tool {
-    let workspace = workspace.clone();
+/// Returns the shell and the tools for its commands in the background.
+pub fn tools(workspace: &Workspace) -> Vec<Tool> {
+    let (workspace, shells) = (workspace.clone(), Shells::default());
+    let kept = background::tools(&shells);
     let description = "Runs a command with bash in the workspace and shows its exit code and output. There is no \
-                       terminal and nothing to type into it.";
-    Tool::new("shell", description, move |ask: Shell| {
-        let workspace = workspace.clone();
-        async move { run(&workspace, &ask).await }
-    })
+                       terminal and nothing to type into it. Each command begins in the workspace, or in `folder`.";
+    let shell = Tool::new("shell", description, move |ask: Shell| {
+        let (workspace, shells) = (workspace.clone(), shells.clone());
+        async move { run(&workspace, &shells, &ask).await }
+    });
+    std::iter::once(shell).chain(kept).collect()
 }
 
-/// Kills the process group on drop, also if the call is cancelled.
-struct Group {
-    child: Child,
-    id: Option<Pid>,
-}
-
-impl Group {
-    fn kill(&mut self) {
-        if let Some(id) = self.id.take() {
-            let _ = kill_process_group(id, Signal::KILL);
-        }
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-async fn run(workspace: &Workspace, ask: &Shell) -> ToolAnswer {
+async fn run(workspace: &Workspace, shells: &Shells, ask: &Shell) -> ToolAnswer {
     if ask.command.trim().is_empty() {
         return Err("the command is empty".to_owned());
     }
+    let folder = workspace.place(if ask.folder.is_empty() { "." } else { &ask.folder })?;
+    if !folder.is_dir() {
+        return Err(format!("`{}` is not a folder", ask.folder));
+    }
+    if ask.background {
+        return shells.keep(start(workspace, &folder, &ask.command)?);
+    }
     let seconds = if ask.timeout_seconds == 0 { DEADLINE } else { ask.timeout_seconds.min(DEADLINE_MAX) };
-    let mut command = Command::new("bash");
-    command.arg("-c").arg(&ask.command).current_dir(workspace.root()).process_group(0);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    for variable in &workspace.withheld {
-        command.env_remove(variable);
-    }
-    let child = command.spawn().map_err(|error| format!("bash could not be started: {error}"))?;
-    let id = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
-    let mut group = Group { child, id };
-    let deadline = Instant::now() + Duration::from_secs(seconds);
-    let mut said = Said::default();
-    let (mut out, mut err) = (group.child.stdout.take(), group.child.stderr.take());
-    let ended = listen(&mut group.child, &mut out, &mut err, &mut said, deadline).await;
-    group.kill();
-    if ended.is_none() {
-        // Reap the killed shell, so that no zombie stays.
-        let _ = group.child.wait().await;
-    }
-    // The last output may still be in the pipes.
-    let _ = timeout_at(Instant::now() + DRAIN, async {
-        while out.is_some() || err.is_some() {
-            hear(&mut out, &mut err, &mut said).await;
-        }
-    })
-    .await;
-    let output = said.text();
-    match ended {
-        None => Err(format!(
-            "it was ended after {seconds} s; give it more with timeout_seconds, or do less at once\n{output}"
-        )),
-        Some(Err(error)) => Err(format!("provost did not see its end: {error}\n{output}")),
-        Some(Ok(status)) => {
-            let how = match (status.code(), std::os::unix::process::ExitStatusExt::signal(&status)) {
-                (Some(code), _) => format!("exit code {code}"),
-                (None, signal) => format!("ended by signal {}", signal.unwrap_or_default()),
-            };
-            // A failed command is a normal answer, and often the expected one.
-            Ok(if output.is_empty() { how } else { format!("{how}\n{output}") })
-        }
-    }
-}
-
-type Stream<T> = Option<T>;
-
-async fn listen<O: AsyncRead + Unpin, E: AsyncRead + Unpin>(
-    child: &mut Child,
-    out: &mut Stream<O>,
-    err: &mut Stream<E>,
-    said: &mut Said,
-    deadline: Instant,
-) -> Option<std::io::Result<std::process::ExitStatus>> {
-    timeout_at(deadline, async {
-        loop {
-            tokio::select! {
-                ended = child.wait() => return ended,
-                () = hear(out, err, said), if out.is_some() || err.is_some() => {}
-            }
-        }
-    })
-    .await
-    .ok()
-}
-
-/// Waits until one of the streams has data or ends.
-async fn hear<O: AsyncRead + Unpin, E: AsyncRead + Unpin>(
-    out: &mut Stream<O>,
-    err: &mut Stream<E>,
-    said: &mut Said,
-) {
-    let (mut one, mut other) = ([0; 8192], [0; 8192]);
-    tokio::select! {
-        read = next(out, &mut one) => match read {
-            0 => *out = None,
-            length => said.push(&one[..length]),
-        },
-        read = next(err, &mut other) => match read {
-            0 => *err = None,
-            length => said.push(&other[..length]),
-        },
-    }
-}
-
-/// Reads from a stream; a closed one is never ready.
-async fn next<R: AsyncRead + Unpin>(stream: &mut Stream<R>, buffer: &mut [u8]) -> usize {
-    match stream {
-        Some(stream) => stream.read(buffer).await.unwrap_or(0),
-        None => std::future::pending().await,
-    }
-}
-
-/// An output of limited size.
-#[derive(Default)]
-struct Said {
-    head: Vec<u8>,
-    tail: Vec<u8>,
-    dropped: usize,
-}
-
-impl Said {
-    fn push(&mut self, bytes: &[u8]) {
-        let (first, rest) = bytes.split_at(bytes.len().min(HEAD - self.head.len()));
-        self.head.extend_from_slice(first);
-        self.tail.extend_from_slice(rest);
-        // Drain rarely, because it moves the whole buffer.
-        if self.tail.len() > 2 * TAIL {
-            let over = self.tail.len() - TAIL;
-            self.tail.drain(..over);
-            self.dropped += over;
-        }
-    }
-
-    fn text(&self) -> String {
-        let head = String::from_utf8_lossy(&self.head);
-        let tail = String::from_utf8_lossy(&self.tail);
-        match self.dropped {
-            0 => format!("{head}{tail}"),
-            dropped => format!("{head}\n[… {dropped} bytes were not kept …]\n{tail}"),
-        }
-    }
+    run_in(workspace, &folder, &ask.command, Duration::from_secs(seconds)).await
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
+    use super::super::command::{HEAD, TAIL};
     use super::*;
 
     async fn shell(command: &str, timeout_seconds: u64) -> ToolAnswer {
         let folder = tempfile::tempdir().expect("a folder");
         let workspace = Workspace::new(folder.path()).expect("a workspace").withhold("MODEL_API_KEY");
-        run(&workspace, &Shell { command: command.to_owned(), timeout_seconds }).await
+        run(&workspace, &Shells::default(), &ask(command, timeout_seconds)).await
+    }
+
+    fn ask(command: &str, timeout_seconds: u64) -> Shell {
+        Shell { command: command.to_owned(), timeout_seconds, folder: String::new(), background: false }
     }
 
     #[tokio::test]
@@ -245,22 +122,95 @@ mod tests {
     async fn a_call_that_is_dropped_leaves_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
         let workspace = Workspace::new(folder.path()).expect("a workspace");
-        let ask = Shell { command: "echo $$ > id; sleep 600".to_owned(), timeout_seconds: 60 };
+        let ask = ask("echo $$ > id; sleep 600", 60);
         let file = folder.path().join("id");
         {
-            let call = run(&workspace, &ask);
+            let shells = Shells::default();
+            let call = run(&workspace, &shells, &ask);
             tokio::pin!(call);
             while !std::fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n')) {
                 let _ = tokio::time::timeout(Duration::from_millis(5), &mut call).await;
             }
         }
         let id = std::fs::read_to_string(&file).expect("an id");
-        let path = format!("/proc/{}/stat", id.trim());
+        gone(id.trim()).await;
+    }
+
+    /// Waits until a process has ended.
+    async fn gone(id: &str) {
+        let path = format!("/proc/{id}/stat");
         let is_gone = || std::fs::read_to_string(&path).map_or(true, |state| state.contains(") Z "));
         let patience = std::time::Instant::now();
         while !is_gone() {
             assert!(patience.elapsed() < Duration::from_secs(120), "still alive");
             tokio::task::yield_now().await;
         }
+    }
+
+    async fn call(tools: &[Tool], name: &str, arguments: serde_json::Value) -> String {
+        let tool = tools.iter().find(|tool| tool.spec.name == name).expect("a tool");
+        tool.call(arguments).await.unwrap_or_else(|error| format!("error: {error}"))
+    }
+
+    #[tokio::test]
+    async fn a_command_in_the_background_is_read_and_ended() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let tools = tools(&Workspace::new(folder.path()).expect("a workspace"));
+        let line = "echo $$; read -r go < go; echo going; sleep 600 & wait";
+        assert!(std::process::Command::new("mkfifo").arg(folder.path().join("go")).status().is_ok());
+        let begun = call(&tools, "shell", json!({ "command": line, "background": true })).await;
+        assert!(begun.starts_with("shell 1 runs in the background"), "{begun}");
+        let first = call(&tools, "shell_output", json!({ "shell": 1, "wait_seconds": 120 })).await;
+        let id = first.strip_prefix("running\n").expect("running").trim().to_owned();
+        let none = call(&tools, "shell_output", json!({ "shell": 1 })).await;
+        assert_eq!(none, "running", "nothing is shown twice");
+        call(&tools, "shell", json!({ "command": "echo > go" })).await;
+        let second = call(&tools, "shell_output", json!({ "shell": 1, "wait_seconds": 120 })).await;
+        assert_eq!(second, "running\ngoing\n");
+        assert_eq!(call(&tools, "shell_end", json!({ "shell": 1 })).await, "ended");
+        gone(&id).await;
+        let away = call(&tools, "shell_output", json!({ "shell": 1 })).await;
+        assert_eq!(away, "error: there is no shell 1 (there are: none)");
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_background_command_is_told_with_its_last_words() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let tools = tools(&Workspace::new(folder.path()).expect("a workspace"));
+        call(&tools, "shell", json!({ "command": "echo last; exit 3", "background": true })).await;
+        let mut heard = String::new();
+        while !heard.contains("exit code 3") {
+            heard += &call(&tools, "shell_output", json!({ "shell": 1, "wait_seconds": 120 })).await;
+        }
+        assert!(heard.contains("last\n"), "{heard}");
+    }
+
+    #[tokio::test]
+    async fn commands_in_the_background_are_few_and_end_with_the_tools() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let tools = tools(&Workspace::new(folder.path()).expect("a workspace"));
+        let begin = json!({ "command": "echo $$; exec sleep 600", "background": true });
+        for number in 1..=8 {
+            let begun = call(&tools, "shell", begin.clone()).await;
+            assert!(begun.starts_with(&format!("shell {number} ")), "{begun}");
+        }
+        assert!(call(&tools, "shell", begin).await.contains("end one with shell_end"));
+        let first = call(&tools, "shell_output", json!({ "shell": 1, "wait_seconds": 120 })).await;
+        let id = first.lines().nth(1).expect("an id").to_owned();
+        drop(tools);
+        gone(&id).await;
+    }
+
+    #[tokio::test]
+    async fn a_command_may_begin_in_a_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(folder.path().join("sub")).expect("a folder");
+        let tools = tools(&Workspace::new(folder.path()).expect("a workspace"));
+        let inside = json!({ "command": "basename $PWD", "folder": "sub" });
+        assert_eq!(call(&tools, "shell", inside).await, "exit code 0\nsub\n");
+        let away = json!({ "command": "pwd", "folder": "../" });
+        assert!(call(&tools, "shell", away).await.contains("outside of the workspace"));
+        let none = json!({ "command": "pwd", "folder": "none" });
+        assert_eq!(call(&tools, "shell", none).await, "error: `none` is not a folder");
     }
 }

@@ -249,7 +249,10 @@ async fn an_unknown_tool_is_answered_with_the_known_ones() {
     let stage = Stage::new();
     let model = ScriptedProvider::default().calls("rm_rf", json!({})).answers(|ask| {
         let seen = format!("{:?}", ask.messages.last());
-        assert!(seen.contains("there is no tool `rm_rf`; use one of: edit, list"), "{seen}");
+        assert!(
+            seen.contains("there is no tool `rm_rf`; use one of: apply_patch, edit, find, list"),
+            "{seen}"
+        );
         Ok(provost_agent::provider::Reply { text: "done".to_owned(), ..Default::default() })
     });
     let run = stage.run(&model, "do it").await;

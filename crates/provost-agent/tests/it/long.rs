@@ -1,6 +1,6 @@
 //! Runs 200 turns in a small context window: the plan is never lost, and the transcript stays bounded.
 
-use provost_agent::agent::{RunEnd, Settings};
+use provost_agent::agent::{Compaction, RunEnd, Settings};
 use provost_agent::event::AgentEvent;
 use provost_agent::provider::Reply;
 use provost_agent::provider::scripted::ScriptedProvider;
@@ -105,4 +105,40 @@ async fn the_same_over_a_real_connection() {
     assert_eq!(run.turns, 201);
     let largest = model.requests().iter().map(|seen| seen.body.to_string().len() / 4).max();
     assert!(largest < Some(WINDOW - 4000), "{largest:?}");
+}
+
+/// The model is asked for a summary, and goes on with it instead of the old turns.
+#[tokio::test]
+async fn a_summary_by_the_model_takes_the_place_of_old_turns() {
+    let settings = Settings { compaction: Compaction::Summary, max_turns: 60, ..settings() };
+    let stage = Stage { settings, ..Stage::new() };
+    log(&stage);
+    let (mut turn, mut summaries, mut is_given) = (0, 0, false);
+    let model = ScriptedProvider::default().forever(move |ask| {
+        let text = |message: &Message| match message {
+            Message::User(text) => text.clone(),
+            _ => String::new(),
+        };
+        let (first, last) = (ask.messages.first().map(text), ask.messages.last().map(text));
+        if last.is_some_and(|last| last.starts_with("The conversation is too long")) {
+            summaries += 1;
+            // A model that gives none leaves the usual way.
+            let text =
+                if summaries == 2 { String::new() } else { format!("Summary {summaries}: line 7 is odd.") };
+            return Ok(Reply { text, ..Reply::default() });
+        }
+        is_given |= first.is_some_and(|first| first.contains("## Your summary\nSummary 1: line 7 is odd."));
+        turn += 1;
+        Ok(match turn {
+            41 => Reply { text: format!("{is_given} after {summaries}"), ..Reply::default() },
+            _ => call("read_file", json!({ "path": "log", "first_line": turn * 60 })),
+        })
+    });
+    let run = stage.run(&model, "read the log").await;
+    let RunEnd::Finished { answer } = run.outcome else { panic!("{:?}", run.outcome) };
+    let (given, count) = answer.split_once(" after ").expect("two parts");
+    assert!(given == "true" && count.parse::<u32>().is_ok_and(|count| count >= 2), "{answer}");
+    assert_eq!(u64::from(run.turns) + count.parse::<u64>().expect("a number"), run.usage.calls.unwrap_or(0));
+    let Message::User(first) = &run.transcript.messages()[0] else { panic!("no task") };
+    assert!(first.starts_with("read the log"), "{first}");
 }

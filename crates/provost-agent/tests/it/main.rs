@@ -1,7 +1,12 @@
 //! Tests the loop from outside: with a model in the process, and with a server for each API.
 
+mod delegate;
 mod faults;
 mod gate;
 mod long;
 mod ollama;
+mod requests;
+mod resume;
 mod stage;
+mod text_tools;
+mod tools;

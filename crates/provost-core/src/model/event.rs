@@ -33,6 +33,8 @@ pub use recovery::{Breach, BudgetScope, Choice, FailureClass};
 
 /// Start of the target of an attempt that a session made.
 const SESSION: &str = "session:";
+/// Recipe that sends a session back to work after its stop.
+pub const SESSION_RECIPE: &str = "session";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", content = "details")]

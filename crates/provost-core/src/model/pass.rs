@@ -67,7 +67,9 @@ impl Pass {
             Pass::Verified => None,
             Pass::Confirmed => Some("a person confirmed it; no command decided"),
             Pass::Judged => Some("a model judged it; that is weaker than a contract that held"),
-            Pass::SelfChecked => Some("the agent wrote this check itself, and no person approved it"),
+            Pass::SelfChecked => Some(
+                "the agent wrote this check itself, and no person approved it outside of the agent's client",
+            ),
             Pass::HeldBefore => Some("the check held before the work too; it proves nothing about the work"),
         }
     }

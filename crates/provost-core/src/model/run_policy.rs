@@ -66,6 +66,14 @@ pub struct RunPolicy {
     /// For a metered role: the upstream that provost calls in place of the agent, and which key it uses.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub meter: BTreeMap<String, String>,
+    /// Why a budget cannot end an attempt of a role while it works. It follows from the configuration, so the
+    /// digest does not contain it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unstoppable: BTreeMap<String, Unstoppable>,
+    /// The file with the project's instructions that the agents of a role read, as text. A step may change
+    /// it, so the digest does not contain it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub instructions: BTreeMap<String, String>,
     /// The judge of contracts that no command decides, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<String>,
@@ -112,6 +120,11 @@ impl RunPolicy {
             Some(level) => Some(format!("provost does not confine network, git and home at {level}")),
             None => Some("provost confines network, git and home only at `clean`".to_owned()),
         }
+    }
+
+    /// Lists the instructions that agents read, one line each, for the gate.
+    pub fn instruction_lines(&self) -> impl Iterator<Item = String> {
+        self.instructions.iter().map(|(role, file)| format!("{role}: reads the instructions in {file}"))
     }
 
     /// Lists the policy, one line each, for the gate and for the digest.
@@ -170,6 +183,17 @@ impl RunPolicy {
         let come = new.iter().filter(|line| !old.contains(line)).map(|line| format!("now: {line}"));
         gone.chain(come).collect()
     }
+}
+
+/// Why a budget does not end a running attempt; each reason is a clause of a sentence.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unstoppable {
+    /// Of a budget in tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<String>,
+    /// Of a budget in dollars.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usd: Option<String>,
 }
 
 /// Folders outside of the workspace to read, or to read and write.

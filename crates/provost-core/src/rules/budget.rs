@@ -63,6 +63,25 @@ pub fn allows(run: &Run, step: StepNumber) -> Amount {
     })
 }
 
+/// Lists the roles whose running attempts a limit of this plan cannot end, with the reason, for the gate.
+pub fn caveats(run: &Run) -> Vec<String> {
+    let own = run.plan.steps.iter().map(|step| of_step(run, step.number));
+    let limits: Vec<Amount> = own.chain([of_plan(run)]).collect();
+    let limited = |resource| limits.iter().any(|limit| limit.of(resource).is_some());
+    let roles = run.binding.terms.unstoppable.iter();
+    roles
+        .flat_map(|(role, why)| {
+            let (tokens, usd) = (why.tokens.as_ref(), why.usd.as_ref());
+            let tokens = tokens.filter(|_| limited(Resource::Tokens)).map(|why| ("tokens", why));
+            let usd = usd.filter(|_| limited(Resource::Usd)).map(|why| ("dollars", why));
+            let all = tokens.into_iter().chain(usd);
+            all.map(move |(what, why)| {
+                format!("{role}: the budget in {what} cannot end a running attempt, because {why}")
+            })
+        })
+        .collect()
+}
+
 fn fits(run: &Run, step: StepNumber, now: Timestamp, as_it_is: bool) -> Fit {
     let case = Case { run, step, now, plan: of_plan(run), own: of_step(run, step), as_it_is };
     if case.plan.is_empty() && case.own.is_empty() {
@@ -241,10 +260,11 @@ impl std::fmt::Display for Breach {
         if self.unknown > 0 {
             let attempts =
                 if self.unknown == 1 { "1 attempt".to_owned() } else { format!("{} attempts", self.unknown) };
-            write!(
-                f,
-                " ({attempts} counted at the reserved amount, because the agent did not report its usage)"
-            )?;
+            let why = match self.resource {
+                Resource::Usd => "because its cost is unknown: see `[prices]` in provost.toml",
+                Resource::Tokens | Resource::WallClock => "because the agent did not report its usage",
+            };
+            write!(f, " ({attempts} counted at the reserved amount, {why})")?;
         }
         write!(f, ", {} needed", said(&self.needed).unwrap_or_else(unknown))?;
         let steps: Vec<String> = self.left.iter().map(ToString::to_string).collect();

@@ -84,7 +84,7 @@ pub enum HarnessCommand {
     RequestApproval {
         plan_id: String,
     },
-    /// A policy of the configuration covers the plan.
+    /// A policy of the configuration covers the plan, or a person approved it in a dialog of the agent's client.
     ApproveByPolicy {
         revision: Revision,
         by: Approver,
@@ -222,6 +222,8 @@ pub enum Refusal {
     NoAuthor,
     #[error("this plan needs approval by people; a policy does not count ([gate] policies_count)")]
     NoPolicy,
+    #[error("this plan needs approval by people; a dialog of the agent's client does not count ([gate])")]
+    NoDialog,
     #[error("a person rejected this revision: {reason}")]
     Rejected { reason: String },
     #[error("a question is open: {question}")]

@@ -326,8 +326,12 @@ fn dependencies(plan: &Plan) -> Vec<Dependency> {
 
 fn approve_by_policy(run: &Run, revision: Revision, by: Approver) -> Decision {
     at_gate(run, &revision)?;
-    if !run.quorum().lets_policies() {
-        return Err(Refusal::NoPolicy);
+    match by {
+        // An agent's client answered, so no quorum of people counts it.
+        Approver::Dialog { .. } if !run.quorum().is_usual() => return Err(Refusal::NoDialog),
+        Approver::Policy { .. } if !run.quorum().lets_policies() => return Err(Refusal::NoPolicy),
+        Approver::Dialog { .. } | Approver::Policy { .. } => {}
+        Approver::Person(_) => return Err(Refusal::NoPolicy),
     }
     if let Some(question) = &run.question {
         return Err(Refusal::QuestionOpen { question: question.clone() });

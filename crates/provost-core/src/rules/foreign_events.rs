@@ -47,7 +47,7 @@ pub fn human(run: &Run, command: HumanCommand) -> Result<Vec<Event>, Refusal> {
     decide::human(run, command)
 }
 
-/// Decides about an approval by a policy during a run.
+/// Decides about an approval by a policy, or in a dialog, during a run.
 pub fn policy(run: &Run, revision: Revision, by: Approver) -> Result<Vec<Event>, Refusal> {
     if exposed(run) {
         return Err(Refusal::AgentAtWork);
@@ -95,7 +95,9 @@ fn again(run: &Run, event: &Event) -> Vec<Event> {
         Event::Approved { revision, by: Approver::Person(by), modifications, .. } => {
             human(run, HumanCommand::Approve { revision, by, modifications })
         }
-        Event::Approved { revision, by: by @ Approver::Policy { .. }, .. } => policy(run, revision, by),
+        Event::Approved {
+            revision, by: by @ (Approver::Policy { .. } | Approver::Dialog { .. }), ..
+        } => policy(run, revision, by),
         Event::Rejected { reason, by, .. } => human(run, HumanCommand::Reject { reason, by }),
         Event::QuestionAsked { question, by, .. } => human(run, HumanCommand::Ask { question, by }),
         Event::Answered { step: Some(step), choice: Choice::Retry, by, note, budget }

@@ -27,11 +27,13 @@ fn plain(name: &str) -> String {
 
 fn counts_as(one: &Approver, other: &Approver) -> bool {
     match (one, other) {
-        (Approver::Person(one), Approver::Person(other)) => is_same(one, other),
+        (
+            Approver::Person(one) | Approver::Dialog { by: one, .. },
+            Approver::Person(other) | Approver::Dialog { by: other, .. },
+        ) => is_same(one, other),
         (Approver::Policy { .. }, Approver::Policy { .. }) => true,
-        (Approver::Person(_), Approver::Policy { .. }) | (Approver::Policy { .. }, Approver::Person(_)) => {
-            false
-        }
+        (Approver::Person(_) | Approver::Dialog { .. }, Approver::Policy { .. })
+        | (Approver::Policy { .. }, Approver::Person(_) | Approver::Dialog { .. }) => false,
     }
 }
 

@@ -11,6 +11,7 @@ pub mod class;
 mod classify;
 pub mod environment;
 pub mod fingerprint;
+pub mod last_words;
 mod needed;
 pub mod pause;
 pub mod recipe;
@@ -21,13 +22,13 @@ mod tests;
 use std::time::Duration;
 
 use crate::model::escalation::EscalationCause;
-use crate::model::event::{AttemptEnd, Event, FailureClass, RunEndReason, RunOutcome};
+use crate::model::event::{AttemptEnd, Event, FailureClass, RunEndReason, RunOutcome, SESSION_RECIPE};
 use crate::model::plan::{Step, StepNumber, Then};
 use crate::model::timestamp::Timestamp;
 use crate::model::verdict::{CheckOutcome, Verdict};
 use crate::state::run::Run;
 use class::FailureMatch;
-use classify::is_of_the_check;
+use classify::{agent_fingerprint, ended_badly, is_of_the_check};
 use recipe::{Recipe, RecipeEnd};
 
 pub use classify::{AttemptFailure, RecoveryInput, classify};
@@ -49,7 +50,7 @@ pub fn after(
     };
     let halts = found.quota.then(|| run.role(step).to_owned());
     let of_the_check = is_of_the_check(failure, &found);
-    let fingerprint = failure.fingerprint();
+    let fingerprint = failure.fingerprint().or_else(|| agent_fingerprint(run, step, failure));
     let again = fingerprint.is_some() && run.step(step).is_some_and(|step| step.fingerprint == fingerprint);
     let case = Case { run, means, step, attempt, failure, found, message, hidden, again, of_the_check };
     let mut events = vec![
@@ -85,7 +86,7 @@ pub fn send_back(
     }
     events.push(Event::RecoveryApplied {
         step,
-        recipe_name: "session".to_owned(),
+        recipe_name: SESSION_RECIPE.to_owned(),
         outcome: "the session continues with the output of the check".to_owned(),
         not_before: None,
         wait_ms: 0,
@@ -238,8 +239,12 @@ impl Case<'_> {
                 role: Some(other.clone()),
                 fresh: false,
             }],
+            // Its own words say that neither the work nor the check is at fault.
+            None if self.found.of_the_agent => {
+                vec![self.to_a_person(format!("{}; correct it, then `retry`", self.of_the_agent()))]
+            }
             None => self.by_plan(
-                format!("{}: the same failure twice, so retries stopped", self.message),
+                format!("{}: the same failure twice, so retries stopped{}", self.message, self.agents_end()),
                 RunEndReason::Stuck,
             ),
         }
@@ -259,19 +264,22 @@ impl Case<'_> {
                 Then::Escalate => format!("{}, after {tried}", self.message),
                 Then::Abort | Then::Skip => self.message.clone(),
             };
-            events.extend(self.by_plan(reason, RunEndReason::Failed));
+            events.extend(self.by_plan(format!("{reason}{}", self.agents_end()), RunEndReason::Failed));
+            return events;
+        }
+        if let Some(asked) = self.asks() {
+            let allows = "`retry` allows it in this step, and the agent goes on";
+            events.push(self.to_a_person(format!("the agent asks for permission: {asked}; {allows}")));
             return events;
         }
         let again = "`retry` runs the check again, not the agent";
         let reason = match self.failure {
-            _ if self.found.of_the_agent => {
-                let said = last_line(&self.output());
-                format!("a service refused the agent: {}{said}", self.found.reason)
-            }
+            _ if self.found.of_the_agent => self.of_the_agent(),
             AttemptFailure::Verdict(Verdict { outcome: CheckOutcome::NotRun { reason }, .. }) => {
                 format!("the check could not be run: {reason}; then {again}")
             }
             _ if self.of_the_check => format!("{}: {}; {again}", self.message, self.found.reason),
+            _ if self.message.contains(&self.found.reason) => self.message.clone(),
             _ => format!("{}: {}", self.message, self.found.reason),
         };
         let skips = self.run.on_fail(self.step).then == Then::Skip;
@@ -285,6 +293,37 @@ impl Case<'_> {
             }
         }
         events
+    }
+
+    /// Returns what the agent asked for, if only a person can allow it.
+    fn asks(&self) -> Option<&str> {
+        self.run.step(self.step)?.asks.as_deref()
+    }
+
+    /// Describes why the agent could not work, with its own words.
+    fn of_the_agent(&self) -> String {
+        let reason = &self.found.reason;
+        let lead = if reason.starts_with("the agent") { "" } else { "a service refused the agent: " };
+        format!("{lead}{reason}{}", self.said())
+    }
+
+    /// Describes how the agent ended, if it did not end well, for the end of a sentence.
+    fn agents_end(&self) -> String {
+        match (self.failure, ended_badly(self.run, self.step)) {
+            (_, None) => String::new(),
+            // The message says it already.
+            (AttemptFailure::Agent(_), Some(_)) => self.said(),
+            (AttemptFailure::Verdict(_), Some((end, _))) => format!("; {}{}", end.words(), self.said()),
+        }
+    }
+
+    /// Quotes the line of the agent's report that says why it did not end well.
+    fn said(&self) -> String {
+        let line = match self.found.line.as_str() {
+            "" => ended_badly(self.run, self.step).and_then(|(_, report)| last_words::of(report)),
+            line => Some(last_words::cut(line)),
+        };
+        line.map(|line| format!(" (it said: {line})")).unwrap_or_default()
     }
 
     /// Returns whether neither the agent nor its work is at fault: then the plan's `on_fail` does not apply.
@@ -317,13 +356,10 @@ impl Case<'_> {
     }
 
     fn permission(&self) -> Event {
-        let mut configure = if self.hidden { Vec::new() } else { needed::named(&self.output()) };
-        // A rule that names a line of provost.toml says what to do; the others are about checks.
-        let names_a_line = self.found.configure.contains("provost.toml");
-        if configure.is_empty() && self.found.of_the_agent && !self.found.quota && !names_a_line {
-            let role = self.run.role(self.step);
-            configure.push(format!("a login or an API key for the program behind role `{role}`"));
-        } else if configure.is_empty() && !self.found.configure.is_empty() {
+        // Elsewhere in its report an agent talks about its work.
+        let text = if self.found.line.is_empty() { self.output() } else { self.found.line.clone() };
+        let mut configure = if self.hidden { Vec::new() } else { needed::named(&text) };
+        if configure.is_empty() && !self.found.configure.is_empty() {
             configure.push(self.found.configure.clone());
         }
         Event::PermissionRequired { step: self.step, reason: self.found.reason.clone(), configure }
@@ -331,14 +367,6 @@ impl Case<'_> {
 
     fn to_a_person(&self, reason: String) -> Event {
         Event::escalated(Some(self.step), EscalationCause::Other, reason)
-    }
-}
-
-/// Returns the last line of a text for the end of a sentence; a long line is cut.
-fn last_line(text: &str) -> String {
-    match text.lines().rev().map(str::trim).find(|line| !line.is_empty()) {
-        Some(line) => format!(" (it said: {})", line.chars().take(200).collect::<String>()),
-        None => String::new(),
     }
 }
 

@@ -13,16 +13,20 @@ pub enum HookClient {
     Claude,
     Codex,
     Gemini,
+    Qwen,
+    Copilot,
     Opencode,
     Cursor,
     GitPrePush,
 }
 
 impl HookClient {
-    pub const ALL: [HookClient; 6] = [
+    pub const ALL: [HookClient; 8] = [
         HookClient::Claude,
         HookClient::Codex,
         HookClient::Gemini,
+        HookClient::Qwen,
+        HookClient::Copilot,
         HookClient::Opencode,
         HookClient::Cursor,
         HookClient::GitPrePush,
@@ -34,6 +38,8 @@ impl HookClient {
             HookClient::Claude => "claude",
             HookClient::Codex => "codex",
             HookClient::Gemini => "gemini",
+            HookClient::Qwen => "qwen",
+            HookClient::Copilot => "copilot",
             HookClient::Opencode => "opencode",
             HookClient::Cursor => "cursor",
             HookClient::GitPrePush => "git-pre-push",
@@ -130,7 +136,7 @@ pub fn read(client: HookClient, input: &str) -> Result<HookQuestion, String> {
         },
         _ => HookQuestion {
             moment: moment(text("hook_event_name")),
-            session: owned(text("session_id").or(text("sessionID"))),
+            session: owned(text("session_id").or(text("sessionID")).or(text("sessionId"))),
             cwd: owned(text("cwd").or(text("directory"))),
             tools: value.get("tools").and_then(Value::as_u64).unwrap_or(0),
             is_fleeting: client == HookClient::Codex && value.get("transcript_path") == Some(&Value::Null),
@@ -153,7 +159,7 @@ pub fn say(client: HookClient, answer: &HookAnswer) -> HookOutput {
         HookAnswer::LetGo { words } => let_go(client, words),
         HookAnswer::Refuse { words } => refuse(client, words),
         HookAnswer::Tell { words } => match client {
-            HookClient::Claude | HookClient::Codex if !words.is_empty() => {
+            HookClient::Claude | HookClient::Codex | HookClient::Qwen if !words.is_empty() => {
                 let context = json!({ "hookEventName": "SessionStart", "additionalContext": words });
                 object(json!({ "hookSpecificOutput": context }))
             }
@@ -168,7 +174,9 @@ fn let_go(client: HookClient, words: &str) -> HookOutput {
             let stderr = if words.is_empty() { String::new() } else { format!("provost: {words}\n") };
             HookOutput { stderr, ..HookOutput::default() }
         }
-        HookClient::Claude | HookClient::Codex | HookClient::Gemini if !words.is_empty() => {
+        HookClient::Claude | HookClient::Codex | HookClient::Gemini | HookClient::Qwen
+            if !words.is_empty() =>
+        {
             object(json!({ "systemMessage": format!("provost: {words}") }))
         }
         HookClient::Opencode if !words.is_empty() => object(json!({ "note": words })),
@@ -178,7 +186,9 @@ fn let_go(client: HookClient, words: &str) -> HookOutput {
 
 fn refuse(client: HookClient, words: &str) -> HookOutput {
     match client {
-        HookClient::Claude | HookClient::Codex => object(json!({ "decision": "block", "reason": words })),
+        HookClient::Claude | HookClient::Codex | HookClient::Qwen | HookClient::Copilot => {
+            object(json!({ "decision": "block", "reason": words }))
+        }
         HookClient::Gemini => object(json!({ "decision": "deny", "reason": words })),
         HookClient::Opencode => object(json!({ "refuse": words })),
         HookClient::Cursor => object(json!({ "followup_message": words })),
@@ -274,6 +284,34 @@ mod tests {
             0 {"decision":"deny","reason":"step 2 is open"}|
             0 {}|
         "#]],
+        );
+    }
+
+    #[test]
+    fn qwen() {
+        check(
+            HookClient::Qwen,
+            expect![[r#"
+                Stop 56815d6d-af62-40c4-8b79-fd8c0302a259 /home/dev/wt
+                0 {}|
+                0 {"systemMessage":"provost: it waits"}|
+                0 {"decision":"block","reason":"step 2 is open"}|
+                0 {"hookSpecificOutput":{"hookEventName":"SessionStart","additionalContext":"there is a plan"}}|
+            "#]],
+        );
+    }
+
+    #[test]
+    fn copilot() {
+        check(
+            HookClient::Copilot,
+            expect![[r#"
+                Stop 08bd6171-ea5d-4c50-86ef-339c9acf1150 /home/dev/wt
+                0 {}|
+                0 {}|
+                0 {"decision":"block","reason":"step 2 is open"}|
+                0 {}|
+            "#]],
         );
     }
 

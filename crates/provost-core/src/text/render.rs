@@ -5,6 +5,7 @@
 
 pub mod base;
 pub mod graph;
+pub mod transcript;
 mod event_line;
 mod plan_text;
 

@@ -117,6 +117,7 @@ fn provocations() -> Vec<(Code, String)> {
             change("**needs:** 1, 2", "**needs:** 1, 2\n**precondition:** judge Is it nice?"),
         ),
         (Code::TextUnread, change("**needs:** 1, 2", "**needs:** 1, 2\n**plan:** other")),
+        (Code::TextUnread, change("**target:** writer", "**agent:** writer\n**target:** writer")),
         (Code::TimeoutZero, change("**needs:** 1, 2", "**needs:** 1, 2\n**timeout:** 0 minutes")),
         (Code::WritesTests, check("! cargo test")),
         (Code::MaskedExit, check("cargo test || true")),

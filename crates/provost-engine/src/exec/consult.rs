@@ -7,7 +7,9 @@ use provost_core::model::event::AttemptEnd;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::usage::{Amount, Usage};
 use provost_core::model::verdict::Excerpt;
-use provost_host::agent::{AttemptInput, AttemptReport};
+use provost_core::rules::recover::last_words;
+use provost_host::agent::{AttemptInput, AttemptReport, SpendLimit};
+use provost_host::config::Role;
 use provost_host::egress::prices;
 use provost_host::exec::access::Grant;
 use provost_host::exec::environment::{ConsultPaths, ExecEnv};
@@ -16,9 +18,6 @@ use provost_host::{Interrupted, drivers};
 use crate::exec::metering::RunMetering;
 use crate::plan::plan_context::PlanContext;
 use crate::sandbox_forwarder;
-
-/// Maximum length of the last line that is shown.
-const LAST_WORDS: usize = 200;
 
 pub struct ConsultRequest<'a> {
     pub role: &'a str,
@@ -32,7 +31,7 @@ pub struct ConsultRequest<'a> {
     pub sees: &'a Path,
     /// Folder in which it may write an answer.
     pub answers: Option<&'a Path>,
-    /// The most it may use, if it is metered.
+    /// The most it may use.
     pub limit: Amount,
 }
 
@@ -69,6 +68,8 @@ pub fn ask(
     };
     let metered = account.as_ref().map(|account| account.environment(&site.agents_environment));
     let prompt = site.redactor.text(question.prompt);
+    let asks = role.and_then(Role::asks);
+    let cost = |usage: &Usage| prices::priced(&site.config.prices, asks, usage.clone()).micro_usd;
     let work = AttemptInput {
         prompt: &prompt,
         workspace: question.sees,
@@ -85,6 +86,8 @@ pub fn ask(
         resume: None,
         outbox: None,
         heard: None,
+        limit: account.is_none().then_some(SpendLimit { amount: question.limit, cost: &cost }),
+        granted: &[],
     };
     let desk = ConsultPaths { sees: question.sees, answers: question.answers };
     let mut said = ground.ask(&*agent, &work, desk, &grant)?;
@@ -117,7 +120,8 @@ pub fn end_of(said: &AttemptReport) -> String {
         "" => said.stderr.to_string(),
         report => report.to_owned(),
     };
-    let last = words.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let last: String = last.trim().chars().take(LAST_WORDS).collect();
-    if last.is_empty() { end } else { format!("{end}: {last}") }
+    match last_words::of(&words) {
+        Some(line) => format!("{end}: {line}"),
+        None => end,
+    }
 }

@@ -4,9 +4,10 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use provost_core::model::event::Event;
+use provost_core::model::event::{AttemptEnd, Event};
 use provost_core::model::usage::{Amount, Usage};
 use provost_core::redact::Redactor;
+use provost_core::rules::recover::last_words;
 use provost_host::agent::AttemptReport;
 use provost_host::egress::meter::{Account, Limit, NetworkSettings, PriceLookup, Service};
 use provost_host::egress::prices;
@@ -51,6 +52,11 @@ impl RunMetering {
         let bill = account.close();
         let told = std::mem::replace(&mut attempt.usage, bill.usage);
         attempt.notes.extend(bill.notes);
+        // The status and the wait that the API asked for do not reach the report of every client.
+        if let Some(refused) = bill.refused.filter(|_| attempt.end != (AttemptEnd::Exited { exit_code: 0 })) {
+            let line = last_words::answered(refused.status, refused.after.as_deref());
+            attempt.report = format!("{}\n{line}", attempt.report.trim_end()).trim_start().to_owned();
+        }
         if attempt.usage.calls == Some(0) && told.tokens().is_some_and(|tokens| tokens > 0) {
             attempt
                 .notes

@@ -4,7 +4,6 @@
 //! **Invariant:** nothing is recorded. A check never gets secrets here, and the network only if a person
 //! approved the plan.
 
-use std::os::unix::fs::DirBuilderExt as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use provost_core::model::event::Revision;
@@ -105,7 +104,7 @@ fn tried(harness: &Harness, run: &Run, number: StepNumber) -> Result<Trial, Erro
     let _ = process::become_subreaper();
     // The sandbox hides this folder, so it has to exist.
     let state = harness.state();
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(state);
+    let made = provost_host::files::make_private_folder(state);
     made.map_err(|source| Error::Io { what: "make", path: state.to_owned(), source })?;
     let launcher = confined::launcher(&harness.site().launcher);
     let read_only = harness::own_files(harness);

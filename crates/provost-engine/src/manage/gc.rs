@@ -8,12 +8,14 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use provost_core::model::chain::PlanId;
 use provost_core::model::hash::Hash;
 use provost_core::state::run::Stage;
 use provost_host::files::remove_folder;
 use provost_host::tree::{self, RetentionLimits};
 use provost_store::Log;
 
+use crate::exec::transcript::{self, last_written};
 use crate::plan::plan_registry;
 use crate::settings::EngineSettings;
 use crate::{Error, journal};
@@ -44,6 +46,8 @@ enum Removal {
     Bases(PathBuf, RetentionLimits),
     /// Installed dependencies, if no check uses them.
     Supply,
+    /// Transcripts of a plan, if nothing was added for this time.
+    Transcripts(Duration),
 }
 
 /// Lists everything that was not used for this time, and everything of workspaces that are gone.
@@ -61,6 +65,7 @@ pub fn expendable(settings: &EngineSettings, unused: Duration) -> Result<Vec<Unu
         }
     }
     found.extend(supplies(&state.join("provision"), unused));
+    found.extend(transcripts(&*log, &state, unused)?);
     found.retain(|item| item.bytes > 0);
     Ok(found)
 }
@@ -73,6 +78,10 @@ pub fn remove(item: &UnusedFiles) -> Result<bool, Error> {
         Removal::Bases(trees, limits) => return Ok(tree::sweep(trees, limits).map_err(Error::Carry)? > 0),
         Removal::Supply if is_free(&item.path) => remove_folder(&item.path),
         Removal::Supply => return Ok(false),
+        Removal::Transcripts(unused) if is_older(last_written(&item.path), *unused) => {
+            remove_folder(&item.path);
+        }
+        Removal::Transcripts(_) => return Ok(false),
     }
     Ok(!item.path.exists())
 }
@@ -81,14 +90,18 @@ pub fn remove(item: &UnusedFiles) -> Result<bool, Error> {
 fn workspaces(log: &dyn Log, state: &Path) -> Result<BTreeMap<PathBuf, bool>, Error> {
     let mut found = BTreeMap::new();
     for (plan, place) in plan_registry::all(state) {
-        // A plan whose log cannot be read may still need its files.
-        let is_over = journal::read(log, &plan)
-            .is_ok_and(|run| run.stage == Stage::Done || run.stage == Stage::Failed && run.given_up);
+        let is_over = is_over(log, &plan);
         let workspace = format!("workspace {}", place.workspace.display());
         let is_held = !matches!(log.holder(&workspace), Ok(None));
         *found.entry(place.workspace).or_insert(false) |= !is_over || is_held;
     }
     Ok(found)
+}
+
+/// Returns whether a plan cannot continue. A plan whose log cannot be read may still need its files.
+fn is_over(log: &dyn Log, plan: &PlanId) -> bool {
+    journal::read(log, plan)
+        .is_ok_and(|run| run.stage == Stage::Done || run.stage == Stage::Failed && run.given_up)
 }
 
 fn of_gone(state: &Path, workspace: &Path, key: &str) -> Vec<UnusedFiles> {
@@ -111,6 +124,29 @@ fn old_bases(trees: &Path, workspace: &Path, limits: RetentionLimits) -> Result<
         bytes: old.iter().map(|path| size(path)).sum(),
         by: Removal::Bases(trees.to_owned(), limits),
     }))
+}
+
+/// Returns the transcripts of plans that have ended, or whose workspace is gone, if nothing was added for this
+/// time.
+fn transcripts(log: &dyn Log, state: &Path, unused: Duration) -> Result<Vec<UnusedFiles>, Error> {
+    let known = plan_registry::all(state);
+    let mut found = Vec::new();
+    for plan in log.plans()? {
+        let path = transcript::folder(state, &plan);
+        if !is_older(last_written(&path), unused) {
+            continue;
+        }
+        let place = known.iter().find(|(id, _)| *id == plan);
+        if place.is_some_and(|(_, place)| !place.workspace.exists()) || is_over(log, &plan) {
+            let what = format!("old transcripts of the plan {plan}");
+            found.push(UnusedFiles { bytes: size(&path), what, by: Removal::Transcripts(unused), path });
+        }
+    }
+    Ok(found)
+}
+
+fn is_older(at: Option<SystemTime>, age: Duration) -> bool {
+    at.is_some_and(|at| SystemTime::now().duration_since(at).is_ok_and(|passed| passed >= age))
 }
 
 fn supplies(place: &Path, unused: Duration) -> Vec<UnusedFiles> {

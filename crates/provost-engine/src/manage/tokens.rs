@@ -9,7 +9,6 @@
 
 use std::fs;
 use std::io::Read as _;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -159,7 +158,7 @@ impl Tokens {
         lasts: Option<Duration>,
     ) -> Result<NewToken, Error> {
         let io = |source| Error::Io { what: "write a token in", path: self.folder.clone(), source };
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).map_err(io)?;
+        files::make_private_folder(&self.folder).map_err(io)?;
         let id = random(6).map_err(io)?;
         let word = format!("{PREFIX}{id}_{}", random(32).map_err(io)?);
         let made = plan_context::now();

@@ -4,11 +4,12 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use provost_core::model::chain::{PlanId, SealedEvent};
 use provost_core::model::event::Event;
+use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::text::summary::{PlansSummary, SummaryReader};
 use provost_host::plans::plan_file::{self, PlanPlace};
@@ -16,6 +17,7 @@ use provost_store::{Cursor, Log, Query};
 
 use crate::Error;
 use crate::observe::otel::{self, TraceRequest};
+use crate::observe::overview::{AttemptTranscript, transcripts};
 use crate::plan::{plan_context, plan_registry};
 use crate::settings::{Access, EngineSettings};
 
@@ -29,6 +31,7 @@ pub enum PlanSelection {
 
 pub struct History {
     log: Box<dyn Log>,
+    state: PathBuf,
     /// `None` for all plans, including future ones.
     chosen: Option<BTreeSet<PlanId>>,
 }
@@ -37,7 +40,9 @@ impl History {
     pub fn open(settings: &EngineSettings, wanted: &PlanSelection, access: Access) -> Result<Self, Error> {
         let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
         let arguments: Vec<Option<&str>> = match wanted {
-            PlanSelection::All => return Ok(Self { log: open_log(&state, access)?, chosen: None }),
+            PlanSelection::All => {
+                return Ok(Self { log: open_log(&state, access)?, state, chosen: None });
+            }
             PlanSelection::Plans(none) if none.is_empty() => vec![None],
             PlanSelection::Plans(arguments) => {
                 arguments.iter().map(|argument| Some(argument.as_str())).collect()
@@ -56,7 +61,7 @@ impl History {
                 Err(error) => known(&*log, *argument)?.ok_or(error)?,
             });
         }
-        Ok(Self { log, chosen: Some(chosen) })
+        Ok(Self { log, state, chosen: Some(chosen) })
     }
 
     /// Returns the selected plans; `None` for all.
@@ -86,6 +91,17 @@ impl History {
 
     pub fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
         Ok(self.log.wait(after, timeout)?)
+    }
+
+    /// Returns the transcript of an attempt at a step of a plan, by default of the last attempt; `None` if
+    /// there is no such attempt.
+    pub fn transcript(
+        &self,
+        plan: &PlanId,
+        step: StepNumber,
+        number: Option<u32>,
+    ) -> Result<Option<AttemptTranscript>, Error> {
+        transcripts::of_attempt(&*self.log, &self.state, plan, step, number)
     }
 
     /// Summarises the plans from `since` on and before `until`, or until now.

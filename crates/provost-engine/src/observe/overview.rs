@@ -8,6 +8,7 @@
 mod attempts;
 mod law;
 mod lives;
+pub(super) mod transcripts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -37,6 +38,7 @@ use crate::{CommandOrigin, Error, journal};
 pub use attempts::{AttemptRecord, TimedVerdict};
 pub use law::SpecChanges;
 pub use lives::Life;
+pub use transcripts::AttemptTranscript;
 
 /// One plan.
 #[derive(Clone)]
@@ -194,6 +196,17 @@ impl Overview {
     /// Returns the last lines of the running attempt's output, if there is any.
     pub fn output(&self, id: &PlanId, step: StepNumber) -> Option<String> {
         live::output(self.state(), id, step)
+    }
+
+    /// Returns the transcript of an attempt, by default of the step's last one; `None` if there is no such
+    /// attempt.
+    pub fn transcript(
+        &self,
+        id: &PlanId,
+        step: StepNumber,
+        number: Option<u32>,
+    ) -> Result<Option<AttemptTranscript>, Error> {
+        transcripts::of_attempt(&*self.log, self.state(), id, step, number)
     }
 
     /// Returns what was tried under each of its revisions, oldest first.

@@ -10,19 +10,22 @@ use crate::plan::harness::Harness;
 use crate::plan::human_check::{self, Who};
 use crate::plan::plan_registry;
 use crate::plan::sessions::Sessions;
-use crate::{Error, journal};
+use crate::{CommandOrigin, Error, journal};
 
 /// Refuses and records a caller that runs, or may run, inside an attempt.
 pub fn only_people(harness: &Harness) -> Result<(), Error> {
     let sessions = Sessions::new(harness.state());
-    let Some(why) =
-        human_check::intruder(harness.log(), &harness.workspace_lease(), &sessions, harness.who())?
-    else {
-        return Ok(());
-    };
+    match human_check::intruder(harness.log(), &harness.workspace_lease(), &sessions, harness.who())? {
+        Some(why) => Err(not_a_person(harness, why)?),
+        None => Ok(()),
+    }
+}
+
+/// Records a command for people that came from an agent, and returns its refusal.
+pub(crate) fn not_a_person(harness: &Harness, why: CommandOrigin) -> Result<Error, Error> {
     let what = format!("a command for people came {why}");
     harness.own_command(|_| HarnessCommand::Tampered { step: None, what: what.clone() })?;
-    Err(Error::NotAPerson { why })
+    Ok(Error::NotAPerson { why })
 }
 
 /// If agents have run without a sandbox, requires a terminal that none of them can have.

@@ -3,8 +3,8 @@
 //! **Invariant:** a command for people is refused if it comes from inside an attempt.
 
 use crate::plan::{queries, recording, uncommitted};
-use provost_core::model::event::{Approver, Revision};
-use provost_core::model::plan::Plan;
+use provost_core::model::event::{Approver, Choice, Revision};
+use provost_core::model::plan::{Plan, StepNumber};
 use provost_core::rules::command::{AgentCommand, HarnessCommand, HumanCommand};
 use provost_core::rules::quorum::ApprovalCount;
 use provost_core::rules::{decide, foreign_events};
@@ -47,7 +47,7 @@ pub fn ask_policies(harness: &Harness, run: &Run) -> Result<(Run, PolicyResult),
     }
 }
 
-/// Approves by a policy, or by the rule for plans that an agent made in a session.
+/// Approves by a policy, by the rule for plans that an agent made in a session, or in a dialog of its client.
 pub(crate) fn approve_by_rule(harness: &Harness, run: &Run, by: Approver) -> Result<Run, Error> {
     uncommitted::refuse_uncommitted(harness, run)?;
     keep_included(harness, run)?;
@@ -138,12 +138,29 @@ pub fn human(harness: &Harness, command: HumanCommand) -> Result<Run, Error> {
     if foreign_events::lets_through(&command) {
         only_at_a_terminal(harness)?;
     }
+    record_of_person(harness, &command)
+}
+
+/// Records a command of a person, after the caller checked that it comes from one.
+fn record_of_person(harness: &Harness, command: &HumanCommand) -> Result<Run, Error> {
     let run = harness.say(|run| match harness.is_under_way() {
         true => foreign_events::human(run, command.clone()),
         false => decide::human(run, command.clone()),
     })?;
     recording::project(harness, &run);
     Ok(run)
+}
+
+/// Accepts an answer that a person gave in a dialog of the agent's client: only to try again, because that
+/// lets nothing pass.
+pub(crate) fn retry_from_dialog(
+    harness: &Harness,
+    step: StepNumber,
+    note: String,
+    by: &Approver,
+) -> Result<Run, Error> {
+    let (choice, by) = (Choice::Retry, by.to_string());
+    record_of_person(harness, &HumanCommand::Answer { step: Some(step), choice, note, by })
 }
 
 /// If a quorum is configured, replaces the approver's name by the authenticated one.

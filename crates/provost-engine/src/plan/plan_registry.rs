@@ -132,6 +132,12 @@ impl Here {
         git::head(&self.workspace).is_some()
     }
 
+    /// Returns whether the folder is this one, or a checkout of the same repository.
+    pub(crate) fn is_of(&self, workspace: &Path) -> bool {
+        workspace == self.workspace
+            || self.repository.is_some() && self.repository == git::repository(workspace)
+    }
+
     pub fn has(&self, place: &PlanLocation) -> bool {
         let same_repository = self.repository.is_some() && self.repository == place.repository;
         same_repository || place.workspace == self.workspace

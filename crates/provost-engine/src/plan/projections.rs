@@ -25,11 +25,8 @@ use provost_host::plans::{plan_file, progress};
 use crate::plan::plan_context::PlanContext;
 use crate::plan::tamper_watch::TamperWatch;
 
-/// Pause after a rewrite, as a multiple of its duration: a large plan is marked less often.
-const COST_SHARE: u32 = 20;
-const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
-/// Keeps the file less than a second behind the log.
-const LONGEST_PAUSE: Duration = Duration::from_millis(900);
+/// Pause after a rewrite. It keeps the file less than a second behind the log.
+const PAUSE: Duration = Duration::from_millis(900);
 
 /// Writes the last state of a run when the pause is over, even if no further event comes. One thread serves
 /// it for the whole run.
@@ -185,7 +182,6 @@ impl<'a> Projector<'a> {
 
     /// Writes now, when the run has stopped. Returns what could not be written; this does not fail the run.
     pub fn write(&mut self, run: &Run) -> Vec<String> {
-        let begun = Instant::now();
         let mut complaints = Vec::new();
         let watch = self.watch.clone();
         let mut waiting = self.trailing.lock();
@@ -197,8 +193,7 @@ impl<'a> Projector<'a> {
             }
         });
         drop(waiting);
-        let spent = begun.elapsed();
-        self.next_marks = Instant::now() + (spent * COST_SHARE).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        self.next_marks = Instant::now() + PAUSE;
         complaints
     }
 

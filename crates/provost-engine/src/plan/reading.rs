@@ -13,12 +13,15 @@ use provost_core::model::approved_spec::{self, Binding, Law};
 use provost_core::model::event::{IncludedFile, Revision};
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::{Check, Plan, Step};
-use provost_core::model::run_policy::RunPolicy;
+use provost_core::model::run_policy::{RunPolicy, Unstoppable};
+use provost_core::model::usage::Usage;
 use provost_core::model::verdict::Isolation;
 use provost_core::state::run::Run;
+use provost_host::agent::instructions;
 use provost_host::check::judge::CheckTools;
 use provost_host::check::visible_paths::VisiblePaths;
-use provost_host::config::{Demand, Driver, Role};
+use provost_host::config::{Demand, Driver, Role, Speaks};
+use provost_host::egress::prices;
 use provost_host::{config, files, git, process, sandbox, survey};
 
 use crate::plan::plan_context::PlanContext;
@@ -152,6 +155,14 @@ pub fn terms(site: &PlanContext, plan: &Plan) -> RunPolicy {
     let metered =
         |name: &String| Some((name.clone(), site.config.agents.get(name)?.meter.as_ref()?.to_string()));
     let meter = named.clone().filter_map(metered).collect();
+    let unstoppable =
+        named.clone().filter_map(|name| Some((name.clone(), unstoppable(site, name)?))).collect();
+    let workspace = &site.place.workspace;
+    let instructions = named.clone().filter_map(|name| {
+        let file = instructions::of(&site.config.agents.get(name)?.driver, workspace)?;
+        Some((name.clone(), file.with_digest(workspace)?))
+    });
+    let instructions = instructions.collect();
     let api = named.filter_map(|name| Some((name.clone(), site.config.agents.get(name)?.api.clone())));
     let api = api.filter(|(_, hosts)| !hosts.is_empty()).collect();
     let roles = roles.collect();
@@ -179,6 +190,8 @@ pub fn terms(site: &PlanContext, plan: &Plan) -> RunPolicy {
         estimates,
         prices,
         meter,
+        unstoppable,
+        instructions,
         judge,
         quorum: site.config.gate.quorum,
     })
@@ -207,6 +220,38 @@ fn not_startable(site: &PlanContext) -> BTreeMap<String, String> {
     };
     let agents = site.config.agents.iter();
     agents.filter_map(|(name, role)| Some((name.clone(), why(role)?))).collect()
+}
+
+/// Returns why a budget cannot end an attempt of a role while it works; `None` if it can.
+fn unstoppable(site: &PlanContext, name: &str) -> Option<Unstoppable> {
+    let role = site.config.agents.get(name)?;
+    let speaks = match &role.driver {
+        // The meter refuses what is above the limit.
+        _ if role.meter.is_some() => return None,
+        Driver::Scripted { .. } => return None,
+        Driver::Command { .. } => Some(role.speaks),
+        Driver::Client { client, .. } => Some(client.speaks()),
+        Driver::Acp { .. } | Driver::Builtin(_) => None,
+    };
+    let late =
+        || "its program reports usage only at its end, or not at all (`meter` changes that)".to_owned();
+    let cost_unknown = || {
+        let one = Usage { input_tokens: Some(1), output_tokens: Some(1), ..Usage::default() };
+        let is_known =
+            |model: &str| prices::priced(&site.config.prices, Some(model), one).micro_usd.is_some();
+        let model = role.asks().filter(|model| !is_known(model))?;
+        Some(format!("the price of `{model}` is unknown (`[prices]` sets it)"))
+    };
+    let found = match (&role.driver, speaks) {
+        (_, Some(Speaks::Claude | Speaks::Opencode)) => Unstoppable { tokens: None, usd: cost_unknown() },
+        (_, Some(_)) => Unstoppable { tokens: Some(late()), usd: Some(late()) },
+        (Driver::Acp { .. }, None) => {
+            let why = "its program reports only what it costs (`meter` changes that)".to_owned();
+            Unstoppable { tokens: Some(why), usd: None }
+        }
+        (_, None) => Unstoppable { tokens: None, usd: cost_unknown() },
+    };
+    (found != Unstoppable::default()).then_some(found)
 }
 
 /// Returns the program of a role. A digest replaces a redacted secret, so that another secret needs a new

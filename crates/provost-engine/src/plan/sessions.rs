@@ -12,7 +12,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use provost_core::model::chain::PlanId;
 use provost_core::model::hash::Hash;
 use provost_host::files;
 use provost_host::process::Lineage;
@@ -32,6 +31,8 @@ const VARIABLES: [&str; 6] = [
 ];
 /// Prefix of the files of processes.
 const CLIENT: &str = "client-";
+/// Start of the names that provost gives to sessions over HTTP; a hook of the same client knows another name.
+const GIVEN: [&str; 2] = ["http ", "token "];
 
 /// A process; its start time tells it from a later one with the same pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,19 +86,49 @@ impl ClientSession {
         Self { name, workspace: workspace(cwd), by: ClientIdentity::Hook(parents()) }
     }
 
-    /// Returns the session of a client that connected over HTTP, with its process if that is on this machine.
-    pub fn over_http(name: &str, cwd: &Path, client: Option<ClientProcess>) -> Self {
-        let name = Some(name.to_owned()).filter(|name| !name.is_empty());
-        Self { name, workspace: workspace(cwd), by: ClientIdentity::Server(client) }
+    /// Returns the session that started a command, for example in the shell tool of its client.
+    pub fn of_command(environment: &[(OsString, OsString)], cwd: &Path) -> Self {
+        Self::of_hook(environment, named(environment), cwd)
+    }
+
+    /// Returns a session of a client that connected over HTTP. Each request says more about it.
+    pub fn over_http(cwd: &Path) -> Self {
+        Self { name: None, workspace: workspace(cwd), by: ClientIdentity::Server(None) }
     }
 
     pub fn named(self, name: &str) -> Self {
         Self { name: Some(name.to_owned()), ..self }
     }
 
-    fn is_named_otherwise(&self, known: &SessionRecord) -> bool {
-        matches!((&known.name, &self.name), (Some(known), Some(own)) if known != own)
+    /// Returns the session with its client's process, if that is on this machine.
+    pub fn with_client(self, client: Option<ClientProcess>) -> Self {
+        Self { by: ClientIdentity::Server(client), ..self }
     }
+
+    fn is_named_otherwise(&self, known: &SessionRecord) -> bool {
+        match (&known.name, &self.name) {
+            (Some(known), Some(own)) => known != own && (is_given(own) || !is_given(known)),
+            _ => false,
+        }
+    }
+}
+
+/// Returns the name of a session over HTTP: by the protocol's session, or by the token of a client without
+/// one.
+pub fn name_over_http(session: Option<&str>, token: &str) -> String {
+    match session {
+        Some(id) => format!("{}{id}", GIVEN[0]),
+        None => format!("{}{token}", GIVEN[1]),
+    }
+}
+
+fn is_given(name: &str) -> bool {
+    GIVEN.iter().any(|given| name.starts_with(given))
+}
+
+/// Returns the variable that says that a command was started in a session of an agent, if there is one.
+pub(crate) fn variable_of_session(environment: &[(OsString, OsString)]) -> Option<&'static str> {
+    VARIABLES.into_iter().find(|name| variable(environment, name).is_some())
 }
 
 fn named(environment: &[(OsString, OsString)]) -> Option<String> {
@@ -146,20 +177,26 @@ pub struct SessionRecord {
     pub name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientProcess>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    refusals: Option<Refusals>,
     /// provost's MCP servers that the client has started and that have not ended by themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     servers: Vec<ClientProcess>,
 }
 
-/// Number of refused stops since the plan last moved.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Refusals {
-    plan: String,
-    /// Mark of the plan's progress at that time.
-    mark: String,
-    times: u32,
+impl SessionRecord {
+    /// Returns the name that its client uses; not one that provost gave it.
+    fn name_of_client(&self) -> Option<&String> {
+        self.name.as_ref().filter(|name| !is_given(name))
+    }
+
+    /// Returns whether both are the same session at the same plan: by its name or by its client.
+    fn is_same(&self, other: &SessionRecord) -> bool {
+        let by_name = self.name.is_some() && self.name == other.name;
+        self.plan == other.plan && (by_name || self.client.is_some() && self.client == other.client)
+    }
+
+    fn has_plan(&self) -> bool {
+        !self.plan.as_os_str().is_empty()
+    }
 }
 
 /// The sessions of one state folder.
@@ -201,7 +238,7 @@ impl Sessions {
         let Some(mut bound) = self.read(key) else { return };
         let own = std::process::id().cast_signed();
         bound.servers.retain(|server| server.pid != own);
-        if bound.servers.is_empty() && bound.plan.as_os_str().is_empty() {
+        if bound.servers.is_empty() && !bound.has_plan() {
             let _ = fs::remove_file(self.folder.join(key.file()));
         } else {
             let _ = self.put(key, &bound);
@@ -215,7 +252,6 @@ impl Sessions {
             workspace: session.workspace.clone(),
             name: session.name.clone(),
             client: self.client(session),
-            refusals: None,
             servers: self.servers(session),
         })
     }
@@ -226,19 +262,29 @@ impl Sessions {
         known.map(|bound| bound.servers).unwrap_or_default()
     }
 
+    /// Returns whether the session has a name or a known process, so that it can be bound to a plan.
+    pub(crate) fn can_tell(&self, session: &ClientSession) -> bool {
+        session.name.is_some() || self.client(session).is_some()
+    }
+
     /// Returns the plan of the session. A plan found by name is found by process from now on, and the other
     /// way round.
     pub fn plan_of(&self, session: &ClientSession) -> Option<SessionRecord> {
-        let has_plan = |bound: &SessionRecord| !bound.plan.as_os_str().is_empty();
         let client = self.client(session);
         let by_name = || session.name.as_deref().and_then(|name| self.read(Key::Name(name)));
         let by_client = || {
             let bound = self.read(Key::Client(client?, &session.workspace))?;
-            (!session.is_named_otherwise(&bound)).then_some(bound)
+            (!session.is_named_otherwise(&bound)).then_some(bound).filter(SessionRecord::has_plan)
         };
-        let bound = by_name().filter(has_plan).or_else(|| by_client().filter(has_plan))?;
+        // A server that knows no name of the client has bound it since the last hook, which would have
+        // written its name.
+        let is_hook = matches!(session.by, ClientIdentity::Hook(_));
+        let newest = || by_client().filter(|bound| is_hook && bound.name_of_client().is_none());
+        let bound = newest().or_else(|| by_name().filter(SessionRecord::has_plan)).or_else(by_client)?;
         let mut known = bound.clone();
-        known.name = known.name.or_else(|| session.name.clone());
+        if is_hook || known.name.is_none() {
+            known.name = known.name_of_client().cloned().or_else(|| session.name.clone()).or(known.name);
+        }
         // A resumed session has a new client process.
         known.client = client.or(known.client);
         if client.is_some() {
@@ -268,6 +314,11 @@ impl Sessions {
         self.client_among(parents())
     }
 
+    /// Returns whether the client that started this server was started inside of another client with a server.
+    pub(crate) fn is_inside_another(&self) -> bool {
+        self.client_among(parents().into_iter().skip(1)).is_some()
+    }
+
     /// Returns the process among these that is a client with an MCP server.
     pub fn client_among(&self, processes: impl IntoIterator<Item = ClientProcess>) -> Option<ClientProcess> {
         let name = |path: PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -276,17 +327,6 @@ impl Sessions {
             let prefix = client.prefix();
             known.iter().any(|name| name.starts_with(&prefix))
         })
-    }
-
-    /// Counts a refused stop. Returns how many there were in a row while `mark`, which represents the plan's
-    /// progress, was the same.
-    pub fn refuse(&self, session: &ClientSession, plan: &PlanId, mark: &str) -> Result<u32, Error> {
-        let Some(mut bound) = self.plan_of(session) else { return Ok(1) };
-        let before = bound.refusals.take().filter(|known| known.plan == plan.0 && known.mark == mark);
-        let times = before.map_or(0, |known| known.times).saturating_add(1);
-        bound.refusals = Some(Refusals { plan: plan.0.clone(), mark: mark.to_owned(), times });
-        self.write(&bound)?;
-        Ok(times)
     }
 
     /// Returns whether a session with a living client works on the plan.
@@ -300,11 +340,37 @@ impl Sessions {
         let own = self.client(session);
         self.files().filter_map(|path| from(&path)).filter(|bound| bound.plan == plan).any(|bound| {
             let is_other = match (&bound.name, &session.name) {
-                (Some(known), Some(asked)) => known != asked,
+                (Some(known), Some(asked)) if is_given(known) == is_given(asked) => known != asked,
                 _ => bound.client != own,
             };
             is_other && bound.client.is_some_and(ClientProcess::is_alive)
         })
+    }
+
+    /// Returns every session that has a plan, once, by its client's own name if that is known.
+    pub(crate) fn all(&self) -> Vec<SessionRecord> {
+        let known = self.files().filter_map(|path| from(&path)).filter(SessionRecord::has_plan);
+        let mut known: Vec<SessionRecord> = known.collect();
+        known.sort_by_key(|bound| (bound.name_of_client().is_none(), bound.plan.clone(), bound.name.clone()));
+        let mut all: Vec<SessionRecord> = Vec::new();
+        for bound in known {
+            if !all.iter().any(|known| known.is_same(&bound)) {
+                all.push(bound);
+            }
+        }
+        all
+    }
+
+    /// Takes its plan from a session. The file of its client stays: it says that an agent is there.
+    pub(crate) fn release(&self, bound: &SessionRecord) -> Result<(), Error> {
+        for path in self.files() {
+            let Some(known) = from(&path).filter(|known| known.is_same(bound)) else { continue };
+            match is_of_client(&path) {
+                true => self.put_at(&path, &SessionRecord { plan: PathBuf::new(), ..known })?,
+                false => drop(fs::remove_file(&path)),
+            }
+        }
+        Ok(())
     }
 
     fn files(&self) -> impl Iterator<Item = PathBuf> {
@@ -313,9 +379,7 @@ impl Sessions {
 
     /// Removes the files of processes that are gone; named sessions are still found by name.
     fn sweep(&self) {
-        let is_client =
-            |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(CLIENT));
-        for path in self.files().filter(is_client) {
+        for path in self.files().filter(|path| is_of_client(path)) {
             let client = from(&path).and_then(|bound| bound.client);
             if !client.is_some_and(ClientProcess::is_alive) {
                 let _ = fs::remove_file(path);
@@ -334,11 +398,19 @@ impl Sessions {
     }
 
     fn put(&self, key: Key<'_>, bound: &SessionRecord) -> Result<(), Error> {
+        self.put_at(&self.folder.join(key.file()), bound)
+    }
+
+    fn put_at(&self, path: &Path, bound: &SessionRecord) -> Result<(), Error> {
         let io = |source| Error::Io { what: "write in", path: self.folder.clone(), source };
         fs::create_dir_all(&self.folder).map_err(io)?;
         let text = serde_json::to_vec(bound).map_err(|error| io(error.into()))?;
-        files::write_whole(&self.folder.join(key.file()), &text).map_err(io)
+        files::write_whole(path, &text).map_err(io)
     }
+}
+
+fn is_of_client(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(CLIENT))
 }
 
 fn from(path: &Path) -> Option<SessionRecord> {
@@ -346,96 +418,4 @@ fn from(path: &Path) -> Option<SessionRecord> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn client(pid: i32) -> ClientProcess {
-        ClientProcess { pid, started: 7 }
-    }
-
-    fn server(name: Option<&str>, pid: i32) -> ClientSession {
-        ClientSession {
-            name: name.map(str::to_owned),
-            workspace: "/p".into(),
-            by: ClientIdentity::Server(Some(client(pid))),
-        }
-    }
-
-    /// Returns a hook below a shell that the client started, with the person's shell as a further ancestor.
-    fn hook(name: &str, pid: i32) -> ClientSession {
-        ClientSession {
-            workspace: "/p".into(),
-            name: Some(name.to_owned()),
-            by: ClientIdentity::Hook(vec![client(1000 + pid), client(pid), client(2)]),
-        }
-    }
-
-    fn plan(sessions: &Sessions, session: &ClientSession) -> Option<String> {
-        sessions.plan_of(session).map(|bound| bound.plan.display().to_string())
-    }
-
-    fn fresh() -> (tempfile::TempDir, Sessions) {
-        let folder = tempfile::tempdir().expect("a folder");
-        let sessions = Sessions::new(folder.path());
-        (folder, sessions)
-    }
-
-    #[test]
-    fn a_hook_finds_by_name_what_the_server_bound_by_its_process() {
-        let (_folder, sessions) = fresh();
-        sessions.bind(&server(None, 10), Path::new("/p/a")).expect("bound");
-        assert_eq!(plan(&sessions, &hook("one", 10)).as_deref(), Some("/p/a"));
-        // Resumed in another process, where only the hook knows the name.
-        sessions.arrive(&server(None, 20)).expect("there");
-        assert_eq!(plan(&sessions, &server(None, 20)), None);
-        assert_eq!(plan(&sessions, &hook("one", 20)).as_deref(), Some("/p/a"));
-        assert_eq!(plan(&sessions, &server(None, 20)).as_deref(), Some("/p/a"));
-        // The common ancestor shell is no client.
-        assert_eq!(plan(&sessions, &server(None, 2)), None);
-    }
-
-    #[test]
-    fn sessions_do_not_see_each_others_plans() {
-        let (_folder, sessions) = fresh();
-        sessions.bind(&server(Some("one"), 10), Path::new("/p/a")).expect("bound");
-        sessions.bind(&server(None, 11), Path::new("/p/b")).expect("bound");
-        assert_eq!(plan(&sessions, &server(None, 11)).as_deref(), Some("/p/b"));
-        assert_eq!(plan(&sessions, &hook("three", 12)), None);
-        let elsewhere = ClientSession { workspace: "/q".into(), ..server(None, 11) };
-        assert_eq!(plan(&sessions, &elsewhere), None);
-        // A new session in the same process has no plan, and gets its own.
-        assert_eq!(plan(&sessions, &hook("two", 10)), None);
-        sessions.bind(&server(Some("two"), 10), Path::new("/p/c")).expect("bound");
-        assert_eq!(plan(&sessions, &server(Some("one"), 13)).as_deref(), Some("/p/a"));
-        assert_eq!(plan(&sessions, &hook("two", 10)).as_deref(), Some("/p/c"));
-    }
-
-    #[test]
-    fn refusals_are_counted_until_the_plan_moves() {
-        let (_folder, sessions) = fresh();
-        let (one, id) = (server(Some("one"), 10), PlanId("a-1".to_owned()));
-        sessions.bind(&one, Path::new("/p/a")).expect("bound");
-        let count = |mark: &str| sessions.refuse(&one, &id, mark).expect("counted");
-        assert_eq!([count("0"), count("0"), count("1"), count("1"), count("1")], [1, 2, 1, 2, 3]);
-        sessions.bind(&one, Path::new("/p/a")).expect("bound");
-        assert_eq!(count("1"), 1);
-    }
-
-    #[test]
-    fn a_plan_is_taken_while_another_client_is_there() {
-        let (_folder, sessions) = fresh();
-        let me = i32::try_from(std::process::id()).expect("a number");
-        let alive = ClientProcess { pid: me, started: Lineage::started(me).expect("it is there") };
-        let other =
-            ClientSession { name: None, workspace: "/p".into(), by: ClientIdentity::Server(Some(alive)) };
-        sessions.bind(&other, Path::new("/p/a")).expect("bound");
-        assert!(sessions.is_taken(&server(None, 10), Path::new("/p/a")));
-        assert!(!sessions.is_taken(&other, Path::new("/p/a")));
-        sessions.bind(&server(None, 11), Path::new("/p/b")).expect("bound");
-        assert!(!sessions.is_taken(&server(None, 10), Path::new("/p/b")));
-        // Files of dead processes are removed when the next server arrives.
-        sessions.arrive(&server(None, 12)).expect("there");
-        assert_eq!(plan(&sessions, &server(None, 11)), None);
-        assert_eq!(plan(&sessions, &other).as_deref(), Some("/p/a"));
-    }
-}
+mod tests;

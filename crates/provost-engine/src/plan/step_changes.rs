@@ -92,6 +92,23 @@ pub struct StepChanges {
     pub refused: Vec<String>,
 }
 
+impl StepChanges {
+    /// Returns a line for each file: those of the step with their numbers of lines, then the others.
+    pub fn lines(&self) -> Vec<String> {
+        let nothing = self.files.is_empty().then(|| "no file changed".to_owned());
+        let files = self.files.iter().map(|file| {
+            let (more, less) = file.count();
+            format!("{} {} (+{more} -{less})", file.kind.word(), file.path)
+        });
+        let others = self
+            .others
+            .iter()
+            .map(|path| format!("not part of this step: {path} was changed by others before the step began"));
+        let refused = self.refused.iter().map(|refused| format!("left out: {refused}"));
+        nothing.into_iter().chain(files).chain(others).chain(refused).collect()
+    }
+}
+
 /// Returns the files that a step changed.
 pub fn of_step(harness: &Harness, number: StepNumber) -> Result<Vec<FileComparison>, Error> {
     look(harness, number).map(|work| work.files)

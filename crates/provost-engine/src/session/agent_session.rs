@@ -9,6 +9,8 @@
 //! **Invariant:** inside an attempt of a run nothing is judged here; a claim is passed on to that run.
 
 mod create;
+mod dialogs;
+mod folder;
 mod refused;
 mod topics;
 
@@ -23,7 +25,8 @@ use provost_core::model::timestamp::Timestamp;
 use provost_core::rules::command::{AgentCommand, HarnessCommand, Refusal};
 use provost_core::rules::session_work::{self, WorkRefusal};
 use provost_core::state::run::{Run, Stage, StepState};
-use provost_host::config::SessionGate;
+use provost_core::text::prompt;
+use provost_host::config::{McpConfig, SessionGate};
 use provost_host::plans::plan_file;
 use provost_host::{config, process};
 
@@ -33,10 +36,12 @@ use crate::plan::{commands, plan_context, plan_registry, queries};
 use crate::run::live_session::{LiveSession, Words};
 use crate::run::{live_session, run_plan};
 use crate::run_loop::world::TaskOutcome;
+use crate::session::holding;
 use crate::settings::{Access, EngineSettings};
 use crate::{Error, journal};
 
 pub use create::{CreateResult, SessionDecision};
+pub use folder::{FolderPlan, LogWatch};
 pub use refused::SessionRefusal;
 
 type Answer<T> = Result<T, SessionRefusal>;
@@ -48,6 +53,8 @@ pub struct AgentSessions {
     sessions: Sessions,
     /// Gate setting when the client started provost; an agent may change the configuration later.
     gate: SessionGate,
+    /// Clients in whose dialogs a person may decide, as they were then.
+    elicitation: Vec<String>,
     /// The plan that was named when provost was started.
     named: Option<String>,
     /// The attempt of a run that this process is inside of.
@@ -72,20 +79,38 @@ pub struct SessionPlan {
     /// Name of the plan for people.
     pub name: String,
     pub path: PathBuf,
+    /// It is the plan of the session that asks.
+    pub is_own: bool,
 }
 
 impl AgentSessions {
     /// Opens the requests of sessions. `settings.plan` is the plan of all sessions, if given.
     pub fn open(settings: EngineSettings) -> Result<Self, Error> {
-        let gate = config::find(&settings.cwd)?.mcp.gate;
+        let McpConfig { gate, elicitation } = config::find(&settings.cwd)?.mcp;
         Ok(Self {
             sessions: Sessions::new(&settings.state),
             gate,
+            elicitation,
             named: settings.plan.clone(),
             attempt: process::inside_attempt(),
             settings,
             known: Mutex::default(),
         })
+    }
+
+    /// Requires a person at the gate, whatever the configuration says.
+    #[must_use]
+    pub fn gated_by_person(self) -> Self {
+        Self { gate: SessionGate::Person, ..self }
+    }
+
+    /// Returns what is missing in the session's plan, if the plan is open and a person is not needed.
+    pub fn unfinished(&self, session: &ClientSession) -> Answer<Option<String>> {
+        match self.show(session) {
+            Ok(known) if holding::free(&known.run).is_none() => Ok(Some(prompt::unfinished(&known.run))),
+            Ok(_) | Err(SessionRefusal::NoPlan) => Ok(None),
+            Err(refused) => Err(refused),
+        }
     }
 
     /// Registers a server of this session.
@@ -123,7 +148,10 @@ impl AgentSessions {
     /// Returns the plan of the session with its current state. Folds the log only if it has changed since the
     /// last time.
     pub fn show(&self, session: &ClientSession) -> Answer<SessionPlan> {
-        let path = self.path(session)?;
+        self.read(self.path(session)?)
+    }
+
+    fn read(&self, path: PathBuf) -> Answer<SessionPlan> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let last = known.take().filter(|known| known.path == path);
         let reader = match &last {
@@ -141,24 +169,32 @@ impl AgentSessions {
         if !run.exists() {
             return Err(SessionRefusal::NotRecorded { name });
         }
-        Ok(SessionPlan { run, name, path })
+        Ok(SessionPlan { run, name, path, is_own: true })
     }
 
-    /// Binds the session to a plan whose own session is over.
-    pub fn take_up(&self, session: &ClientSession, name: &str) -> Answer<SessionPlan> {
-        // Only by name: a path could lead anywhere.
-        if self.attempt.is_some() || self.named.is_some() || name.contains('/') {
-            return Err(SessionRefusal::NotToTakeUp { name: name.to_owned() });
+    /// Binds the session to a plan whose own session is over; without a name, to the active one. A plan that
+    /// still holds the session is not exchanged for another one.
+    pub fn take(&self, session: &ClientSession, name: Option<&str>) -> Answer<SessionPlan> {
+        if !self.sessions.can_tell(session) {
+            return Err(SessionRefusal::UnknownSession);
         }
-        let place = plan_registry::resolve(Some(name), &self.settings.cwd)?;
+        if self.named.is_some() {
+            return Err(SessionRefusal::NotToTake { name: name.unwrap_or("the active plan").to_owned() });
+        }
+        let place = self.place(name)?;
         if self.sessions.is_taken(session, &place.path) {
             return Err(SessionRefusal::Taken { name: place.name });
         }
-        if !self.at(&place.path, Access::Read)?.run()?.exists() {
-            return Err(SessionRefusal::NotRecorded { name: place.name });
+        let bound = self.sessions.plan_of(session).filter(|bound| bound.plan != place.path);
+        // A plan that cannot be read any more holds no session.
+        if let Some(known) = bound.and_then(|bound| self.read(bound.plan).ok())
+            && holding::free(&known.run).is_none()
+        {
+            return Err(SessionRefusal::HasAPlan { name: known.name });
         }
-        self.sessions.bind(session, &place.path)?;
-        self.show(session)
+        let taken = self.read(place.path)?;
+        self.sessions.bind(session, &taken.path)?;
+        Ok(taken)
     }
 
     /// Starts a step for the session.
@@ -249,7 +285,11 @@ impl AgentSessions {
 
     /// Returns the last `most` events of the plan from the log, oldest first.
     pub fn log(&self, session: &ClientSession, most: usize) -> Answer<Vec<SealedEvent>> {
-        let harness = self.at(&self.path(session)?, Access::Read)?;
+        let SessionPlan { run, name, path, .. } = self.show(session)?;
+        if run.hides {
+            return Err(SessionRefusal::HidesContracts { name });
+        }
+        let harness = self.at(&path, Access::Read)?;
         let query = provost_store::Query {
             newest_first: true,
             limit: Some(most as u64),
@@ -278,7 +318,8 @@ impl AgentSessions {
         }
     }
 
-    /// Returns the file of the session's plan: the named one, the one it made, or the one of this worktree.
+    /// Returns the file of the session's plan: the named one, the one it made or took, or the one that the
+    /// marker of this worktree names.
     fn path(&self, session: &ClientSession) -> Answer<PathBuf> {
         if let Some(tag) = &self.attempt {
             return self.of_attempt(tag);
@@ -292,8 +333,7 @@ impl AgentSessions {
         }
         let here = plan_registry::Here::of(&self.settings.cwd);
         if plan_file::marker(here.workspace()).symlink_metadata().is_ok() {
-            let place = plan_registry::resolve(None, &self.settings.cwd)?;
-            return self.bound(session, place.path);
+            return Ok(plan_registry::resolve(None, &self.settings.cwd)?.path);
         }
         Err(SessionRefusal::NoPlan)
     }
@@ -310,12 +350,14 @@ impl AgentSessions {
         Ok(Harness::open(settings, access)?)
     }
 
-    /// Opens the plan of the session for writing, with its current state.
+    /// Opens the plan of the session for writing, with its current state. A session that works on the plan
+    /// that the marker names takes it by that.
     fn to_write(&self, session: &ClientSession) -> Answer<(Harness, Arc<Run>)> {
         if self.attempt.is_some() {
             return Err(SessionRefusal::InsideAttempt);
         }
         let SessionPlan { run, path, .. } = self.show(session)?;
+        let path = self.bound(session, path)?;
         Ok((self.at(&path, Access::Write)?, run))
     }
 

@@ -6,6 +6,7 @@
 //!
 //! **Invariant:** nothing here decides that a plan is done. A session that is released, for whatever reason,
 //! leaves the log as it is, or a step that waits for a person.
+//! **Invariant:** a plan that the session neither made nor took holds it only if the configuration says so.
 
 use crate::journal;
 use crate::run::run_plan;
@@ -18,13 +19,11 @@ use std::time::{Duration, Instant};
 
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::{Event, RunOutcome};
-use provost_core::model::plan::StepNumber;
-use provost_core::rules::inbox;
 use provost_core::state::run::{PostState, Run, Stage};
 use provost_core::text::hook_protocol::{HookAnswer, HookClient, HookQuestion, Moment};
 use provost_core::text::prompt;
 use provost_host::config::Hook;
-use provost_host::plans::plan_file::{self, PlanPlace};
+use provost_host::plans::plan_file::{self, PlanChoice, PlanPlace};
 use provost_host::{config, git, process};
 use provost_store::{Error as StoreError, Log, Query};
 
@@ -33,6 +32,7 @@ use crate::observe::agenda;
 use crate::plan::harness::Harness;
 use crate::plan::plan_registry;
 use crate::plan::sessions::{ClientIdentity, ClientSession, Sessions};
+use crate::session::holding::{free, is_open};
 use crate::session::session_turns::Turns;
 use crate::settings::{Access, EngineSettings};
 
@@ -81,10 +81,6 @@ fn let_go(words: impl Into<String>) -> HookAnswer {
     HookAnswer::LetGo { words: words.into() }
 }
 
-fn is_open(run: &Run) -> bool {
-    matches!(run.stage, Stage::Approved | Stage::InProgress) && run.forged_from.is_none()
-}
-
 struct Gate {
     settings: EngineSettings,
     client: HookClient,
@@ -100,8 +96,17 @@ struct Gate {
 struct Found {
     place: PlanPlace,
     id: PlanId,
-    /// It was named for this session.
-    is_own: bool,
+    by: FoundBy,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FoundBy {
+    /// It was named for this session, or the session made or took it.
+    Session,
+    /// The marker of a linked worktree names it, which is there for this plan.
+    Worktree,
+    /// It is the active plan of the folder, where anything else may be done too.
+    Folder,
 }
 
 impl Gate {
@@ -132,7 +137,10 @@ impl Gate {
             let run =
                 journal::read(&*crate::journal::log_locator::for_reading(&self.settings.state)?, &found.id)?;
             if is_open(&run) {
-                words = prompt::unfinished(&run);
+                words = match self.holds(&found)? {
+                    true => prompt::unfinished(&run),
+                    false => prompt::open_plan(&run, &found.place.name),
+                };
             }
         }
         words.push_str(&self.plans()?);
@@ -168,6 +176,9 @@ impl Gate {
         if is_done(&*log, &found.id)? || self.is_another_sessions(&found) {
             return Ok(let_go(""));
         }
+        if !self.holds(&found)? {
+            return self.advise(&found, &*log);
+        }
         let run = journal::read(&*log, &found.id)?;
         if !run.exists() {
             return Ok(let_go(format!(
@@ -189,9 +200,16 @@ impl Gate {
     fn plan(&self) -> Result<Option<Found>, Error> {
         let bound = || Some(self.sessions.plan_of(&self.session)?.plan.to_string_lossy().into_owned());
         let named = self.settings.plan.clone().filter(|_| !self.is_fleeting).or_else(bound);
-        let is_own = named.is_some();
         match plan_registry::resolve(named.as_deref(), &self.settings.cwd) {
-            Ok(place) => Ok(Some(Found { id: plan_file::id(&place), place, is_own })),
+            Ok(place) => {
+                let marked = matches!(place.why, PlanChoice::Marker(_));
+                let by = match named {
+                    Some(_) => FoundBy::Session,
+                    None if marked && git::main_checkout(&place.workspace).is_some() => FoundBy::Worktree,
+                    None => FoundBy::Folder,
+                };
+                Ok(Some(Found { id: plan_file::id(&place), place, by }))
+            }
             Err(Error::PlanFile(plan_file::Error::NoPlan { .. })) => Ok(None),
             Err(error) => Err(error),
         }
@@ -199,9 +217,32 @@ impl Gate {
 
     /// Returns whether the plan is not this session's. Helper sessions, for example for titles, have no plan.
     fn is_another_sessions(&self, found: &Found) -> bool {
-        !found.is_own
+        found.by != FoundBy::Session
             && self.client != HookClient::GitPrePush
             && (self.is_fleeting || self.sessions.is_taken(&self.session, &found.place.path))
+    }
+
+    /// Returns whether the plan may hold this session: one that only works in its folder is held only if the
+    /// configuration says so. A push is not a session's.
+    fn holds(&self, found: &Found) -> Result<bool, Error> {
+        if found.by != FoundBy::Folder || self.client == HookClient::GitPrePush {
+            return Ok(true);
+        }
+        let hook = config::find(&self.settings.cwd)?.hook;
+        Ok(hook.capture || hook.require_plan)
+    }
+
+    /// Lets a session stop that did not take the open plan of its folder, and says once how to take it.
+    fn advise(&self, found: &Found, log: &dyn Log) -> Result<HookAnswer, Error> {
+        let told = format!("{} told", self.name());
+        if !is_open(&journal::read(log, &found.id)?) || self.turns.refused(&told, &found.id, 0)? > 1 {
+            return Ok(let_go(""));
+        }
+        let name = &found.place.name;
+        Ok(let_go(format!(
+            "plan {name} is open, and this session has not taken it, so it may stop. A session that carries \
+             it out takes it with the tool plan_take or with `provost session take {name}`"
+        )))
     }
 
     fn without_a_plan(&self) -> Result<HookAnswer, Error> {
@@ -359,35 +400,6 @@ fn is_done(log: &dyn Log, plan: &PlanId) -> Result<bool, Error> {
         std::ops::ControlFlow::Break(())
     })?;
     Ok(done)
-}
-
-/// Returns why this plan does not hold a session, if so: it is over, or a person must act.
-fn free(run: &Run) -> Option<String> {
-    let title = &run.plan.title;
-    if let Some(from) = run.forged_from {
-        return Some(format!(
-            "the log of “{title}” cannot be trusted from event {from} on; run `provost audit`"
-        ));
-    }
-    match run.stage {
-        Stage::Done => return Some(String::new()),
-        Stage::Draft | Stage::Verified => {
-            return Some(format!("“{title}” is not approved yet: `provost show`, then `provost approve`"));
-        }
-        Stage::Failed => return Some(format!("“{title}” has failed: `provost status`")),
-        Stage::Approved | Stage::InProgress => {}
-    }
-    let waiting = inbox::waiting(run);
-    let open = run.under_way().chain(run.ready()).any(|step| !waits(run, step));
-    if waiting.is_empty() || (open && !run.any_blocked() && !run.any_failed()) {
-        return None;
-    }
-    let reasons: Vec<String> = waiting.into_iter().map(|waiting| waiting.reason).collect();
-    Some(format!("“{title}” waits for a person: {} (`provost inbox`)", reasons.join("; ")))
-}
-
-fn waits(run: &Run, step: StepNumber) -> bool {
-    run.confirmed_by_person(step) && run.state_word(step) == "claimed"
 }
 
 /// Returns a number that changes whenever the plan advances or is set back.

@@ -16,6 +16,7 @@ use provost_core::model::plan::Stream;
 use serde_json::{Value, json};
 
 use super::client;
+use crate::agent::transcript::EntrySink;
 use crate::agent::{
     AgentDriver, AttemptInput, AttemptReport, Behind, Launch, Over, carry_out, served, shown,
 };
@@ -24,14 +25,21 @@ use crate::process::Peer;
 use crate::{Interrupted, process};
 
 mod lines;
+mod message;
+mod model_choice;
 mod permission;
 #[cfg(test)]
 mod recorded;
 mod turn;
+mod usage;
 mod write;
 
 use lines::Lines;
+use message::{error_text, short, write_message};
+use model_choice::ModelChoice;
+use permission::asked_for;
 use turn::{AcpTurn, Finish};
+use usage::used;
 use write::AcpFiles;
 
 /// Configuration of an agent that speaks ACP.
@@ -93,7 +101,7 @@ impl Acp {
     ) -> Result<Vec<(OsString, OsString)>, client::ClientConfigError> {
         let Some(known) = self.client else { return Ok(Vec::new()) };
         let model = self.model.as_deref();
-        let home = client::furnished(known, model, work)?;
+        let home = client::furnished(known, model, None, work)?;
         Ok(client::environment(known, home, model))
     }
 
@@ -146,6 +154,9 @@ fn ended(over: Over, finish: Finish, work: &AttemptInput<'_>) -> AttemptReport {
         }
         None => told,
     };
+    let mut sink = EntrySink::new(work.heard);
+    failure.iter().for_each(|failure| sink.error(failure));
+    sink.usage(&usage);
     if let (false, Some(failure)) = (finish.begun, &failure) {
         let stderr = over.ended.stderr.excerpt(1024).to_string();
         let reason = [failure.as_str(), stderr.trim()].join("\n").trim_end().to_owned();
@@ -158,10 +169,14 @@ fn ended(over: Over, finish: Finish, work: &AttemptInput<'_>) -> AttemptReport {
     match failure {
         Some(failure) => {
             let is_well = matches!(attempt.end, AttemptEnd::Exited { exit_code: 0 });
-            if is_well || finish.done || finish.asked {
+            if is_well || finish.done || finish.over_limit || finish.asks.is_some() {
                 attempt.end = AttemptEnd::Exited { exit_code: 1 };
             }
             attempt.report = [attempt.report.trim_end(), &shown(&failure)].join("\n").trim_start().to_owned();
+            attempt.has_reason = true;
+            // After a person's answer the agent goes on in the same conversation.
+            attempt.session = finish.session.filter(|_| finish.asks.is_some());
+            attempt.asks = finish.asks;
         }
         // The turn was over before the process ended, so the exit code of the process does not matter.
         None if by_itself => {

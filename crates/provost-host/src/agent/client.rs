@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::agent::AttemptInput;
-use crate::config::{Client, Speaks};
+use crate::config::{Client, ModelServer, Speaks};
 
 mod furnish;
 
@@ -81,9 +81,10 @@ pub enum ClientConfigError {
 pub fn furnished<'a>(
     client: Client,
     model: Option<&str>,
+    server: Option<&ModelServer>,
     work: &AttemptInput<'a>,
 ) -> Result<&'a Path, ClientConfigError> {
     let home = work.home.ok_or(ClientConfigError::NoHome)?;
-    furnish::furnish(client, home, model, work)?;
+    furnish::furnish(client, home, (model, server), work)?;
     Ok(home)
 }

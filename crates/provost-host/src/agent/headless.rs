@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use super::client;
 use crate::Interrupted;
 use crate::agent::{AgentDriver, AttemptInput, AttemptReport, Launch, start};
-use crate::config::Client;
+use crate::config::{Client, ModelServer};
 
 /// Configuration of a headless client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,12 +20,14 @@ pub struct Headless {
     pub model: Option<String>,
     /// Arguments added to its command line.
     pub args: Vec<String>,
+    /// The server of the model, if the client does not know it.
+    pub server: Option<ModelServer>,
 }
 
 impl AgentDriver for Headless {
     fn attempt(&self, work: &AttemptInput<'_>) -> Result<AttemptReport, Interrupted> {
         let model = self.model.as_deref();
-        let home = match client::furnished(self.client, model, work) {
+        let home = match client::furnished(self.client, model, self.server.as_ref(), work) {
             Ok(home) => home,
             Err(error) => return Ok(AttemptReport::not_started(&error)),
         };

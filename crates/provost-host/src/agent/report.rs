@@ -11,6 +11,11 @@
 use provost_core::model::usage::Usage;
 use serde_json::Value;
 
+mod counting;
+
+use counting::{Calls, claude_message, claude_usage, gemini_usage, turn_tokens};
+
+use super::transcript::{self, Ear, EntrySink, OwnEntries, TextLines, error_text};
 use crate::config::Speaks;
 
 /// Longest line that is parsed, in bytes; a longer one is skipped.
@@ -70,8 +75,13 @@ pub struct ParsedReport {
 }
 
 /// Parses an output as it arrives.
-pub struct Reader {
+pub struct Reader<'a> {
     speaks: Speaks,
+    /// Gets the entries of the transcript.
+    sink: EntrySink<'a>,
+    plain: TextLines,
+    stderr: TextLines,
+    own: OwnEntries,
     line: Vec<u8>,
     /// The last line that was not blank, for a format in which only that line is parsed.
     last: Vec<u8>,
@@ -82,24 +92,19 @@ pub struct Reader {
     calls: Calls,
 }
 
-/// Model calls that the client reports one by one.
-#[derive(Default)]
-struct Calls {
-    /// Number of messages begun, and the id of the last one; a message arrives in parts.
-    messages: u64,
-    message: String,
-    steps: u64,
-    /// Sum of the steps; `None` if a step left out a count.
-    sum: Option<Usage>,
-    cost: f64,
-    /// The last step had a final reason.
-    complete: bool,
-}
+/// Reads a line of a client into the report, or into the transcript.
+type ReadLine<'a> = fn(&mut Reader<'a>, &str, &Value);
+type TellLine = fn(&str, &Value, &mut EntrySink<'_>);
 
-impl Reader {
-    pub fn new(speaks: Speaks) -> Self {
+impl<'a> Reader<'a> {
+    /// `ear` gets the transcript.
+    pub fn new(speaks: Speaks, ear: Option<Ear<'a>>) -> Self {
         Self {
             speaks,
+            sink: EntrySink::new(ear),
+            plain: TextLines::default(),
+            stderr: TextLines::default(),
+            own: OwnEntries::default(),
             line: Vec::new(),
             last: Vec::new(),
             overlong: false,
@@ -111,7 +116,7 @@ impl Reader {
 
     pub fn take(&mut self, mut chunk: &[u8]) {
         if self.speaks == Speaks::Text {
-            return;
+            return self.plain.take(chunk, &mut self.sink);
         }
         while let Some(end) = chunk.iter().position(|byte| *byte == b'\n') {
             self.grow(&chunk[..end]);
@@ -119,6 +124,16 @@ impl Reader {
             chunk = &chunk[end + 1..];
         }
         self.grow(chunk);
+    }
+
+    /// Takes what the client printed to stderr; it is text for people.
+    pub fn take_stderr(&mut self, chunk: &[u8]) {
+        self.stderr.take(chunk, &mut self.sink);
+    }
+
+    /// Adds the usage of the attempt to the transcript.
+    pub fn tell_usage(&mut self, usage: &Usage) {
+        self.sink.usage(usage);
     }
 
     fn grow(&mut self, bytes: &[u8]) {
@@ -136,7 +151,10 @@ impl Reader {
         self.line = match (blank, self.speaks) {
             (true, _) => line,
             // Only the last line counts; it is parsed when the output has ended.
-            (false, Speaks::Json) => std::mem::replace(&mut self.last, line),
+            (false, Speaks::Json) => {
+                self.own.line(&line, &mut self.sink);
+                std::mem::replace(&mut self.last, line)
+            }
             (false, _) => {
                 self.read(&line);
                 line
@@ -146,36 +164,60 @@ impl Reader {
         self.line.clear();
     }
 
+    /// Returns what the client has reported as used so far, for clients that report each call.
+    pub fn spent(&self) -> Usage {
+        match self.speaks {
+            Speaks::Claude | Speaks::Opencode => self.calls.so_far(),
+            Speaks::Text | Speaks::Json | Speaks::Codex | Speaks::Gemini => Usage::default(),
+        }
+    }
+
     /// Ends the parsing. `by_itself`: provost did not kill the client.
-    pub fn finish(mut self, by_itself: bool) -> ParsedReport {
+    pub fn finish(&mut self, by_itself: bool) -> ParsedReport {
         if !self.line.is_empty() || self.overlong {
             self.end_of_line();
         }
         if self.speaks == Speaks::Json {
             let last = std::mem::take(&mut self.last);
             self.read(&last);
+            let (is_report, report) = (self.heard.last_line_is_ours, self.heard.report.as_deref());
+            std::mem::take(&mut self.own).finish(is_report, report, &mut self.sink);
         }
+        self.plain.pass_on(&mut self.sink);
+        self.stderr.pass_on(&mut self.sink);
         // opencode prints no final line.
         if self.speaks == Speaks::Opencode && by_itself {
             self.heard.usage = self.calls.opencode();
         }
-        self.heard.usage = believable(self.heard.usage);
-        if self.heard.report.is_none() && !self.words.trim().is_empty() {
-            self.heard.report = Some(self.words);
+        let mut heard = std::mem::take(&mut self.heard);
+        heard.usage = believable(heard.usage);
+        if heard.report.is_none() && !self.words.trim().is_empty() {
+            heard.report = Some(std::mem::take(&mut self.words));
         }
-        self.heard
+        heard
     }
 
     fn read(&mut self, line: &[u8]) {
         let value = serde_json::from_slice::<Value>(line).ok().filter(Value::is_object);
-        let kind = |value: &Value| value["type"].as_str().unwrap_or_default().to_owned();
         match (self.speaks, value) {
             (Speaks::Json, value) => self.heard = value.and_then(own).unwrap_or_default(),
-            (Speaks::Text, _) | (_, None) => {}
-            (Speaks::Claude, Some(value)) => self.claude(&kind(&value), &value),
-            (Speaks::Codex, Some(value)) => self.codex(&kind(&value), &value),
-            (Speaks::Gemini, Some(value)) => self.gemini(&kind(&value), &value),
-            (Speaks::Opencode, Some(value)) => self.opencode(&kind(&value), &value),
+            (Speaks::Text, _) => {}
+            // Not the client's format, so it is a message for people.
+            (_, None) => self.sink.message(&String::from_utf8_lossy(line)),
+            (speaks, Some(value)) => {
+                let kind = value["type"].as_str().unwrap_or_default();
+                let (read, entries): (ReadLine<'a>, TellLine) = match speaks {
+                    Speaks::Claude => (Self::claude, transcript::claude),
+                    Speaks::Codex => (Self::codex, transcript::codex),
+                    Speaks::Gemini => (Self::gemini, transcript::gemini),
+                    Speaks::Opencode => (Self::opencode, transcript::opencode),
+                    Speaks::Text | Speaks::Json => return,
+                };
+                read(self, kind, &value);
+                if !self.sink.has_no_reader() {
+                    entries(kind, &value, &mut self.sink);
+                }
+            }
         }
     }
 
@@ -193,7 +235,10 @@ impl Reader {
                 if id != self.calls.message {
                     self.calls.messages += 1;
                     self.calls.message = id.to_owned();
+                    self.calls.next_message();
                 }
+                self.calls.message_usage =
+                    claude_message(&value["message"]).or(self.calls.message_usage.take());
                 let parts = value["message"]["content"].as_array().into_iter().flatten();
                 for text in parts.filter_map(|part| part["text"].as_str()) {
                     self.say_anew(text);
@@ -231,7 +276,7 @@ impl Reader {
                     ..Usage::default()
                 };
             }
-            "turn.failed" => self.heard.failure = Some(message(&value["error"])),
+            "turn.failed" => self.heard.failure = Some(error_text(&value["error"])),
             _ => {}
         }
     }
@@ -251,7 +296,7 @@ impl Reader {
             "result" => {
                 self.heard.usage = gemini_usage(&value["stats"]);
                 if value["status"].as_str().is_some_and(|status| status != "success") {
-                    self.heard.failure = Some(message(&value["error"]));
+                    self.heard.failure = Some(error_text(&value["error"]));
                 }
             }
             _ => {}
@@ -265,7 +310,7 @@ impl Reader {
             "step_finish" => self.calls.step(&value["part"]),
             "error" => {
                 let error = &value["error"];
-                let words = message(if error["data"].is_object() { &error["data"] } else { error });
+                let words = error_text(if error["data"].is_object() { &error["data"] } else { error });
                 let status = error["data"]["statusCode"].as_u64();
                 self.heard.failure =
                     Some(status.map_or(words.clone(), |status| format!("HTTP {status}: {words}")));
@@ -325,90 +370,8 @@ fn rewrites(told: &Value) -> Vec<String> {
     all.take(REWRITES_MAX).map(|diff| diff.chars().take(REWRITE_MAX).collect()).collect()
 }
 
-fn claude_usage(value: &Value, messages: u64) -> Usage {
-    let models = value["modelUsage"].as_object();
-    let sum = |part: &str| {
-        let models = models.filter(|models| !models.is_empty())?;
-        models.values().try_fold(0u64, |sum, model| sum.checked_add(model[part].as_u64()?))
-    };
-    let part = |of_models: &str, of_all: &str| sum(of_models).or(value["usage"][of_all].as_u64());
-    let read = part("cacheReadInputTokens", "cache_read_input_tokens");
-    let written = part("cacheCreationInputTokens", "cache_creation_input_tokens");
-    let fresh = part("inputTokens", "input_tokens");
-    Usage {
-        model: models.filter(|models| models.len() == 1).and_then(|models| models.keys().next().cloned()),
-        calls: (messages > 0).then_some(messages),
-        // Claude Code counts cached tokens separately.
-        input_tokens: fresh.map(|fresh| total(&[fresh, read.unwrap_or(0), written.unwrap_or(0)])),
-        output_tokens: part("outputTokens", "output_tokens"),
-        cache_read_tokens: read,
-        cache_write_tokens: written,
-        micro_usd: value["total_cost_usd"].as_f64().and_then(micro),
-    }
-}
-
-fn turn_tokens(usage: &Value) -> Option<u64> {
-    let part = |name: &str| usage[name].as_u64();
-    let cached =
-        ["cache_read_input_tokens", "cache_creation_input_tokens"].map(|name| part(name).unwrap_or(0));
-    Some(total(&[part("input_tokens")?, part("output_tokens")?, cached[0], cached[1]]))
-}
-
-fn gemini_usage(stats: &Value) -> Usage {
-    let input = stats["input_tokens"].as_u64();
-    let written = stats["output_tokens"].as_u64();
-    // Reasoning tokens are counted in the total only.
-    let rest = stats["total_tokens"].as_u64().zip(input).map(|(total, input)| total.saturating_sub(input));
-    let models = stats["models"].as_object();
-    Usage {
-        model: models.filter(|models| models.len() == 1).and_then(|models| models.keys().next().cloned()),
-        input_tokens: input,
-        output_tokens: written.map(|written| written.max(rest.unwrap_or(0))),
-        cache_read_tokens: stats["cached"].as_u64(),
-        ..Usage::default()
-    }
-}
-
-impl Calls {
-    fn step(&mut self, part: &Value) {
-        let tokens = &part["tokens"];
-        let cache = |what: &str| tokens["cache"][what].as_u64().unwrap_or(0);
-        let one = tokens["input"].as_u64().zip(tokens["output"].as_u64());
-        let before = if self.steps == 0 { Some(Usage::default()) } else { self.sum.take() };
-        self.steps += 1;
-        self.sum = before.zip(one).map(|(sum, (input, output))| {
-            let add = |sum: Option<u64>, more: &[u64]| Some(total(&[sum.unwrap_or(0), total(more)]));
-            Usage {
-                input_tokens: add(sum.input_tokens, &[input, cache("read"), cache("write")]),
-                output_tokens: add(sum.output_tokens, &[output, tokens["reasoning"].as_u64().unwrap_or(0)]),
-                cache_read_tokens: add(sum.cache_read_tokens, &[cache("read")]),
-                cache_write_tokens: add(sum.cache_write_tokens, &[cache("write")]),
-                ..Usage::default()
-            }
-        });
-        self.cost += part["cost"].as_f64().unwrap_or(f64::NAN);
-        self.complete = part["reason"].as_str().is_some_and(|reason| reason != "tool-calls");
-    }
-
-    fn opencode(&mut self) -> Usage {
-        let Some(sum) = self.sum.take().filter(|_| self.complete) else { return Usage::default() };
-        // opencode reports 0 for a model whose price it does not know.
-        let micro_usd = micro(self.cost).filter(|cost| *cost > 0);
-        Usage { calls: Some(self.steps), micro_usd, ..sum }
-    }
-}
-
-fn message(error: &Value) -> String {
-    let words = error.as_str().or(error["message"].as_str()).or(error["name"].as_str());
-    words.unwrap_or("the client reports an error").to_owned()
-}
-
 fn string(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
-}
-
-fn total(parts: &[u64]) -> u64 {
-    parts.iter().fold(0, |sum, part| sum.saturating_add(*part))
 }
 
 /// Converts dollars to micro-dollars.

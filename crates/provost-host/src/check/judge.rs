@@ -177,7 +177,7 @@ fn run(
             grace: GRACE,
             keep: KEEP,
             tag: court.tag,
-            stop: court.stop,
+            stop: process::stop_flag(court.stop),
             tee: None,
             bounds,
         })

@@ -17,9 +17,13 @@ use serde::de::{Deserializer, Error};
 use super::builtin::{self, BUILTIN_KEYS, BuiltinConfig, LEAST_CONTEXT};
 use super::choices::{Client, Permissions, Speaks};
 use super::folders::{Folders, paths};
+use super::mcp_server::McpServerConfig;
 use super::metering::MeteringConfig;
+use super::model_server::ModelServer;
 use super::reading::{at, meant, missing};
+use super::server_address;
 use super::values::{WEEK, amount, choice, command, each, integer, named, time};
+use crate::egress::meter::MeteredApi;
 use crate::egress::proxy::Address;
 
 const DRIVERS: [&str; 8] = ["command", "claude", "codex", "gemini", "opencode", "acp", "scripted", "builtin"];
@@ -74,7 +78,7 @@ impl Role {
                 let shown = folder.and_then(|folder| script.strip_prefix(folder).ok()).unwrap_or(script);
                 format!("the script {}", shown.display())
             }
-            Driver::Client { client, program, args } => {
+            Driver::Client { client, program, args, .. } => {
                 let program = program.clone().unwrap_or_else(|| client.word().to_owned());
                 let all: Vec<String> = std::iter::once(program).chain(args.iter().cloned()).collect();
                 format!("`{}` (driver {})", words(&all), client.word())
@@ -83,10 +87,13 @@ impl Role {
                 let mode = mode.as_ref().map(|mode| format!(", mode {mode}")).unwrap_or_default();
                 format!("`{}` (driver acp, permissions {}{mode})", words(command), permissions.word())
             }
-            Driver::Builtin(orders) => format!("the builtin agent, model {}", orders.model),
+            Driver::Builtin(orders) => orders.to_string(),
         };
         if let (Some(model), false) = (&self.model, matches!(self.driver, Driver::Builtin(_))) {
             text.push_str(&format!(", model {model}"));
+        }
+        if let Driver::Client { server: Some(server), .. } = &self.driver {
+            text.push_str(&server.to_string());
         }
         text
     }
@@ -100,7 +107,7 @@ pub enum Driver {
     /// configuration file.
     Scripted { script: PathBuf },
     /// A coding agent's command line, run headless.
-    Client { client: Client, program: Option<String>, args: Vec<String> },
+    Client { client: Client, program: Option<String>, args: Vec<String>, server: Option<ModelServer> },
     /// A program that speaks the Agent Client Protocol over stdio.
     Acp { command: Vec<String>, permissions: Permissions, mode: Option<String> },
     /// provost's own agent, on a model's API.
@@ -147,15 +154,24 @@ struct RoleKeys {
     model: Option<String>,
     #[serde(deserialize_with = "builtin::provider")]
     provider: Option<String>,
-    #[serde(deserialize_with = "builtin::base_url")]
+    #[serde(deserialize_with = "server_address::base_url")]
     base_url: Option<String>,
-    #[serde(deserialize_with = "builtin::key_env")]
+    #[serde(deserialize_with = "server_address::key_env")]
     key_env: Option<String>,
     key_command: Option<Vec<String>>,
     #[serde(deserialize_with = "integer::<_, u32, _, 1, 10_000>")]
     max_turns: Option<u32>,
     #[serde(deserialize_with = "integer::<_, u64, _, LEAST_CONTEXT, 100_000_000>")]
     context_tokens: Option<u64>,
+    mcp: Option<BTreeMap<String, McpServerConfig>>,
+    #[serde(deserialize_with = "builtin::effort")]
+    effort: Option<String>,
+    #[serde(deserialize_with = "builtin::after_edit")]
+    after_edit: Option<String>,
+    #[serde(deserialize_with = "builtin::compaction")]
+    compaction: Option<String>,
+    #[serde(deserialize_with = "builtin::tool_calls")]
+    tool_calls: Option<String>,
 }
 
 impl RoleKeys {
@@ -167,6 +183,7 @@ impl RoleKeys {
             "acp" => &["command", "model", "permissions", "mode", "tools"],
             "scripted" => &["script"],
             "builtin" => &BUILTIN_KEYS,
+            "opencode" => &["model", "program", "args", "tools", "base_url", "key_env"],
             _ => &["model", "program", "args", "tools"],
         };
         macro_rules! given {
@@ -187,7 +204,12 @@ impl RoleKeys {
             key_env,
             key_command,
             max_turns,
-            context_tokens
+            context_tokens,
+            mcp,
+            effort,
+            after_edit,
+            compaction,
+            tool_calls
         );
         if let Some((key, _)) = given.iter().find(|(key, is_given)| *is_given && !own.contains(key)) {
             return Err(at(key, format!("driver `{driver}` has no `{key}`")));
@@ -203,7 +225,9 @@ impl RoleKeys {
         let command = || self.command.clone().ok_or_else(|| missing("command"));
         if let Some(client) = Client::ALL.into_iter().find(|client| client.word() == self.driver) {
             let program = self.program.clone().filter(|program| !program.is_empty());
-            return Ok(Driver::Client { client, program, args: self.args.clone().unwrap_or_default() });
+            let args = self.args.clone().unwrap_or_default();
+            let server = if client == Client::Opencode { self.server()? } else { None };
+            return Ok(Driver::Client { client, program, args, server });
         }
         match self.driver.as_str() {
             "" => Err(missing("driver")),
@@ -227,6 +251,12 @@ impl RoleKeys {
         }
     }
 
+    fn server(&self) -> Result<Option<ModelServer>, String> {
+        let is_metered = self.meter.as_ref().is_some_and(|meter| meter.api == MeteredApi::Chat);
+        let [model, base_url, key_env] = [&self.model, &self.base_url, &self.key_env].map(Option::as_deref);
+        ModelServer::of(model, base_url, key_env, is_metered)
+    }
+
     fn builtin(&self) -> Result<BuiltinConfig, String> {
         let model = self.model.clone().filter(|model| !model.is_empty()).ok_or_else(|| missing("model"))?;
         if model.trim().is_empty() {
@@ -243,6 +273,11 @@ impl RoleKeys {
             key_command: self.key_command.clone().unwrap_or_default(),
             max_turns: self.max_turns,
             context_tokens: self.context_tokens,
+            effort: self.effort.clone(),
+            mcp: self.mcp.clone().unwrap_or_default(),
+            after_edit: self.after_edit.clone(),
+            summarises: self.compaction.as_deref() == Some("summary"),
+            text_tools: self.tool_calls.as_deref() == Some("text"),
         })
     }
 }
@@ -254,8 +289,14 @@ impl TryFrom<RoleKeys> for Role {
         let driver = keys.driver()?;
         keys.check()?;
         let mut api = keys.api;
-        if let Driver::Builtin(BuiltinConfig { base_url: Some(url), .. }) = &driver {
-            api.extend(builtin::address(url).map(|address| address.to_string()));
+        let address = match &driver {
+            Driver::Builtin(BuiltinConfig { base_url: Some(url), .. }) => server_address::address(url),
+            Driver::Client { server: Some(server), .. } => server.address(),
+            _ => None,
+        };
+        api.extend(address.map(|address| address.to_string()));
+        if let Driver::Builtin(BuiltinConfig { mcp, .. }) = &driver {
+            api.extend(mcp.values().filter_map(McpServerConfig::address).map(|address| address.to_string()));
         }
         Ok(Self {
             driver,

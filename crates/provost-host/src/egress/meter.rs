@@ -29,7 +29,7 @@ mod counters;
 mod upstream;
 
 pub use api::MeteredApi;
-pub use counters::Limit;
+pub use counters::{ApiRefusal, Limit};
 pub use key::{MeterKey, NoKey, Source};
 pub use upstream::{NetworkSettings, Target};
 
@@ -70,6 +70,8 @@ pub struct Bill {
     pub usage: Usage,
     /// Notes for people.
     pub notes: Vec<String>,
+    /// The last answer of the model's API, if it was an error.
+    pub refused: Option<ApiRefusal>,
 }
 
 /// State that the threads share.
@@ -156,7 +158,7 @@ impl Account {
     pub fn close(mut self) -> Bill {
         self.end();
         let tally = locked(&self.counter.tally);
-        Bill { usage: tally.usage(), notes: tally.notes() }
+        Bill { usage: tally.usage(), notes: tally.notes(), refused: tally.refused() }
     }
 
     fn end(&mut self) {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::SystemTime;
 
-use genai_prices::{PriceRequest, UsageKey};
+use genai_prices::{Calculator, PriceRequest, UsageKey};
 use provost_core::model::usage::Usage;
 
 /// Price of a million tokens, in micro-dollars.
@@ -63,6 +63,17 @@ fn find<'p>(own: &'p ModelPrices, model: &str) -> Option<&'p Price> {
     let begins = |name: &&String| name.strip_suffix('*').is_some_and(|begin| model.starts_with(begin));
     own.get(model)
         .or_else(|| own.keys().filter(begins).max_by_key(|name| name.len()).and_then(|name| own.get(name)))
+}
+
+/// Returns the size of a model's context window in tokens, if the list has it.
+pub fn context_window(model: &str) -> Option<u64> {
+    // Only a calculation finds a model by all of its names.
+    let used = genai_prices::Usage::from([(UsageKey::INPUT_TOKENS, 1.0), (UsageKey::OUTPUT_TOKENS, 1.0)]);
+    let request = PriceRequest::new(model, &used).with_timestamp(SystemTime::now());
+    let found = genai_prices::calculate(&request).ok()?;
+    let list = Calculator::bundled();
+    let provider = list.providers().find(|provider| provider.id() == found.provider_id)?;
+    provider.models().find(|model| model.id() == found.model_id)?.context_window()
 }
 
 fn by_price(price: &Price, usage: &Usage) -> Option<u64> {

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -31,7 +31,7 @@ impl SentNotifications {
     pub(super) fn keep(&self, message: &str, way: &str) -> io::Result<()> {
         let line = line(message, way);
         if let Some(folder) = self.path.parent() {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            crate::files::make_private_folder(folder)?;
         }
         // One append in a single write, so that lines of other processes stay whole.
         let mut file = fs::OpenOptions::new().create(true).append(true).mode(0o600).open(&self.path)?;

@@ -4,8 +4,12 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, geteuid, getpid};
+
+/// The longest time a process may take to start another program; a busy machine needs part of a second.
+const LONGEST_EXEC: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stat {
@@ -22,22 +26,49 @@ impl Stat {
 }
 
 pub(super) fn stat(pid: i32) -> Option<Stat> {
-    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name may contain spaces and brackets; it ends at the last closing bracket.
-    let after_name = text.iter().rposition(|byte| *byte == b')')?;
-    let fields = std::str::from_utf8(&text[after_name + 1..]).ok()?;
+    let fields = stat_fields(pid)?;
     let mut fields = fields.split_ascii_whitespace();
     let state = *fields.next()?.as_bytes().first()?;
     Some(Stat { state, parent: fields.next()?.parse().ok()?, group: fields.next()?.parse().ok()? })
 }
 
+/// Returns what follows the name in `/proc/PID/stat`; its first field is the state.
+fn stat_fields(pid: i32) -> Option<String> {
+    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name may contain spaces and brackets; it ends at the last closing bracket.
+    let after_name = text.iter().rposition(|byte| *byte == b')')?;
+    String::from_utf8(text.get(after_name + 1..)?.to_vec()).ok()
+}
+
 /// Returns the value of a variable in the environment the process was started with.
+///
+/// While a process starts another program (`exec`), its environment reads as empty for a moment. A tagged
+/// process must not be missed for that, so this function reads again until the program has started.
 pub(super) fn variable(pid: i32, name: &str) -> Option<String> {
-    let environ = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let value = environ
-        .split(|byte| *byte == 0)
-        .find_map(|entry| entry.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"=")))?;
-    Some(String::from_utf8_lossy(value).into_owned())
+    let begun = Instant::now();
+    loop {
+        let environ = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let is_blank = environ.iter().all(|byte| *byte == 0);
+        if !is_blank || !may_be_in_exec(pid) || begun.elapsed() > LONGEST_EXEC {
+            let value = environ.split(|byte| *byte == 0).find_map(|entry| {
+                entry.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"="))
+            })?;
+            return Some(String::from_utf8_lossy(value).into_owned());
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Returns whether a process whose environment read as empty may be in the middle of `exec`: it is no
+/// kernel thread, is not dead, and the kernel does not say that its environment is empty.
+fn may_be_in_exec(pid: i32) -> bool {
+    let Some(fields) = stat_fields(pid) else { return false };
+    let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
+    let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+    // Fields 23, 50 and 51 of proc(5), counted from the state, which is the third.
+    let (memory, environ_start, environ_end) = (number(20), number(47), number(48));
+    let is_dead = matches!(fields.first(), Some(&("Z" | "X")));
+    !is_dead && memory > 0 && (environ_end == 0 || environ_start < environ_end)
 }
 
 /// Returns the command line of the process, shortened, or its short name.
@@ -53,10 +84,7 @@ pub(super) fn name(pid: i32) -> String {
 /// Returns the start time of the process in clock ticks since boot: pid and start time identify one
 /// process.
 pub(super) fn started(pid: i32) -> Option<u64> {
-    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let after_name = text.iter().rposition(|byte| *byte == b')')?;
-    let fields = std::str::from_utf8(&text[after_name + 1..]).ok()?;
-    fields.split_ascii_whitespace().nth(19)?.parse().ok()
+    stat_fields(pid)?.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
 /// Returns the children of our first thread, which also receives the orphans.

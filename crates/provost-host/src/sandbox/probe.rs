@@ -239,8 +239,11 @@ fn namespace_hint() -> String {
         "Allow it: sysctl kernel.unprivileged_userns_clone=1."
     } else if is("user/max_user_namespaces", "0") {
         "Allow it: sysctl user.max_user_namespaces=15000."
-    } else if Path::new("/.dockerenv").exists() || Path::new("/run/.containerenv").exists() {
-        "The container forbids namespaces: run it with --security-opt seccomp=unconfined."
+    } else if Path::new("/.dockerenv").exists() {
+        "The container forbids it: start it with --security-opt seccomp=unconfined --security-opt \
+         apparmor=unconfined --security-opt systempaths=unconfined."
+    } else if Path::new("/run/.containerenv").exists() {
+        "The container forbids it: start it with --security-opt seccomp=unconfined --security-opt unmask=ALL."
     } else {
         "User namespaces are forbidden here: see `sysctl user.max_user_namespaces` and the kernel's log."
     };

@@ -337,7 +337,7 @@ impl<'a> Mirror<'a> {
             grace: GRACE,
             keep,
             tag: &tag,
-            stop,
+            stop: process::stop_flag(stop),
             tee: Some(&mut each),
             bounds: None,
         })

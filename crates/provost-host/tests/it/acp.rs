@@ -5,10 +5,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use provost_core::model::event::AttemptEnd;
-use provost_core::model::usage::Usage;
+use provost_core::model::usage::{Amount, Usage};
 use provost_host::Interrupted;
 use provost_host::agent::acp::{Acp, Server};
-use provost_host::agent::{AgentDriver, AttemptInput, AttemptReport, Resume};
+use provost_host::agent::{AgentDriver, AttemptInput, AttemptReport, Resume, SpendLimit};
 use provost_host::config::Permissions;
 use tempfile::TempDir;
 
@@ -90,7 +90,7 @@ fn a_conversation_is_gone_on_with_as_the_agent_offers_it() {
     for (can, method) in ways {
         let folder = TempDir::new().unwrap();
         let tag = tag();
-        let resume = Resume { session: "s-1", prompt: "not done yet", used: &used };
+        let resume = Resume { session: "s-1", prompt: "not done yet", used: &used, claim: "" };
         let work = AttemptInput { resume: Some(resume), ..work(folder.path(), &tag) };
         // Messages that the agent replays from the past are not part of the new answer.
         let script = format!(
@@ -115,7 +115,7 @@ result 3 '{{"stopReason":"end_turn","usage":{{"inputTokens":9,"outputTokens":1}}
 #[test]
 fn where_a_conversation_is_lost_the_whole_prompt_begins_a_new_one() {
     let (folder, tag, used) = (TempDir::new().unwrap(), tag(), Usage::default());
-    let resume = Resume { session: "gone", prompt: "not done yet", used: &used };
+    let resume = Resume { session: "gone", prompt: "not done yet", used: &used, claim: "" };
     let work = AttemptInput { resume: Some(resume), ..work(folder.path(), &tag) };
     let script = r#"introduce '{"loadSession":true}'; hear
 say '{"jsonrpc":"2.0","id":2,"error":{"code":-32002,"message":"Resource not found"}}'
@@ -156,10 +156,97 @@ fn permission_is_given_or_refused_or_a_matter_for_a_person() {
         asked.report
     );
     assert!(heard.contains("session/cancel"), "{heard}");
-    let seen =
-        provost_core::rules::recover::class::FailureOutput { stderr: &asked.report, ..Default::default() };
-    let class = provost_core::rules::recover::class::of(seen);
+    let class = provost_core::rules::recover::class::of_agent(&asked.report, Some(1)).expect("a rule");
     assert_eq!((class.rule.as_str(), class.class.word()), ("agent-asks", "permission"));
+}
+
+#[test]
+fn what_a_person_allowed_is_granted_and_nothing_else() {
+    let asks = ASKS.replace("introduce;", r#"introduce '{"loadSession":true}';"#);
+    let ask = |granted: &[String]| {
+        let (folder, tag) = (TempDir::new().unwrap(), tag());
+        let work = AttemptInput { granted, ..work(folder.path(), &tag) };
+        Acp { permissions: Permissions::Ask, ..peer(&asks) }.attempt(&work).expect("not interrupted")
+    };
+    let asked = ask(&["rm -rf y".to_owned()]);
+    assert_eq!((asked.end, asked.asks.as_deref()), (exited(1), Some("rm -rf x")));
+    assert_eq!(asked.session.as_deref(), Some("s-1"), "it goes on after the answer");
+    let granted = ask(&["rm -rf x".to_owned()]);
+    assert_eq!((granted.end, granted.asks), (exited(0), None));
+}
+
+#[test]
+fn the_model_of_the_role_is_selected_as_the_agent_offers_it() {
+    let models = r#""models":{"currentModelId":"a","availableModels":[{"modelId":"a"},{"modelId":"b"}]}"#;
+    let option =
+        r#""configOptions":[{"id":"model","currentValue":"a","options":[{"value":"a"},{"value":"b"}]}]"#;
+    for (offers, method) in [(models, "session/set_model"), (option, "session/set_config_option")] {
+        let turn = |model: &str, answer: &str| {
+            let folder = TempDir::new().unwrap();
+            let script = format!(
+                r#"introduce; hear; result 2 '{{"sessionId":"s-1",{offers}}}'
+hear; case $line in *session/prompt*) result 3 '{{"stopReason":"end_turn"}}'; exit ;; esac
+say '{{"jsonrpc":"2.0","id":3,{answer}}}'; hear; result 4 '{{"stopReason":"end_turn"}}'"#
+            );
+            let ended = attempt(&Acp { model: Some(model.to_owned()), ..peer(&script) }, folder.path());
+            (ended, heard(folder.path()))
+        };
+        let (ended, heard) = turn("b", r#""result":{}"#);
+        assert_eq!(ended.end, exited(0), "{}", ended.report);
+        let request = heard.lines().nth(2).unwrap();
+        assert!(request.contains(method) && request.contains(r#""b""#), "{request}");
+        let (ended, heard) = turn("a", r#""result":{}"#);
+        assert_eq!((ended.end, heard.contains(method)), (exited(0), false));
+        let (ended, _) = turn("c", r#""result":{}"#);
+        assert_eq!(ended.report, "model not found: c; the agent offers a, b");
+        let (ended, _) = turn("b", r#""error":{"code":-32602,"message":"no key for it"}"#);
+        assert!(ended.report.contains("model not found: b") && ended.report.contains("no key for it"));
+        let class = provost_core::rules::recover::class::of_agent(&ended.report, Some(1)).expect("a rule");
+        assert_eq!(class.rule, "model-not-found");
+    }
+}
+
+#[test]
+fn history_that_is_repeated_after_the_prompt_is_no_claim() {
+    let used = Usage::default();
+    for (new, claim) in [("says m0 'Mended.'", "Mended."), ("", "")] {
+        let (folder, tag) = (TempDir::new().unwrap(), tag());
+        let resume = Resume { session: "s-1", prompt: "not done yet", used: &used, claim: "All done." };
+        let work = AttemptInput { resume: Some(resume), ..work(folder.path(), &tag) };
+        let script = format!(
+            r#"introduce '{{"loadSession":true}}'; hear; result 2 '{{}}'; hear
+update '{{"sessionUpdate":"user_message_chunk","content":{{"type":"text","text":"write the file"}}}}'
+says m0 'All '; says m0 'done.'
+{new}
+result 3 '{{"stopReason":"end_turn"}}'"#
+        );
+        let attempt = peer(&script).attempt(&work).expect("not interrupted");
+        assert_eq!((attempt.end, attempt.report.as_str()), (exited(0), claim));
+    }
+}
+
+#[test]
+fn an_agent_that_says_what_it_costs_is_stopped_at_the_limit() {
+    let cost = |amount: f64| {
+        format!(
+            r#"say '{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s-1","update":{{"sessionUpdate":"usage_update","cost":{{"amount":{amount},"currency":"USD"}}}}}}}}'"#
+        )
+    };
+    let script = format!(
+        "introduce; open; hear\n{}\n{}\nhear\nresult 3 '{{\"stopReason\":\"cancelled\"}}'",
+        cost(0.4),
+        cost(1.25)
+    );
+    let folder = TempDir::new().unwrap();
+    let tag = tag();
+    let amount = Amount { micro_usd: Some(1_000_000), ..Amount::default() };
+    let work =
+        AttemptInput { limit: Some(SpendLimit { amount, cost: &|_| None }), ..work(folder.path(), &tag) };
+    let ended = peer(&script).attempt(&work).unwrap();
+    assert_eq!(ended.end, exited(1));
+    assert!(ended.report.ends_with("provost: the budget is used up: $1.25 of $1.00"), "{}", ended.report);
+    assert_eq!(ended.usage.micro_usd, Some(1_250_000));
+    assert!(heard(folder.path()).contains("session/cancel"));
 }
 
 #[test]

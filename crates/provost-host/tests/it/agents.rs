@@ -24,6 +24,8 @@ pub(crate) fn work<'a>(workspace: &'a Path, tag: &'a str) -> AttemptInput<'a> {
         resume: None,
         outbox: None,
         heard: None,
+        limit: None,
+        granted: &[],
         prompt: "write the file\n",
         workspace,
         step: StepNumber(2),

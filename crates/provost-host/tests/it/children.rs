@@ -49,7 +49,7 @@ impl Child<'_> {
             grace: self.grace,
             keep: KEEP,
             tag: &tag,
-            stop: self.stop,
+            stop: provost_host::process::stop_flag(self.stop),
             tee: None,
             bounds: None,
         })

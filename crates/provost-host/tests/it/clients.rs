@@ -63,13 +63,13 @@ impl Stage {
         };
         let program = Some(self.path("client").to_string_lossy().into_owned());
         let args = vec!["--more".to_owned()];
-        let agent = Headless { client, program, model: model.map(str::to_owned), args };
+        let agent = Headless { client, program, model: model.map(str::to_owned), args, server: None };
         agent.attempt(&work).expect("not interrupted")
     }
 }
 
 fn resume<'a>(used: &'a Usage) -> Option<Resume<'a>> {
-    Some(Resume { session: "s-1", prompt: "not done yet", used })
+    Some(Resume { session: "s-1", prompt: "not done yet", used, claim: "" })
 }
 
 #[test]
@@ -223,7 +223,8 @@ fn a_client_that_dies_floods_or_babbles_is_a_failure_or_plain_text() {
 #[test]
 fn a_client_without_a_folder_is_not_started() {
     let folder = TempDir::new().unwrap();
-    let agent = Headless { client: Client::Codex, program: None, model: None, args: Vec::new() };
+    let agent =
+        Headless { client: Client::Codex, program: None, model: None, args: Vec::new(), server: None };
     let tag = tag();
     let attempt = agent.attempt(&work(Path::new(folder.path()), &tag)).unwrap();
     assert!(matches!(attempt.end, AttemptEnd::NotStarted { .. }));

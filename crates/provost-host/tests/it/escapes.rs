@@ -118,6 +118,28 @@ fn without_a_subreaper_a_daemon_that_prints_is_still_found() {
     assert!(ended.survivors.is_empty(), "{:?}", ended.survivors);
 }
 
+/// While a process starts another program, its environment reads as empty.
+#[test]
+fn a_process_that_starts_one_program_after_the_other_is_known_by_its_tag() {
+    let tag = format!("crashed{}", tag());
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("again.sh");
+    std::fs::write(&script, format!("exec bash {}", script.display())).unwrap();
+    for number in 0..40 {
+        let tag = format!("{tag}/{number}");
+        let mut restless =
+            Command::new("setsid").arg("bash").arg(&script).env("PROVOST_ATTEMPT", &tag).spawn().unwrap();
+        let pid = restless.id();
+        eventually("the script is running", || {
+            std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
+                .is_ok_and(|line| line.contains("again.sh"))
+        });
+        assert_eq!(end_leftovers(&tag), []);
+        assert!(!lives(pid.cast_signed()), "round {number}");
+        let _ = restless.wait();
+    }
+}
+
 #[test]
 fn leftovers_of_a_harness_that_died_are_ended_by_their_tag() {
     let tag = format!("crashed{}", tag());

@@ -74,6 +74,8 @@ fn a_layer_that_cannot_be_kept_is_said() {
         resume: None,
         outbox: None,
         heard: None,
+        limit: None,
+        granted: &[],
         prompt: "",
         workspace: &site.workspace,
         step: StepNumber(1),

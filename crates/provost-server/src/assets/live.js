@@ -100,5 +100,22 @@
     source.onerror = () => { if (source.readyState === EventSource.CLOSED) { anew(); } else { say("connecting"); } };
   }
 
-  if (document.body.dataset.after !== undefined) { listen(); }
+  // What an agent says is no event, so it is asked for while it is shown.
+  async function follow() {
+    const place = document.querySelector("[data-output]");
+    if (place && !document.hidden) {
+      try {
+        const answer = await fetch(place.dataset.output, { headers: { accept: "text/plain" }, redirect: "error" });
+        const output = answer.ok ? await answer.text() : "";
+        if (output && output !== place.textContent) {
+          const isAtEnd = place.scrollTop + place.clientHeight >= place.scrollHeight - 8;
+          place.textContent = output;
+          if (isAtEnd) { place.scrollTop = place.scrollHeight; }
+        }
+      } catch { /* `refresh` tells that the server does not answer. */ }
+    }
+    setTimeout(follow, 1000);
+  }
+
+  if (document.body.dataset.after !== undefined) { listen(); follow(); }
 })();

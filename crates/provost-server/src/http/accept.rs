@@ -69,7 +69,7 @@ pub(super) async fn all(listener: TcpListener, tls: Option<TlsAcceptor>, service
 async fn serve(stream: TcpStream, theirs: SocketAddr, tls: Option<TlsAcceptor>, service: Router) {
     let Ok(ours) = stream.local_addr() else { return };
     let _ = stream.set_nodelay(true);
-    let ends = Ends { ours, theirs, outside: Arc::default() };
+    let ends = Ends { ours, theirs, outside: Arc::default(), client: Arc::default() };
     match tls {
         None => talk(stream, ends, service).await,
         Some(tls) => {

@@ -1,12 +1,23 @@
-//! Reads the arguments of a tool call leniently: numbers as text, steps as plain titles.
+//! Reads the arguments of a tool call leniently: numbers as text, steps as plain titles. Unknown names are
+//! refused, because a model that made one up expects an effect of it.
 
 use provost_core::language::plan_writer::{DraftPostcondition, DraftStep, PlanDraft};
-use rmcp::model::{JsonObject, RequestMetaObject};
+use provost_core::model::suggest::suggestion;
+use rmcp::model::{JsonObject, RequestMetaObject, Tool};
 use serde_json::Value;
 
 use super::Reply;
 
 const STATUSES: &str = "pending, in_progress, done, blocked";
+/// Fields of a step.
+pub(super) const STEP: [&str; 7] = ["title", "task", "check", "needs", "guard", "network", "publishes"];
+/// Fields of a postcondition.
+pub(super) const POSTCONDITION: [&str; 2] = ["text", "check"];
+/// Other names that models use for the title of a step, and for the text of a postcondition.
+const TITLES: [&str; 3] = ["title", "description", "text"];
+const TEXTS: [&str; 3] = ["text", "description", "title"];
+/// Another name that models use for `step`.
+const STEP_NUMBER: &str = "step_number";
 /// Maximum number of steps or postconditions.
 const MOST: usize = 1000;
 
@@ -21,6 +32,25 @@ pub(super) enum Status {
 }
 
 impl Arguments {
+    /// Refuses arguments that the tool does not have. An unknown tool is refused elsewhere.
+    pub(super) fn known_to(&self, name: &str, tools: &[Tool]) -> Result<(), Reply> {
+        let Some(tool) = tools.iter().find(|tool| tool.name == name) else { return Ok(()) };
+        let known = tool.input_schema.get("properties").and_then(Value::as_object);
+        let known: Vec<&str> = known.into_iter().flat_map(|known| known.keys().map(String::as_str)).collect();
+        let also = if known.contains(&"step") { [STEP_NUMBER].as_slice() } else { &[] };
+        self.only(name, &known, also)
+    }
+
+    /// Refuses names that are neither among `known` nor among `also`; the refusal lists `known`.
+    fn only(&self, whose: &str, known: &[&str], also: &[&str]) -> Result<(), Reply> {
+        let is_unknown = |key: &&String| !known.contains(&key.as_str()) && !also.contains(&key.as_str());
+        let Some(key) = self.0.keys().find(is_unknown) else { return Ok(()) };
+        let takes = if known.is_empty() { "no arguments".to_owned() } else { known.join(", ") };
+        let meant = suggestion(key, known.iter().copied());
+        let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+        Err(Reply::refusal(format!("unknown argument `{key}`: {whose} takes {takes}{meant}")))
+    }
+
     /// Returns a text, empty if it is missing.
     pub(super) fn text(&self, key: &str) -> Result<String, Reply> {
         text(self.0.get(key), key)
@@ -43,7 +73,7 @@ impl Arguments {
     pub(super) fn step(&self) -> Result<u32, Reply> {
         let number = match self.number("step")? {
             Some(number) => Some(number),
-            None => self.number("step_number")?,
+            None => self.number(STEP_NUMBER)?,
         };
         let number = number.ok_or_else(|| Reply::refusal("`step` is missing: the number of the step"))?;
         Ok(u32::try_from(number).unwrap_or(u32::MAX))
@@ -100,13 +130,14 @@ fn step(value: &Value) -> Result<DraftStep, Reply> {
         Value::Object(entry) => Arguments(entry.clone()),
         _ => return Err(Reply::refusal("each of `steps` is {title, task, check}")),
     };
+    entry.only("a step", &STEP, &TITLES)?;
     let needs = entry.list("needs")?;
     let need = |value: &Value| {
         let need = number(value).and_then(|number| u32::try_from(number).ok());
         need.ok_or_else(|| Reply::refusal("`needs` is a list of step numbers"))
     };
     Ok(DraftStep {
-        title: entry.first(&["title", "description", "text"])?,
+        title: entry.first(&TITLES)?,
         task: entry.text("task")?,
         check: entry.text("check")?,
         needs: needs.iter().map(need).collect::<Result<_, _>>()?,
@@ -125,10 +156,8 @@ fn postcondition(value: &Value) -> Result<DraftPostcondition, Reply> {
         Value::String(text) => Ok(DraftPostcondition { text: text.clone(), check: String::new() }),
         Value::Object(entry) => {
             let entry = Arguments(entry.clone());
-            Ok(DraftPostcondition {
-                text: entry.first(&["text", "description", "title"])?,
-                check: entry.text("check")?,
-            })
+            entry.only("a postcondition", &POSTCONDITION, &TEXTS)?;
+            Ok(DraftPostcondition { text: entry.first(&TEXTS)?, check: entry.text("check")? })
         }
         _ => Err(Reply::refusal("each of `postconditions` is {text, check}")),
     }

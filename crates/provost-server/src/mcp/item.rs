@@ -31,6 +31,7 @@ impl AttemptService {
     }
 
     fn call(&self, name: &str, arguments: &Arguments) -> Result<Reply, Reply> {
+        arguments.known_to(name, tools::of_an_attempt())?;
         let gone = |error: std::io::Error| Reply::refusal(format!("cannot read it: {error}"));
         match name {
             "plan_show" => self.served.plan().map(Reply::ok).map_err(gone),
@@ -116,7 +117,7 @@ impl ServerHandler for AttemptService {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::of_an_attempt()))
+        Ok(ListToolsResult::with_all_items(tools::of_an_attempt().to_vec()))
     }
 
     async fn call_tool(

@@ -66,6 +66,12 @@ struct Job {
     news: watch::Receiver<News>,
 }
 
+impl Job {
+    fn still(&self) -> CheckJobResult {
+        CheckJobResult::Still { what: self.ask.what.clone(), seconds: self.begun.elapsed().as_secs() }
+    }
+}
+
 #[derive(Clone, Default)]
 struct News {
     line: String,
@@ -168,10 +174,9 @@ impl CheckJobs {
                     return CheckJobResult::Over { outcome, of: None };
                 },
                 () = tokio::time::sleep(TICK) => {}
-                () = tokio::time::sleep_until(deadline) => {
-                    let seconds = job.begun.elapsed().as_secs();
-                    return CheckJobResult::Still { what: job.ask.what.clone(), seconds };
-                }
+                () = tokio::time::sleep_until(deadline) => return job.still(),
+                // The client cancelled this call and ignores its result; the next call gets it.
+                () = context.ct.cancelled() => return job.still(),
             }
         }
     }

@@ -1,7 +1,8 @@
 //! The MCP service over HTTP: streamable, at `/mcp`, for agents whose client cannot start a server.
 //!
 //! A session is the protocol's session; a client without one is known by its token. A client on this machine
-//! is also known by its process, so that nothing inside it passes for a person.
+//! is also known by its process, so that nothing inside it passes for a person, and its stop hook finds the
+//! plan.
 //!
 //! **Invariant:** only a token of scope `agent` gives access here, and it gives access to nothing else.
 
@@ -13,7 +14,7 @@ use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use provost_engine::manage::tokens::{TokenKind, TokenScope};
-use provost_engine::plan::sessions::ClientSession;
+use provost_engine::plan::sessions::{ClientProcess, ClientSession, name_over_http};
 use provost_engine::session::agent_session::AgentSessions;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
@@ -30,6 +31,8 @@ const SESSION: &str = "mcp-session-id";
 pub(super) struct Asker {
     /// Name of its session.
     pub name: String,
+    /// Its client, if that runs on this machine.
+    pub client: Option<ClientProcess>,
 }
 
 #[derive(Clone)]
@@ -43,7 +46,7 @@ pub(crate) fn over_http(app: &SharedState, sessions: &Arc<AgentSessions>, patien
     let config = StreamableHttpServerConfig::default().disable_allowed_hosts();
     let (for_all, cwd) = (sessions.clone(), app.overview.settings().cwd.clone());
     let service = StreamableHttpService::new(
-        move || Ok(Mcp::new(for_all.clone(), ClientSession::over_http("", &cwd, None), patience)),
+        move || Ok(Mcp::new(for_all.clone(), ClientSession::over_http(&cwd), patience)),
         Arc::new(LocalSessionManager::default()),
         config,
     );
@@ -67,19 +70,18 @@ async fn admitted(Entrance { app, sessions }: &Entrance, request: Request) -> Re
             .hint("Make one with `provost serve token --scope agent`; agents cannot use a person's token."));
     }
     let session = parts.headers.get(SESSION).and_then(|name| name.to_str().ok()).map(str::to_owned);
-    let name = match &session {
-        Some(id) => format!("http {id}"),
-        None => format!("token {}", principal.token.id),
-    };
-    if session.is_none() {
-        let (sessions, name) = (sessions.clone(), name.clone());
-        ask(app, move |app| {
-            let client = principal.who(app).client();
-            let session = ClientSession::over_http(&name, &app.overview.settings().cwd, client);
-            sessions.arrive(&session).map_err(|refused| Problem::broken(refused.to_string()))
-        })
-        .await?;
-    }
-    parts.extensions.insert(Asker { name });
+    let name = name_over_http(session.as_deref(), &principal.token.id);
+    let (sessions, asker) = (sessions.clone(), name.clone());
+    let client = ask(app, move |app| {
+        let client = principal.client(app);
+        if session.is_none() {
+            let session = ClientSession::over_http(&app.overview.settings().cwd);
+            let arrived = sessions.arrive(&session.named(&asker).with_client(client));
+            arrived.map_err(|refused| Problem::broken(refused.to_string()))?;
+        }
+        Ok(client)
+    })
+    .await?;
+    parts.extensions.insert(Asker { name, client });
     Ok(Request::from_parts(parts, body))
 }

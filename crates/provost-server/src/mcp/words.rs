@@ -23,6 +23,18 @@ const OUTPUT_MAX: usize = 6000;
 
 /// Describes the current state of the plan.
 pub(super) fn plan(run: &Run, name: &str) -> String {
+    let mut out = state(run, name);
+    let _ = writeln!(out, "\n{}", next(run));
+    out
+}
+
+/// Describes a plan that another session may work on, without what to do next.
+pub(super) fn other_plan(run: &Run, name: &str) -> String {
+    let take = "This is not the plan of this session. To carry it out, call plan_take with its name.";
+    format!("{}\n{take}\n", state(run, name))
+}
+
+pub(super) fn state(run: &Run, name: &str) -> String {
     let (done, total) = run.progress();
     let mut out = format!("Plan {name}: {}\n", run.plan.title);
     let _ = writeln!(out, "{} · {done} of {total} steps passed", run.stage.word());
@@ -47,17 +59,21 @@ pub(super) fn plan(run: &Run, name: &str) -> String {
             let _ = writeln!(out, "   {}", checked_by(check, false));
         }
     }
-    let _ = writeln!(out, "\n{}", next(run));
     out
 }
 
 fn open_matter(out: &mut String, step: &StepView) {
-    let broke = step.verdict.as_ref().filter(|verdict| !verdict.held());
     if let Some(reason) = &step.blocked {
         let _ = writeln!(out, "   waits for a person: {reason}");
-    } else if let ("pending" | "in_progress" | "claimed", Some(verdict)) = (step.state, broke) {
-        let _ = writeln!(out, "   the last check: {}", seen(verdict, step.hidden));
+    } else if let Some(seen) = last_check(step) {
+        let _ = writeln!(out, "   the last check: {seen}");
     }
+}
+
+/// Describes the last check of an open step, if it did not hold.
+pub(super) fn last_check(step: &StepView) -> Option<String> {
+    let broke = step.verdict.as_ref().filter(|verdict| !verdict.held())?;
+    matches!(step.state, "pending" | "in_progress" | "claimed").then(|| seen(broke, step.hidden))
 }
 
 fn checked_by(check: &CheckView, hidden: bool) -> String {
@@ -270,16 +286,16 @@ pub(super) fn claimed(said: CheckJobResult, step: u32) -> Reply {
         let number = StepNumber(step);
         match (run.plan.step(number), run.step(number)) {
             (Some(step), Some(state)) => {
-                let Reply { mut text, mut refuses } = verdict_on(run, step, state);
+                let Reply { mut text, mut refuses, .. } = verdict_on(run, step, state);
                 let broke = run.postconditions().any(|(_, state)| matches!(state, PostState::Broke(_)));
                 if run.all_settled() && (broke || run.stage == Stage::Done) {
-                    let Reply { text: rest, refuses: undone } = whole(run);
+                    let Reply { text: rest, refuses: undone, .. } = whole(run);
                     text = format!("{text}\n\n{rest}");
                     refuses |= undone;
                 } else if !refuses {
                     text = format!("{text}\n\n{}", next(run));
                 }
-                Reply { text, refuses }
+                Reply { text, refuses, data: None }
             }
             _ => Reply::ok(next(run)),
         }
@@ -288,6 +304,11 @@ pub(super) fn claimed(said: CheckJobResult, step: u32) -> Reply {
 
 pub(super) fn verified(said: CheckJobResult) -> Reply {
     answer(said, whole)
+}
+
+/// Returns the answer of a person to an agent that was blocked.
+pub(super) fn answered(run: &Run, answer: &str) -> String {
+    format!("Your user answers: {answer}\n{}", next(run))
 }
 
 pub(super) fn blocked(run: &Run, step: u32) -> String {
@@ -353,7 +374,7 @@ fn verdict_on(run: &Run, step: &Step, state: &StepRun) -> Reply {
 
 /// Describes how strong the passes of a done plan are.
 fn done(run: &Run) -> String {
-    let unread = "An agent wrote these checks and no person approved them, so the plan ends as self-checked. \
+    let unread = "An agent wrote these checks and no person approved them outside of your client, so the plan ends as self-checked. \
                   Say so to your user; `provost approve` before the work would have made it verified.\n";
     let mut out = match run.weaker_passes() {
         None => "The plan is done: every check held on the final state. ".to_owned(),
@@ -398,7 +419,7 @@ fn whole(run: &Run) -> Reply {
 }
 
 /// Describes a verdict.
-fn seen(verdict: &VerdictView, hidden: bool) -> String {
+pub(super) fn seen(verdict: &VerdictView, hidden: bool) -> String {
     let mut out = verdict.words.clone();
     if hidden {
         return out;

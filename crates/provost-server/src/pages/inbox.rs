@@ -89,6 +89,7 @@ fn context(context: &ItemContext) -> Markup {
             p {
                 "Attempt " (tried.attempt) ": "
                 (T(tried.failure.as_deref().or(tried.ended.as_deref()).unwrap_or_default()))
+                @if let Some(said) = &tried.said { " · the agent said: " (T(said)) }
                 @if let Some(followed) = &tried.followed { span class="quiet" { " · then: " (T(followed)) } }
             }
         }
@@ -96,6 +97,7 @@ fn context(context: &ItemContext) -> Markup {
             p { "Configure this outside of the run: " code { (T(name)) } }
         }
         @if let Some(claim) = &context.claim { p class="quiet" { "The agent claims:" } pre { (T(claim)) } }
+        @if let Some(said) = &context.said { p class="quiet" { "Last words of the agent:" } pre { (T(said)) } }
         @if let Some(output) = &context.output { p class="quiet" { "Last output:" } pre { (T(output)) } }
         @if !context.changed.is_empty() {
             p class="quiet" { "Changed files:" }

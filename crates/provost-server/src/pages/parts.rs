@@ -60,8 +60,8 @@ fn more(count: u64) -> String {
     if count == 0 { String::new() } else { format!(" and {count} more") }
 }
 
-/// Renders one attempt: the agent's words on one side, provost's verdicts on the other.
-pub(super) fn attempt(attempt: &AttemptView) -> Markup {
+/// Renders one attempt: the agent's words on one side, provost's verdicts on the other, the transcript below.
+pub(super) fn attempt(attempt: &AttemptView, transcript: &Markup) -> Markup {
     let is_silent = attempt.claims.is_empty() && attempt.report.trim().is_empty();
     html! {
         section class="sheet" id={ "attempt-" (attempt.number) } {
@@ -93,6 +93,7 @@ pub(super) fn attempt(attempt: &AttemptView) -> Markup {
                 p { "Failure" @if let Some(class) = attempt.class { " (" (class) ")" } ": " (T(failure)) }
             }
             @for line in &attempt.followed { p { "Then: " (T(line)) } }
+            (transcript)
         }
     }
 }

@@ -15,6 +15,7 @@ use provost_engine::settings::Access;
 use super::frame::{HtmlPage, PlanRoom, Section, plan_rooms, segment, step_word, word};
 use super::parts::{self, check, difference, verdict};
 use super::text::T;
+use super::transcript;
 use crate::api::find;
 use crate::layout::diff;
 use crate::principal::Viewer;
@@ -38,7 +39,7 @@ pub(super) async fn show(
         let body = html! {
             h1 { (step.number) ". " (T(&step.title)) }
             (plan_rooms(&id, PlanRoom::Elsewhere))
-            (body(&plan, step))
+            (body(app, &plan, step))
             (changed(app, &seen, StepNumber(number)))
         };
         let live = Some(format!("plan={}&task={number}", segment(&id).0));
@@ -53,7 +54,7 @@ pub(super) async fn show(
     .await
 }
 
-fn body(plan: &PlanView, step: &StepView) -> Markup {
+fn body(app: &AppState, plan: &PlanView, step: &StepView) -> Markup {
     html! {
         p {
             (step_word(step)) " of "
@@ -74,7 +75,9 @@ fn body(plan: &PlanView, step: &StepView) -> Markup {
             p class="quiet" { "No attempt yet." }
             @if let Some(seen) = &step.verdict { (verdict(seen)) }
         }
-        @for each in step.attempts.iter().rev() { (parts::attempt(each)) }
+        @for each in step.attempts.iter().rev() {
+            (parts::attempt(each, &transcript::part(app, &plan.card.id.0, step, each)))
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use axum::http::request::Parts;
+use provost_engine::plan::sessions::ClientProcess;
 
 use crate::problem::Problem;
 
@@ -14,6 +15,8 @@ pub(crate) struct Ends {
     pub theirs: SocketAddr,
     /// Set once it is known that the client is not inside an attempt.
     pub outside: Arc<OnceLock<()>>,
+    /// The client's process, once it was looked up; `None` inside if it is not on this machine.
+    pub client: Arc<OnceLock<Option<ClientProcess>>>,
 }
 
 impl Ends {

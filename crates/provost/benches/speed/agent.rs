@@ -149,6 +149,7 @@ fn request(transcript: &Transcript, tools: &[Spec], system: &str) -> ChatRequest
             let parts = std::iter::once(ContentPart::Text(text.clone())).chain(calls.iter().map(call));
             ChatMessage::assistant(MessageContent::from_parts(parts.collect::<Vec<_>>()))
         }
+        Message::Images(_) => ChatMessage::user("an image"),
         Message::Results(results) => {
             let result = |result: &ToolResult| ToolResponse::new(result.id.as_str(), result.text.as_str());
             ChatMessage::from(results.iter().map(result).collect::<Vec<ToolResponse>>())

@@ -15,29 +15,17 @@ pub(super) fn wanted(ground: &Ground) -> Vec<Wanted> {
         "type": "stdio", "command": ground.program, "args": ["mcp"], "env": {}, "alwaysLoad": true,
     });
     let hook = |timeout: u32| json!({ "hooks": [{ "type": "command", "command": ground.hook(HookClient::Claude), "timeout": timeout }] });
-    let on = |event: &'static str, timeout| Edit::Element {
-        path: vec!["hooks", event],
-        value: hook(timeout),
-        ours: " hook claude".to_owned(),
-    };
+    let on = |event: &str, timeout| Edit::element(&["hooks", event], hook(timeout), " hook claude");
     let mut edits = vec![
         on("Stop", 600),
         on("SessionStart", 30),
-        Edit::Element {
-            path: vec!["permissions", "allow"],
-            value: json!("mcp__provost"),
-            ours: "mcp__provost".to_owned(),
-        },
-        Edit::Member { path: vec!["env", "CLAUDE_CODE_STOP_HOOK_BLOCK_CAP"], value: json!(CAP) },
+        Edit::element(&["permissions", "allow"], json!("mcp__provost"), "mcp__provost"),
+        Edit::member(&["env", "CLAUDE_CODE_STOP_HOOK_BLOCK_CAP"], json!(CAP)),
     ];
     if !ground.user {
-        edits.push(Edit::Element {
-            path: vec!["enabledMcpjsonServers"],
-            value: json!("provost"),
-            ours: "provost".to_owned(),
-        });
+        edits.push(Edit::element(&["enabledMcpjsonServers"], json!("provost"), "provost"));
     }
-    let servers = Edit::Member { path: vec!["mcpServers", "provost"], value: server };
+    let servers = Edit::member(&["mcpServers", "provost"], server);
     let [mcp, settings] = match ground.user {
         true => [ground.home.join(".claude.json"), folder(ground).join("settings.json")],
         false => [ground.workspace.join(".mcp.json"), ground.workspace.join(".claude/settings.json")],

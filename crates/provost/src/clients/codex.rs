@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use provost_core::text::hook_protocol::HookClient;
 use toml::Table;
 
-use super::jsonc::Splice;
-use super::{Edit, Finding, Ground, Trouble, Wanted, at_the_end, finding, read};
+use super::{Edit, Finding, Ground, Wanted, finding, read};
 use trust::Hook;
 
 /// Comment before provost's tables.
@@ -32,7 +31,8 @@ fn tools_and_hook(ground: &Ground) -> Edit {
         literal(&ground.program),
         literal(&ground.hook(HookClient::Codex)),
     );
-    Edit::Tables { text, keys: vec!["mcp_servers".to_owned(), "provost".to_owned()] }
+    let keys = vec!["mcp_servers".to_owned(), "provost".to_owned()];
+    Edit::Tables { text, keys, ours: " hook codex".to_owned() }
 }
 
 fn file(ground: &Ground) -> PathBuf {
@@ -73,45 +73,8 @@ fn table(keys: &[&str], name: &str, value: &str) -> Edit {
     Edit::Tables {
         text: format!("[{}]\n{name} = {}\n", header.join("."), literal(value)),
         keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+        ours: String::new(),
     }
-}
-
-/// Appends tables to a TOML file; refuses if the file already sets the same key differently.
-pub(super) fn tables(text: &str, tables: &str, keys: &[String]) -> Result<Option<Splice>, Trouble> {
-    let parsed = |text: &str| {
-        text.parse::<Table>().map_err(|error| Trouble::new(format!("it is not TOML: {}", error.message())))
-    };
-    let now = parsed(text)?;
-    let wanted = parsed(tables)?;
-    if holds(&now, &wanted) {
-        return Ok(None);
-    }
-    let at = |table: &Table| {
-        keys.iter().skip(1).try_fold(table.get(&keys[0])?.clone(), |at, key| at.get(key).cloned())
-    };
-    if at(&now).is_some() {
-        return Err(Trouble::new(format!("`{}` is there already, and says something else", keys.join("."))));
-    }
-    let splice = at_the_end(text, tables);
-    if let Some(splice) = &splice {
-        parsed(&splice.apply(text)).map_err(|_| {
-            let words = format!("its tables cannot be added to; add by hand:\n{tables}");
-            Trouble::new(words)
-        })?;
-    }
-    Ok(splice)
-}
-
-/// Returns whether `now` contains everything of `wanted`; lists may have more.
-fn holds(now: &Table, wanted: &Table) -> bool {
-    wanted.iter().all(|(key, wanted)| match (now.get(key), wanted) {
-        (Some(toml::Value::Table(now)), toml::Value::Table(wanted)) => holds(now, wanted),
-        (Some(toml::Value::Array(now)), toml::Value::Array(wanted)) => {
-            wanted.iter().all(|each| now.contains(each))
-        }
-        (Some(now), wanted) => now == wanted,
-        (None, _) => false,
-    })
 }
 
 fn config(ground: &Ground) -> Table {

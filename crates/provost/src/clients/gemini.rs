@@ -24,8 +24,8 @@ pub(super) fn wanted(ground: &Ground) -> Vec<Wanted> {
         }],
     });
     let edits = vec![
-        Edit::Member { path: vec!["mcpServers", "provost"], value: server },
-        Edit::Element { path: vec!["hooks", "AfterAgent"], value: hook, ours: " hook gemini".to_owned() },
+        Edit::member(&["mcpServers", "provost"], server),
+        Edit::element(&["hooks", "AfterAgent"], hook, " hook gemini"),
     ];
     let place = if ground.user { &ground.home } else { &ground.workspace };
     vec![Wanted::new(place.join(".gemini/settings.json"), edits)]

@@ -1,19 +1,25 @@
-//! git: a `pre-push` hook of the repository; appended if there is one already.
+//! git: a `pre-push` hook of the repository. provost's line comes before the commands of an existing one.
 
 use provost_core::text::hook_protocol::HookClient;
 
 use super::{Edit, Ground, Wanted};
 
 pub(super) fn wanted(ground: &Ground) -> Vec<Wanted> {
-    let folder = ground.workspace.join(".git");
-    if ground.user || !folder.is_dir() {
-        return Vec::new();
+    let refused = |why: String| {
+        vec![Wanted::new(ground.workspace.join(".git/hooks/pre-push"), vec![Edit::Refused(why)])]
+    };
+    if ground.user {
+        return refused("a pre-push hook belongs to one repository; leave out --user".to_owned());
     }
-    let call = format!("exec {} \"$@\"", ground.hook(HookClient::GitPrePush));
-    let edits = vec![
-        Edit::Whole("#!/bin/sh\n".to_owned()),
-        // After the commands of an existing hook.
-        Edit::Lines(format!("# provost: no push while the plan is open\n{call}\n")),
-    ];
-    vec![Wanted { executable: true, ..Wanted::new(folder.join("hooks/pre-push"), edits) }]
+    match ground.hooks_folder() {
+        Err(why) => refused(why),
+        Ok(folder) => {
+            // The names of the refs are for the commands after it.
+            let call = format!("{} \"$@\" </dev/null || exit $?", ground.hook(HookClient::GitPrePush));
+            let lines = format!("# provost: no push while the plan is open\n{call}\n");
+            let ours = format!(" hook {}", HookClient::GitPrePush.word());
+            let edits = vec![Edit::Call { lines, ours }];
+            vec![Wanted { executable: true, ..Wanted::new(folder.join("pre-push"), edits) }]
+        }
+    }
 }

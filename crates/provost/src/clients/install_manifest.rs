@@ -2,7 +2,7 @@
 //! has a small file for each.
 //!
 //! **Invariant:** a file that was not changed since gets back exactly its old bytes; from a changed one only
-//! provost's insertions are removed, and only if they are unchanged.
+//! provost's entries are removed, and what is left can be read by its client.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use provost_core::model::hash::Hash;
 use serde::{Deserialize, Serialize};
 
-use super::jsonc::Splice;
-use super::{Trouble, write};
+use super::edit::{self, Edit, InsertedEdit};
+use super::jsonc::{self, Splice};
+use super::{Care, Trouble, toml_text, write};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
@@ -27,6 +28,9 @@ pub(crate) struct Entry {
     after: String,
     /// Insertions, each with its position in the text that has the earlier ones.
     added: Vec<Splice>,
+    /// What the insertions mean; entries of old versions have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    made: Vec<InsertedEdit>,
 }
 
 /// State of the file before. Its text is not kept, because it may hold secrets: it is what remains without
@@ -49,11 +53,12 @@ impl Before {
         }
     }
 
-    fn text(&self, left: String) -> Option<String> {
+    /// Returns what the file is without provost's entries. `is_nothing` if they were all there was.
+    fn text(&self, left: String, is_nothing: bool) -> Option<String> {
         match self {
-            Before::Absent => None,
-            Before::Blank(text) => Some(text.clone()),
-            Before::Text => Some(left),
+            Before::Absent if is_nothing => None,
+            Before::Blank(text) if is_nothing => Some(text.clone()),
+            _ => Some(left),
         }
     }
 }
@@ -61,8 +66,6 @@ impl Before {
 /// A file without provost's insertions.
 pub(crate) struct Without {
     pub text: Option<String>,
-    /// Whether it is known to be the original, byte for byte.
-    pub is_exact: bool,
 }
 
 pub(crate) struct Ledger {
@@ -93,13 +96,13 @@ impl Ledger {
         project: Option<&Path>,
         before: Option<&str>,
         after: &str,
-        added: Vec<Splice>,
+        (added, made): (Vec<Splice>, Vec<InsertedEdit>),
     ) -> Result<(), Trouble> {
         let before = Before::of(before);
         let after = Hash::of(after.as_bytes()).to_string();
         let known = self.find(path, project).map(|entry| entry.folders).unwrap_or_default();
-        let made = path.ancestors().skip(1).take_while(|folder| !folder.exists()).map(Path::to_owned);
-        let folders = if known.is_empty() { made.collect() } else { known };
+        let new = path.ancestors().skip(1).take_while(|folder| !folder.exists()).map(Path::to_owned);
+        let folders = if known.is_empty() { new.collect() } else { known };
         let entry = Entry {
             folders,
             path: path.to_owned(),
@@ -107,6 +110,7 @@ impl Ledger {
             before,
             after,
             added,
+            made,
         };
         let text = serde_json::to_string(&entry).map_err(|error| Trouble::new(error.to_string()))?;
         write(&self.file(path, project), &text)
@@ -128,15 +132,27 @@ impl Ledger {
 }
 
 impl Entry {
-    /// Returns the file without provost's insertions; `None` if they are not found any more.
-    pub(crate) fn without(&self, now: Option<&str>) -> Option<Without> {
-        let Some(now) = now else {
-            return Some(Without { text: None, is_exact: self.before == Before::Absent });
-        };
+    /// Returns the file without provost's entries; `None` if they cannot be removed.
+    pub(crate) fn without(&self, now: Option<&str>, care: Care) -> Option<Without> {
+        let Some(now) = now else { return Some(Without { text: None }) };
         if Hash::of(now.as_bytes()).to_string() == self.after {
             let left = self.added.iter().rev().try_fold(now.to_owned(), |text, added| added.undo(&text))?;
-            return Some(Without { text: self.before.text(left), is_exact: true });
+            return Some(Without { text: self.before.text(left, true) });
         }
+        let by_bytes = self.by_bytes(now);
+        let left = match edit::removed(&self.made, now, care).filter(|_| !self.made.is_empty()) {
+            // The bytes of provost are removed as they were inserted, if that means the same.
+            Some(left) => {
+                by_bytes.filter(|bytes| edit::mean_the_same(&self.made, bytes, &left)).unwrap_or(left)
+            }
+            None => by_bytes.filter(|left| self.made.is_empty() && is_sound(&self.path, now, left))?,
+        };
+        let is_nothing = edit::is_nothing(&self.made, &left);
+        Some(Without { text: self.before.text(left, is_nothing) })
+    }
+
+    /// Removes the inserted bytes, wherever they are now.
+    fn by_bytes(&self, now: &str) -> Option<String> {
         let mut text = now.to_owned();
         for added in self.added.iter().rev().map(|added| added.text.as_str()) {
             // If it occurs twice, it is unknown which one is provost's.
@@ -146,11 +162,37 @@ impl Entry {
             }
             text = format!("{before}{after}");
         }
-        Some(Without { text: Some(text), is_exact: false })
+        Some(text)
+    }
+
+    /// Returns whether `init` made the file.
+    pub(crate) fn is_new_file(&self) -> bool {
+        self.before == Before::Absent
+    }
+
+    /// Returns whether all rules that were written are among these edits.
+    pub(crate) fn has_only_rules_of(&self, edits: &[Edit]) -> bool {
+        let lines = |edit: &Edit| match edit {
+            Edit::Rules(rules) => rules.lines().map(|line| line.trim().to_owned()).collect(),
+            _ => Vec::new(),
+        };
+        let wanted: Vec<String> = edits.iter().flat_map(lines).collect();
+        self.made.iter().flat_map(|made| lines(&made.edit)).all(|line| wanted.contains(&line))
     }
 
     /// Returns the inserted text, for people who have to remove it themselves.
     pub(crate) fn added(&self) -> String {
         self.added.iter().map(|added| added.text.as_str()).collect()
+    }
+}
+
+/// Returns whether a file without provost's entries is as readable as it was.
+fn is_sound(path: &Path, now: &str, left: &str) -> bool {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("json" | "jsonc") => {
+            jsonc::value(left).is_ok() && (jsonc::is_strict(left) || !jsonc::is_strict(now))
+        }
+        Some("toml") => toml_text::parsed(left).is_ok(),
+        _ => true,
     }
 }

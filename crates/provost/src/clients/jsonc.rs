@@ -4,12 +4,15 @@
 //! list. The crate's own editor is not used: it reformats objects on one line and drops blank lines, so undoing
 //! an edit would need a copy of the user's text.
 //!
-//! **Invariant:** an edit adds bytes and removes none.
+//! **Invariant:** an insertion removes no byte.
+
+pub(crate) mod removal;
 
 use std::fmt;
 
 use jsonc_parser::ast::Value as Node;
 use jsonc_parser::common::Ranged as _;
+use jsonc_parser::tokens::TokenAndRange;
 use jsonc_parser::{CollectOptions, CommentCollectionStrategy, CommentMap, ParseOptions, parse_to_ast};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -38,6 +41,16 @@ impl Splice {
 /// Parses a whole text.
 pub(crate) fn value(text: &str) -> Result<Value, Trouble> {
     Ok(Document::parse(text)?.root.into())
+}
+
+/// Returns whether a text is JSON without comments and superfluous commas.
+pub(crate) fn is_strict(text: &str) -> bool {
+    serde_json::from_str::<serde::de::IgnoredAny>(text.trim_start_matches('\u{feff}')).is_ok()
+}
+
+/// Returns how many keys of a path exist.
+pub(crate) fn existing(text: &str, path: &[&str]) -> usize {
+    Document::parse(text).ok().and_then(|document| Some(document.reach(path).ok()?.0)).unwrap_or(0)
 }
 
 /// Makes `path` have this value; `None` if it already has.
@@ -87,6 +100,7 @@ struct Document<'t> {
     mark: usize,
     root: Node<'t>,
     comments: CommentMap<'t>,
+    tokens: Vec<TokenAndRange<'t>>,
 }
 
 impl<'t> Document<'t> {
@@ -104,13 +118,14 @@ impl<'t> Document<'t> {
             allow_non_finite_numbers: false,
             allow_extended_string_escapes: false,
         };
-        let collect = CollectOptions { comments: CommentCollectionStrategy::Separate, tokens: false };
-        let bare = text.trim_start_matches('\u{feff}');
+        let collect = CollectOptions { comments: CommentCollectionStrategy::Separate, tokens: true };
+        let bare = text.strip_prefix('\u{feff}').unwrap_or(text);
         let parsed = parse_to_ast(bare, &collect, &options)
             .map_err(|error| Trouble::new(format!("it is not JSON: {error}")))?;
         let root = parsed.value.ok_or_else(|| Trouble::new("it is not JSON: there is no value in it"))?;
         let comments = parsed.comments.unwrap_or_default();
-        Ok(Self { text: bare, mark: text.len() - bare.len(), root, comments })
+        let tokens = parsed.tokens.unwrap_or_default();
+        Ok(Self { text: bare, mark: text.len() - bare.len(), root, comments, tokens })
     }
 
     /// Returns how many keys of `path` exist, and the value of the last one.

@@ -16,16 +16,12 @@ pub(super) fn wanted(ground: &Ground) -> Vec<Wanted> {
     });
     let program = Value::String(ground.program.clone()).to_string();
     let edits = vec![
-        Edit::Member { path: vec!["mcp", "provost"], value: server },
-        Edit::Element {
-            path: vec!["plugin"],
-            value: json!(name.to_string_lossy()),
-            ours: "provost-opencode.js".to_owned(),
-        },
+        Edit::member(&["mcp", "provost"], server),
+        Edit::element(&["plugin"], json!(name.to_string_lossy()), "provost-opencode.js"),
     ];
     vec![
         Wanted::new(config, edits),
-        Wanted::new(plugin, vec![Edit::Whole(PLUGIN.replace("{program}", &program))]),
+        Wanted::new(plugin, vec![Edit::Generated(PLUGIN.replace("{program}", &program))]),
     ]
 }
 

@@ -5,22 +5,25 @@ use super::{Edit, Ground, Wanted};
 
 const CONFIG: &str = include_str!("provost.toml");
 const PARAGRAPH: &str = include_str!("agents.md");
-/// Files that belong to one worktree or are generated.
-const IGNORED: &str = "# provost: of this worktree alone\nactive-plan\nprogress*.md\nprovost-opencode.js\n";
+/// Files that belong to one worktree.
+const IGNORED: &str = "# provost: of this worktree alone\nactive-plan\nprogress*.md\n";
 
 /// Returns the files for a first plan: `provost.toml`, or the tables that an existing one lacks, and on
 /// request the ignore rules.
 pub(super) fn starting(ground: &Ground, config: &str, tables: &[ConfigTable], ignores: bool) -> Vec<Wanted> {
     let path = ground.workspace.join("provost.toml");
     let edits = match path.exists() {
-        false => vec![Edit::Whole(config.to_owned())],
+        false => vec![Edit::Template(config.to_owned())],
         true => tables
             .iter()
-            .map(|table| Edit::Tables { text: table.text.clone(), keys: table.keys.clone() })
+            .map(|table| {
+                let (text, keys) = (table.text.clone(), table.keys.clone());
+                Edit::Tables { text, keys, ours: String::new() }
+            })
             .collect(),
     };
     let ignored =
-        Wanted::new(ground.workspace.join(".harness/.gitignore"), vec![Edit::Lines(IGNORED.to_owned())]);
+        Wanted::new(ground.workspace.join(".harness/.gitignore"), vec![Edit::Rules(IGNORED.to_owned())]);
     std::iter::once(Wanted::new(path, edits)).chain(ignores.then_some(ignored)).collect()
 }
 
@@ -33,11 +36,11 @@ pub(crate) struct ConfigTable {
 pub(super) fn wanted(ground: &Ground, agents_md: bool) -> Vec<Wanted> {
     let at = |path: &str| ground.workspace.join(path);
     let mut wanted = vec![
-        Wanted::new(at("provost.toml"), vec![Edit::Whole(CONFIG.to_owned())]),
-        Wanted::new(at(".harness/.gitignore"), vec![Edit::Lines(IGNORED.to_owned())]),
+        Wanted::new(at("provost.toml"), vec![Edit::Template(CONFIG.to_owned())]),
+        Wanted::new(at(".harness/.gitignore"), vec![Edit::Rules(IGNORED.to_owned())]),
     ];
     if agents_md {
-        wanted.push(Wanted::new(at("AGENTS.md"), vec![Edit::Lines(PARAGRAPH.to_owned())]));
+        wanted.push(Wanted::new(at("AGENTS.md"), vec![Edit::Paragraph(PARAGRAPH.to_owned())]));
     }
     wanted
 }

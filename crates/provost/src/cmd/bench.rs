@@ -1,3 +1,5 @@
+mod prompts;
+
 use provost_agent::overhead::{self, OverheadResult, OverheadSettings, Sum};
 use serde_json::json;
 
@@ -6,14 +8,15 @@ use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::terminal;
 
-/// Measure the cost and the benefit of plans
+/// Measure the cost and the benefit of plans and prompts
 ///
-/// Uses scripted models and temporary folders. The same seed gives the same numbers.
+/// Uses scripted models, or yours, and temporary folders. The same seed gives the same numbers.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost bench plan-overhead
-  provost bench plan-overhead --stop-rate 0.3 --tasks 50 --seed 7 --json")]
+  provost bench plan-overhead --stop-rate 0.3 --tasks 50 --seed 7 --json
+  provost bench prompts --system new-prompt.md")]
 pub(super) struct Args {
     #[command(subcommand)]
     what: What,
@@ -22,6 +25,7 @@ pub(super) struct Args {
 #[derive(clap::Subcommand, Debug)]
 enum What {
     PlanOverhead(PlanOverhead),
+    Prompts(prompts::Args),
 }
 
 /// Run the same tasks with and without plan tools, with a model that stops early
@@ -54,7 +58,13 @@ struct PlanOverhead {
 }
 
 pub(super) fn obey(global: &Global, args: Args) -> Answer {
-    let What::PlanOverhead(args) = args.what;
+    match args.what {
+        What::PlanOverhead(args) => plan_overhead(global, &args),
+        What::Prompts(args) => prompts::obey(global, args),
+    }
+}
+
+fn plan_overhead(global: &Global, args: &PlanOverhead) -> Answer {
     if !(0.0..=1.0).contains(&args.stop_rate) {
         return Err(Failure::usage("--stop-rate must be between 0 and 1", "0.15 is every seventh turn."));
     }

@@ -76,21 +76,7 @@ fn every(harness: &Harness, run: &Run) -> Result<Vec<(StepNumber, StepChanges)>,
 fn as_text(run: &Run, step: StepNumber, work: &StepChanges, only_stat: bool) -> String {
     let state = run.state_word(step).replace('_', " ");
     let mut text = format!("step {step}: {} ({state})\n", run.title(step).unwrap_or_default());
-    if work.files.is_empty() {
-        text.push_str("  no file changed\n");
-    }
-    for file in &work.files {
-        let (more, less) = file.count();
-        text.push_str(&format!("  {} {} (+{more} -{less})\n", file.kind.word(), file.path));
-    }
-    for path in &work.others {
-        text.push_str(&format!(
-            "  not part of this step: {path} was changed by others before the step began\n"
-        ));
-    }
-    for refused in &work.refused {
-        text.push_str(&format!("  left out: {refused}\n"));
-    }
+    work.lines().iter().for_each(|line| text.push_str(&format!("  {line}\n")));
     if !only_stat {
         for file in &work.files {
             text.push('\n');

@@ -7,6 +7,7 @@ use provost_engine::settings::EngineSettings;
 use serde_json::json;
 
 use crate::clients::install_manifest::{Entry, Ledger};
+use crate::clients::set_up_client::SetUpClient;
 use crate::clients::{Finding, Ground};
 use crate::failure::Failure;
 use crate::open_plan::Global;
@@ -57,7 +58,12 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         return Ok(outcome);
     }
     let mut text = of_machine(&found);
-    text.push_str(&of_clients(&clients));
+    let is_project = Here::of(&settings.cwd).workspace().join("provost.toml").is_file();
+    text.push_str(&match clients.is_empty() && is_project {
+        true => "configured clients: none; `provost init` sets them up, until then no session is held\n"
+            .to_owned(),
+        false => of_clients(&clients),
+    });
     if let Some(failure) = last_hook_failure {
         text.push_str(&format!("last failed hook (its session could stop): {failure}\n"));
     }
@@ -84,7 +90,7 @@ fn machine_json(found: &doctor::Findings) -> serde_json::Value {
     json!({ "level": found.level, "offers": offers, "probes": probes, "levels": levels })
 }
 
-fn client_json((client, findings): &(HookClient, Vec<Finding>)) -> serde_json::Value {
+fn client_json((client, findings): &(SetUpClient, Vec<Finding>)) -> serde_json::Value {
     let findings: Vec<_> =
         findings.iter().map(|found| json!({ "words": found.words, "hint": found.hint })).collect();
     json!({ "client": client.word(), "findings": findings })
@@ -155,13 +161,13 @@ fn off_json(finding: &Off) -> serde_json::Value {
     })
 }
 
-/// Returns the problems of each client that was set up, for this project or for the user.
-fn clients(settings: &EngineSettings) -> Vec<(HookClient, Vec<Finding>)> {
+/// Returns the problems of each client that is set up, for this project or for the user.
+fn clients(settings: &EngineSettings) -> Vec<(SetUpClient, Vec<Finding>)> {
     let value = |wanted: &str| settings.environment.iter().find(|(name, _)| name == wanted);
     let Some((_, home)) = value("HOME") else { return Vec::new() };
-    let program = settings.launcher.first().map(|program| program.to_string_lossy().into_owned());
+    let own = settings.launcher.first().map(|program| program.to_string_lossy().into_owned());
     let mut ground = Ground {
-        program: program.unwrap_or_default(),
+        program: own.unwrap_or_default(),
         workspace: Here::of(&settings.cwd).workspace().to_owned(),
         home: home.into(),
         user: false,
@@ -171,21 +177,27 @@ fn clients(settings: &EngineSettings) -> Vec<(HookClient, Vec<Finding>)> {
     let mut found = Vec::new();
     for user in [false, true] {
         ground.user = user;
-        for client in HookClient::ALL {
+        for client in SetUpClient::all() {
             let files = ground.wanted(client);
-            let is_set_up = |entry: &Entry| {
+            let is_of = |entry: &Entry| {
+                // git may look for its hooks elsewhere since.
+                let is_hook =
+                    client == SetUpClient::Held(HookClient::GitPrePush) && entry.path.ends_with("pre-push");
                 entry.project.as_deref() == ground.project_root()
-                    && files.iter().any(|wanted| wanted.path == entry.path)
+                    && (is_hook || files.iter().any(|wanted| wanted.path == entry.path))
             };
-            if entries.iter().any(is_set_up) {
-                found.push((client, ground.findings(client)));
+            let named = ground.program_in(client);
+            if named.is_some() || entries.iter().any(is_of) {
+                // The files may name another program than this one: a name, for a team.
+                let program = named.unwrap_or_else(|| ground.program.clone());
+                found.push((client, ground.naming(program).findings(client)));
             }
         }
     }
     found
 }
 
-fn of_clients(clients: &[(HookClient, Vec<Finding>)]) -> String {
+fn of_clients(clients: &[(SetUpClient, Vec<Finding>)]) -> String {
     let mut text = String::new();
     for (index, (client, findings)) in clients.iter().enumerate() {
         if index == 0 {

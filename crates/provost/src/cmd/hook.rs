@@ -18,8 +18,8 @@ const INPUT_MAX: u64 = 64 << 20;
 ///
 /// Reads the hook input from stdin and answers in the client's format. While steps are open, provost runs
 /// their contracts and sends the agent back with the results. The plan is the one that PROVOST_PLAN names,
-/// the plan of the session, or the active plan. `provost init` installs the hook; docs/hooks.md describes
-/// each client.
+/// the one that the session made or took (`provost session take`), or the one of its worktree. `provost init`
+/// installs the hook; docs/hooks.md describes each client.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:

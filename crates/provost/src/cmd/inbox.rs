@@ -171,6 +171,9 @@ fn whole(item: &InboxItem, id: &str, late: bool) -> String {
     if let Some(claim) = &context.claim {
         let _ = writeln!(text, "\nthe agent claims:\n{}", indented(claim));
     }
+    if let Some(said) = &context.said {
+        let _ = writeln!(text, "\nlast words of the agent:\n{}", indented(said));
+    }
     if let Some(output) = &context.output {
         let _ = writeln!(text, "\nlast output:\n{}", indented(output));
     }

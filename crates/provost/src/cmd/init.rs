@@ -8,7 +8,8 @@ use provost_engine::plan::plan_registry::Here;
 use serde_json::json;
 
 use crate::clients::install_manifest::{Entry, Ledger};
-use crate::clients::{Change, Ground, difference};
+use crate::clients::set_up_client::SetUpClient;
+use crate::clients::{Care, Change, Ground, Wanted, difference};
 use crate::failure::Failure;
 use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
@@ -16,9 +17,11 @@ use crate::{clients, terminal};
 
 /// Set up agent clients: MCP tools, stop hook, configuration
 ///
-/// Finds installed clients (Claude Code, Codex, Gemini CLI, opencode, Cursor), shows the exact change to
-/// each file, and writes it after you agree. Comments, order and all other content stay. Running it again
-/// changes nothing; `--undo` restores every file byte for byte. `provost doctor` reports problems.
+/// Finds installed clients (Claude Code, Codex, Gemini CLI, Qwen Code, GitHub Copilot CLI, opencode, Cursor),
+/// shows the exact change to each file, and writes it after you agree. Amp, Goose, VS Code and Zed get only
+/// the MCP tools, and only if you name them. Comments, order and all other content stay. Running it again
+/// changes nothing; `--undo` restores every file byte for byte, or takes only provost's entries out of one
+/// that has changed since. `provost doctor` reports problems.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -26,10 +29,11 @@ Examples:
   provost init --agent claude --yes   one client, without a question
   provost init --agent codex --trust  also mark the hook as trusted in Codex
   provost init --user --dry-run       for all projects; only show the changes
+  provost init --program provost      files for a team, without a path of this machine
   provost init --undo                 undo everything")]
 pub(super) struct Args {
     /// Client to set up; can be repeated [default: all installed clients]
-    #[arg(long, value_name = "CLIENT", value_parser = PossibleValuesParser::new(HookClient::ALL.map(HookClient::word)))]
+    #[arg(long, value_name = "CLIENT", value_parser = PossibleValuesParser::new(SetUpClient::words()))]
     agent: Vec<String>,
     /// Set up for all your projects instead of this one
     #[arg(long)]
@@ -49,7 +53,7 @@ pub(super) struct Args {
     /// Add a paragraph about plans to AGENTS.md
     #[arg(long, conflicts_with = "undo")]
     agents_md: bool,
-    /// Path of provost to write into the files [default: its absolute path]
+    /// Program to write into the files, by name or path [default: the path of this one]
     #[arg(long, value_name = "PATH")]
     program: Option<String>,
 }
@@ -64,12 +68,16 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         false => put_in(&ledger, &ground, &chosen, args.agents_md),
     };
     show(global, &steps)?;
+    warn_of_tracked(&steps, &ground);
     if !args.undo && !args.agents_md && !args.user {
         terminal::talk("`--agents-md` adds a paragraph about plans to AGENTS.md");
     }
     let troubled = steps.iter().any(|step| matches!(step.deed, Deed::Leave(_)));
-    let is_nothing = steps.iter().all(|step| matches!(step.deed, Deed::Leave(_)));
+    let is_nothing = steps.iter().all(|step| matches!(step.deed, Deed::Leave(_) | Deed::Keep));
     if args.dry_run || is_nothing {
+        if !args.dry_run {
+            carry_out(&steps, &ledger, &ground);
+        }
         let wants_trust = !args.dry_run && !args.undo && trust(&ledger, &ground, &chosen, &args)?;
         if is_nothing && !troubled && !wants_trust {
             terminal::talk("nothing to do");
@@ -106,11 +114,12 @@ fn ground(settings: &provost_engine::settings::EngineSettings, args: &Args) -> R
     })
 }
 
-fn chosen(args: &Args, ground: &Ground) -> Result<Vec<HookClient>, Failure> {
+fn chosen(args: &Args, ground: &Ground) -> Result<Vec<SetUpClient>, Failure> {
     if !args.agent.is_empty() {
-        return Ok(args.agent.iter().filter_map(|word| HookClient::named(word)).collect());
+        return Ok(args.agent.iter().filter_map(|word| SetUpClient::named(word)).collect());
     }
-    let found: Vec<HookClient> = HookClient::ALL.into_iter().filter(|client| ground.has(*client)).collect();
+    let found: Vec<SetUpClient> =
+        SetUpClient::all().into_iter().filter(|client| ground.has(*client)).collect();
     match found.is_empty() && !args.undo {
         true => Err(Failure::usage(
             "no agent client found: no program on PATH and no configuration folder",
@@ -134,11 +143,12 @@ fn carry_out(steps: &[Step], ledger: &Ledger, ground: &Ground) -> bool {
 
 /// Asks the person to trust the hook, for clients that ignore it otherwise. Returns whether there was
 /// something to trust.
-fn trust(ledger: &Ledger, ground: &Ground, chosen: &[HookClient], args: &Args) -> Result<bool, Failure> {
+fn trust(ledger: &Ledger, ground: &Ground, chosen: &[SetUpClient], args: &Args) -> Result<bool, Failure> {
     let wanted = chosen.iter().filter_map(|client| ground.trusted(*client));
-    let steps: Vec<Step> = wanted.filter_map(|wanted| step(ledger, ground, wanted)).collect();
+    let steps: Vec<Step> = wanted.filter_map(|wanted| step(ledger, ground, wanted, &[])).collect();
     if steps.is_empty() {
-        if args.trust && chosen.contains(&HookClient::Codex) && ground.trusted(HookClient::Codex).is_none() {
+        let codex = SetUpClient::Held(HookClient::Codex);
+        if args.trust && chosen.contains(&codex) && ground.trusted(codex).is_none() {
             terminal::talk("Codex did not answer, or it does not read this hook; see `provost doctor`");
         }
         return Ok(false);
@@ -176,20 +186,25 @@ enum Deed {
     },
     /// The file stays unchanged, for this reason.
     Leave(String),
+    /// The file has changed since, and is the person's now.
+    Keep,
 }
+
+/// Says why a file is kept.
+const KEPT: &str = "it has changed since, and nothing in it is only provost's";
 
 impl Step {
     fn texts(&self) -> (Option<&str>, Option<&str>) {
         match &self.deed {
-            Deed::Write(change) => (change.now.as_deref(), Some(&change.after)),
+            Deed::Write(change) => (change.now.as_deref(), Some(change.after())),
             Deed::Restore { now, text, .. } => (now.as_deref(), text.as_deref()),
-            Deed::Leave(_) => (None, None),
+            Deed::Leave(_) | Deed::Keep => (None, None),
         }
     }
 
     fn word(&self) -> &'static str {
         match (&self.deed, self.texts()) {
-            (Deed::Leave(_), _) => "leave",
+            (Deed::Leave(_) | Deed::Keep, _) => "leave",
             (_, (None, _)) => "create",
             (_, (_, None)) => "remove",
             (Deed::Write(_), _) => "change",
@@ -205,19 +220,86 @@ impl Step {
                 ledger.forget(&self.path, project);
                 Ok(())
             }
+            Deed::Keep => {
+                ledger.forget(&self.path, project);
+                Ok(())
+            }
             Deed::Leave(_) => Ok(()),
         }
     }
 }
 
-fn put_in(ledger: &Ledger, ground: &Ground, chosen: &[HookClient], agents_md: bool) -> Vec<Step> {
-    let of_clients = chosen.iter().flat_map(|client| ground.wanted(*client));
-    let all = ground.project(agents_md).into_iter().chain(of_clients);
-    all.filter_map(|wanted| step(ledger, ground, wanted)).collect()
+fn put_in(ledger: &Ledger, ground: &Ground, chosen: &[SetUpClient], agents_md: bool) -> Vec<Step> {
+    let project = ground.project(agents_md).into_iter();
+    let mut steps: Vec<Step> = project.filter_map(|wanted| step(ledger, ground, wanted, &[])).collect();
+    let mut private = Vec::new();
+    for client in chosen {
+        let former = ground.former(*client);
+        for wanted in ground.wanted(*client) {
+            let path = wanted.path.clone();
+            let step = step(ledger, ground, wanted, &former);
+            if is_private(ledger, ground, &path, step.as_ref()) {
+                private.push(path);
+            }
+            steps.extend(step);
+        }
+    }
+    steps.extend(exclusion(ledger, ground, private));
+    steps
 }
 
-fn step(ledger: &Ledger, ground: &Ground, wanted: clients::Wanted) -> Option<Step> {
-    let deed = match wanted.change(ledger, ground.project_root()) {
+/// Returns whether a file is made by `init` and names a path of this machine.
+fn is_private(ledger: &Ledger, ground: &Ground, path: &Path, step: Option<&Step>) -> bool {
+    let known = ledger.find(path, ground.project_root());
+    let is_new = known.is_some_and(|entry| entry.is_new_file());
+    match step.map(|step| &step.deed) {
+        Some(Deed::Write(change)) => {
+            (is_new || change.now.is_none()) && change.after().contains(&ground.program)
+        }
+        _ => is_new && clients::read(path).ok().flatten().is_some_and(|text| text.contains(&ground.program)),
+    }
+}
+
+/// Keeps files with a path of this machine out of commits: a clone could not use them.
+fn exclusion(ledger: &Ledger, ground: &Ground, mut private: Vec<PathBuf>) -> Option<Step> {
+    let project = ground.project_root()?;
+    if !ground.is_private() {
+        private.clear();
+    }
+    let of_others = ledger.entries().into_iter().filter(|entry| {
+        let is_ours = entry.project.as_deref() == Some(project) && entry.path.starts_with(project);
+        is_ours && !private.contains(&entry.path) && is_private(ledger, ground, &entry.path, None)
+    });
+    let others: Vec<PathBuf> = of_others.map(|entry| entry.path).filter(|_| ground.is_private()).collect();
+    private.extend(others);
+    private.sort();
+    let tracked = ground.tracked(&private);
+    private.retain(|file| !tracked.contains(file));
+    let wanted = ground.exclusion(&private)?;
+    let is_needed = !private.is_empty() || ledger.find(&wanted.path, Some(project)).is_some();
+    step(ledger, ground, wanted, &[]).filter(|_| is_needed)
+}
+
+/// Names the files that a team shares and that get a path of this machine.
+fn warn_of_tracked(steps: &[Step], ground: &Ground) {
+    let written = steps.iter().filter_map(|step| match &step.deed {
+        Deed::Write(change) if change.after().contains(&ground.program) => Some(step.path.clone()),
+        _ => None,
+    });
+    let written: Vec<PathBuf> = written.filter(|_| ground.is_private()).collect();
+    let tracked: Vec<String> =
+        ground.tracked(&written).iter().map(|file| file.display().to_string()).collect();
+    if !tracked.is_empty() {
+        terminal::talk(&format!(
+            "git tracks {}: do not commit the path of this machine; `provost init --program provost` writes files \
+             for a team",
+            tracked.join(", ")
+        ));
+    }
+}
+
+fn step(ledger: &Ledger, ground: &Ground, wanted: Wanted, former: &[Wanted]) -> Option<Step> {
+    let deed = match wanted.change(ledger, ground.project_root(), former) {
         Ok(None) => return None,
         Ok(Some(change)) => Deed::Write(Box::new(change)),
         Err(trouble) => Deed::Leave(trouble.to_string()),
@@ -230,7 +312,7 @@ fn taken_back(ledger: &Ledger, ground: &Ground, args: &Args) -> Vec<Step> {
     let named: Vec<PathBuf> = args
         .agent
         .iter()
-        .filter_map(|word| HookClient::named(word))
+        .filter_map(|word| SetUpClient::named(word))
         .flat_map(|client| {
             ground.wanted(client).into_iter().map(|wanted| wanted.path).chain(ground.trusts_in(client))
         })
@@ -244,23 +326,13 @@ fn taken_back(ledger: &Ledger, ground: &Ground, args: &Args) -> Vec<Step> {
 fn take_back(entry: &Entry) -> Step {
     let deed = match clients::read(&entry.path) {
         Err(trouble) => Deed::Leave(trouble.to_string()),
-        Ok(now) => match entry.without(now.as_deref()) {
-            Some(without)
-                if without.is_exact || still_sound(&entry.path, now.as_deref(), without.text.as_deref()) =>
-            {
-                Deed::Restore { now, text: without.text, folders: entry.folders.clone() }
-            }
-            _ => Deed::Leave(format!("the file has changed since; remove this by hand:{}", entry.added())),
+        Ok(now) => match entry.without(now.as_deref(), Care::Any) {
+            Some(without) if without.text == now && now.is_some() => Deed::Keep,
+            Some(without) => Deed::Restore { now, text: without.text, folders: entry.folders.clone() },
+            None => Deed::Leave(format!("the file has changed since; remove this by hand:{}", entry.added())),
         },
     };
     Step { path: entry.path.clone(), deed }
-}
-
-/// Returns whether a JSON file is still valid JSON afterwards.
-fn still_sound(path: &Path, now: Option<&str>, text: Option<&str>) -> bool {
-    let is_json = path.extension().is_some_and(|extension| extension == "json" || extension == "jsonc");
-    let reads = |text: Option<&str>| text.is_none_or(|text| clients::jsonc::value(text).is_ok());
-    !is_json || reads(text) || !reads(now)
 }
 
 /// Returns the diff without secrets: lines around ours may contain a key.
@@ -277,6 +349,7 @@ fn show(global: &Global, steps: &[Step]) -> Result<(), Failure> {
             .iter()
             .map(|step| match &step.deed {
                 Deed::Leave(why) => json!({ "path": step.path, "action": "leave", "why": why }),
+                Deed::Keep => json!({ "path": step.path, "action": "leave", "why": KEPT }),
                 _ => json!({ "path": step.path, "action": step.word(), "diff": diff(step) }),
             })
             .collect();
@@ -285,6 +358,7 @@ fn show(global: &Global, steps: &[Step]) -> Result<(), Failure> {
     for step in steps {
         match &step.deed {
             Deed::Leave(why) => terminal::talk(&format!("{} stays unchanged: {why}", step.path.display())),
+            Deed::Keep => terminal::talk(&format!("{} stays: {KEPT}", step.path.display())),
             _ => terminal::print(&diff(step))?,
         }
     }

@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ mod filter;
 mod instant;
 mod print;
 mod table;
+mod transcript;
 
 use filter::Filter;
 use print::Printer;
@@ -34,6 +36,8 @@ Examples:
   provost log --all --class transient           transient failures of every plan
   provost log --since 10m --json                one event per line
   provost log --summary                         attempts, time and cost, by step and by agent
+  provost log --transcript 2                    what the agent said and did in the last attempt at step 2
+  provost log --transcript 2.1 --markdown a.md  the same of its first attempt, as a document
   provost log --otel > trace.json               the run as OpenTelemetry spans
   provost log --otel=http://localhost:4318      send the spans to a collector")]
 pub(super) struct Args {
@@ -79,6 +83,17 @@ pub(super) struct Args {
         conflicts_with_all = ["event", "step", "class", "last", "since", "until"]
     )]
     otel: Option<String>,
+    /// Print what the agent said and did in an attempt: the last one at step N, or attempt A as N.A. With
+    /// `--json`, one entry per line
+    #[arg(
+        long,
+        value_name = "N[.A]",
+        conflicts_with_all = ["all", "follow", "event", "step", "class", "since", "until", "last", "summary", "otel"]
+    )]
+    transcript: Option<transcript::Which>,
+    /// Write the transcript as a Markdown document to a file, or `-` for standard output
+    #[arg(long, value_name = "FILE", requires = "transcript")]
+    markdown: Option<PathBuf>,
 }
 
 pub(super) fn obey(global: &Global, args: Args) -> Answer {
@@ -97,6 +112,9 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let access = if args.follow { Access::Write } else { Access::Read };
     let settings = global.settings(None)?;
     let history = History::open(&settings, &wanted, access)?;
+    if let Some(which) = args.transcript {
+        return transcript::show(global, &history, which, args.markdown.as_deref());
+    }
     if args.summary {
         return summary(global, &history, since, until);
     }

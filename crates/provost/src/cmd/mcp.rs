@@ -28,9 +28,12 @@ pub(super) struct Args {
     /// Name of the session, if the client sends none
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// Answer after at most this many seconds, even if a check still runs
-    #[arg(long, value_name = "SECONDS", default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    patience: u64,
+    /// Answer after at most this time, even if a check still runs; a number is in seconds
+    #[arg(long, value_name = "TIME", default_value = "40s", value_parser = super::patience)]
+    patience: Duration,
+    /// Require a person to approve the plans of these sessions
+    #[arg(long, hide = true)]
+    gated: bool,
 }
 
 pub(super) fn obey(global: &Global, args: Args) -> Answer {
@@ -40,7 +43,8 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         Some(name) => session.named(name),
         None => session,
     };
-    let desk = Arc::new(AgentSessions::open(settings)?);
+    let desk = AgentSessions::open(settings)?;
+    let desk = Arc::new(if args.gated { desk.gated_by_person() } else { desk });
     // At a terminal there is no client; a person tries the command.
     if !std::io::stdin().is_terminal() {
         desk.arrive(&session).map_err(|refused| match refused {
@@ -49,7 +53,7 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         })?;
     }
     let (at_the_end, who) = (desk.clone(), session.clone());
-    let end = stdio::serve(desk, session, Duration::from_secs(args.patience))
+    let end = stdio::serve(desk, session, args.patience)
         .map_err(|source| Failure::Io { what: "serve on standard input and output".to_owned(), source })?;
     // After a signal the session stays registered: an agent must not pass for a person by killing its
     // client's server.

@@ -53,9 +53,9 @@ pub(super) struct Args {
     /// Name for the session of the link [default: your user name]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
-    /// MCP tools answer after at most this many seconds, even if a check still runs
-    #[arg(long, value_name = "SECONDS", default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    patience: u64,
+    /// MCP tools answer after at most this time, even if a check still runs; a number is in seconds
+    #[arg(long, value_name = "TIME", default_value = "40s", value_parser = super::patience)]
+    patience: Duration,
 }
 
 #[derive(clap::Subcommand, Debug)]
@@ -128,7 +128,7 @@ fn serve(global: &Global, args: Args) -> Answer {
         tls: args.tls_cert.zip(args.tls_key),
         behind_proxy: args.behind_proxy,
         by: args.by.unwrap_or_else(terminal::user),
-        patience: Duration::from_secs(args.patience),
+        patience: args.patience,
         beside: numbers_of_the_cluster(&settings),
     };
     let mut told = Ok(());

@@ -75,9 +75,9 @@ pub(super) fn screen(buf: &mut Buffer, known: &Known, view: &View, ink: Ink) -> 
             Some(gate) => areas.page = Some(sheet.page(body, &gate.page, view.scroll)),
             None => sheet.line(body, 0, &[(Tone::Quiet, "reading the plan …".to_owned())]),
         },
-        Screen::Changes(..) => match &known.changes {
+        Screen::Changes(..) | Screen::Transcript(..) => match &known.work {
             Some(page) => areas.page = Some(sheet.page(body, page, view.scroll)),
-            None => sheet.line(body, 0, &[(Tone::Quiet, "comparing the files …".to_owned())]),
+            None => sheet.line(body, 0, &[(Tone::Quiet, "reading …".to_owned())]),
         },
         Screen::Event(page) => areas.page = Some(sheet.page(body, page, view.scroll)),
         Screen::Help => areas.page = Some(sheet.page(body, &help::page(), view.scroll)),
@@ -114,12 +114,13 @@ fn head(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View) -> Vec<Re
         tabs.push(put(sheet, &words, style));
     }
     let open = match view.screen() {
-        Screen::Plan(id) | Screen::Gate(id) | Screen::Changes(id, _) => {
+        Screen::Plan(id) | Screen::Gate(id) | Screen::Changes(id, _) | Screen::Transcript(id, _) => {
             let name =
                 known.plans.iter().find(|plan| plan.id == *id).map_or(id.0.as_str(), |plan| &plan.name);
             let what = match view.screen() {
                 Screen::Gate(_) => " at the gate".to_owned(),
                 Screen::Changes(_, step) => format!(" › changes of step {step}"),
+                Screen::Transcript(_, step) => format!(" › transcript of step {step}"),
                 _ => String::new(),
             };
             format!(" › {name}{what}")
@@ -170,9 +171,12 @@ fn of_screen(screen: &Screen) -> &'static [&'static str] {
         Screen::Agenda => &["Enter open", "g gate", "l log", "↑↓ choose", "Tab next"],
         Screen::Inbox => &["↑↓ choose"],
         Screen::Log => &["/ filter", "f follow", "Enter whole event", "a all", "↑↓ choose"],
-        Screen::Plan(_) => &["Esc back", "↑↓ step", "d diff", "PgDn scroll", "g gate", "l log", "i inbox"],
+        Screen::Plan(_) => {
+            &["Esc back", "↑↓ step", "d diff", "t transcript", "PgDn scroll", "g gate", "l log", "i inbox"]
+        }
         Screen::Gate(_) => &["a approve", "r reject", "b ask", "Esc back", "↑↓ scroll"],
-        Screen::Changes(..) | Screen::Event(_) | Screen::Help => &["Esc back", "↑↓ scroll"],
+        Screen::Changes(..) | Screen::Transcript(..) => &["Esc back", "↑↓ scroll", "End last line"],
+        Screen::Event(_) | Screen::Help => &["Esc back", "↑↓ scroll"],
     }
 }
 

@@ -23,8 +23,8 @@ pub(super) struct Known {
     pub sheet: Option<Sheet>,
     /// The open gate, if any.
     pub gate: Option<Gate>,
-    /// What the step of the open screen changed, if it was read.
-    pub changes: Option<Vec<Said>>,
+    /// Changes or transcript of the step of the open screen, if they were read.
+    pub work: Option<Vec<Said>>,
     /// Oldest first.
     pub log: VecDeque<LogLine>,
     /// Why nothing newer is shown.

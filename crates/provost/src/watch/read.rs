@@ -5,6 +5,7 @@ mod gate;
 mod item;
 mod log;
 mod plan;
+mod transcript;
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use provost_engine::plan::plan_registry::Here;
 
 use super::known::{Gate, Known, Said, Sheet, Tone, Waits, drawable};
 use super::text;
-use super::view::View;
+use super::view::{Screen, View};
 use crate::failure::Failure;
 use crate::terminal;
 
@@ -30,8 +31,10 @@ pub(super) struct Reader {
     log: log::Tail,
     /// The gate read last, and the last event of its plan at that time.
     gate: Option<(PlanId, u64)>,
-    /// The step whose changes were read last, and the last event of its plan at that time.
-    changes: Option<(PlanId, u32, u64)>,
+    /// The screen whose changes were read last, and the last event of its plan at that time.
+    changes: Option<(Screen, u64)>,
+    /// The step whose transcript is shown; it can grow.
+    transcript: Option<(PlanId, u32)>,
     /// Its checks are being run on the base; their end is no event.
     pub gate_is_looked_at: bool,
     /// Live output of the open plan's attempts at the last read.
@@ -46,6 +49,7 @@ impl Reader {
             log: log::Tail::default(),
             gate: None,
             changes: None,
+            transcript: None,
             gate_is_looked_at: false,
             printed: Vec::new(),
         }
@@ -62,9 +66,10 @@ impl Reader {
 
     /// Returns whether an attempt of the open plan has printed more since the last call.
     pub(super) fn is_more_printed(&mut self, known: &Known) -> bool {
-        let Some(card) = known.sheet.as_ref().map(|sheet| &sheet.card) else { return false };
-        let output = |step: &u32| self.overview.output(&card.id, StepNumber(*step));
-        let now: Vec<_> = card.at_work.iter().map(output).collect();
+        let sheet = known.sheet.as_ref().map(|sheet| (&sheet.card.id, sheet.card.at_work.as_slice()));
+        let transcript = self.transcript.as_ref().map(|(plan, step)| (plan, std::slice::from_ref(step)));
+        let Some((plan, steps)) = transcript.or(sheet) else { return false };
+        let now: Vec<_> = steps.iter().map(|step| self.overview.output(plan, StepNumber(*step))).collect();
         let is_more = now != self.printed;
         self.printed = now;
         is_more
@@ -87,7 +92,7 @@ impl Reader {
             None => None,
         };
         self.read_gate(view, &seen, known)?;
-        self.read_changes(view, &seen, known);
+        self.read_work(view, &seen, known);
         let only_these = self.here.is_some();
         self.log.read(&self.overview, view.log_of.as_ref(), &seen, only_these, &mut known.log)
     }
@@ -119,21 +124,26 @@ impl Reader {
         Ok(Some(plan::sheet(view, &output)))
     }
 
-    /// Reads the changes of a step once, and again after new events of its plan.
-    fn read_changes(&mut self, view: &View, all: &[PlanSnapshot], known: &mut Known) {
-        let open = view.open_changes();
+    /// Reads the changes of a step once, and again after new events of its plan; a transcript each time.
+    fn read_work(&mut self, view: &View, all: &[PlanSnapshot], known: &mut Known) {
+        let open = view.open_work();
         let Some((seen, step)) =
             open.and_then(|(id, step)| Some((all.iter().find(|seen| seen.id == *id)?, step)))
         else {
-            (known.changes, self.changes) = (None, None);
+            (known.work, self.changes, self.transcript) = (None, None, None);
             return;
         };
-        let now = Some((seen.id.clone(), step, seen.run.seq));
-        if self.changes != now {
-            let page = changes::page(&self.overview, seen, step);
-            known.changes = Some(page.unwrap_or_else(|failure| vec![Said::new(Tone::Wait, words(&failure))]));
+        let now = Some((view.screen().clone(), seen.run.seq));
+        let is_transcript = matches!(view.screen(), Screen::Transcript(..));
+        if self.changes != now || is_transcript {
+            let page = match is_transcript {
+                true => transcript::page(&self.overview, seen, step),
+                false => changes::page(&self.overview, seen, step),
+            };
+            known.work = Some(page.unwrap_or_else(|failure| vec![Said::new(Tone::Wait, words(&failure))]));
             self.changes = now;
         }
+        self.transcript = is_transcript.then(|| (seen.id.clone(), step));
     }
 
     /// Reads the gate; this needs a whole verification.

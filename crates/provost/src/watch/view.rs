@@ -31,6 +31,8 @@ pub(super) enum Screen {
     Gate(PlanId),
     /// What a step changed.
     Changes(PlanId, u32),
+    /// What the agent said and did in the last attempt at a step.
+    Transcript(PlanId, u32),
     /// One whole event.
     Event(Vec<Said>),
     Help,
@@ -127,10 +129,10 @@ impl View {
         }
     }
 
-    /// Returns the step whose changes must be read for the current screen.
-    pub(super) fn open_changes(&self) -> Option<(&PlanId, u32)> {
+    /// Returns the step of the current screen, if it shows the work on one.
+    pub(super) fn open_work(&self) -> Option<(&PlanId, u32)> {
         match self.screen() {
-            Screen::Changes(plan, step) => Some((plan, *step)),
+            Screen::Changes(plan, step) | Screen::Transcript(plan, step) => Some((plan, *step)),
             _ => None,
         }
     }
@@ -248,7 +250,8 @@ impl View {
                 let keys = event_keys(&self.events(known));
                 Some((&mut self.log, keys))
             }
-            Screen::Gate(_) | Screen::Changes(..) | Screen::Event(_) | Screen::Help => None,
+            Screen::Gate(_) | Screen::Event(_) | Screen::Help => None,
+            Screen::Changes(..) | Screen::Transcript(..) => None,
         }
     }
 
@@ -339,15 +342,19 @@ impl View {
                 }
                 Wish::Nothing
             }
-            Screen::Plan(_) | Screen::Gate(_) | Screen::Changes(..) | Screen::Event(_) | Screen::Help => {
-                Wish::Nothing
-            }
+            Screen::Plan(_) | Screen::Gate(_) | Screen::Event(_) | Screen::Help => Wish::Nothing,
+            Screen::Changes(..) | Screen::Transcript(..) => Wish::Nothing,
         }
     }
 
     fn open_the_plan(&mut self, plan: PlanId) -> Wish {
         self.parts = Pick::default();
         self.push(Screen::Plan(plan));
+        Wish::Read
+    }
+
+    fn open_the_transcript(&mut self, plan: PlanId, step: u32) -> Wish {
+        self.push(Screen::Transcript(plan, step));
         Wish::Read
     }
 
@@ -359,7 +366,8 @@ impl View {
     fn press(&mut self, key: char, known: &Known) -> Wish {
         let chosen = match self.screen() {
             Screen::Agenda => self.chosen_plan(known).map(|plan| plan.id.clone()),
-            Screen::Plan(plan) | Screen::Gate(plan) | Screen::Changes(plan, _) => Some(plan.clone()),
+            Screen::Plan(plan) | Screen::Gate(plan) => Some(plan.clone()),
+            Screen::Changes(plan, _) | Screen::Transcript(plan, _) => Some(plan.clone()),
             Screen::Inbox => self.chosen_item(known).map(|waits| waits.item.plan.clone()),
             Screen::Log | Screen::Event(_) | Screen::Help => None,
         };
@@ -371,7 +379,8 @@ impl View {
                 self.push(Screen::Log);
                 Wish::Read
             }
-            (Screen::Plan(_) | Screen::Inbox, 'd', Some(plan)) => match self.chosen_step(known) {
+            (Screen::Plan(_) | Screen::Inbox, 'd' | 't', Some(plan)) => match self.chosen_step(known) {
+                Some(step) if key == 't' => self.open_the_transcript(plan, step),
                 Some(step) => {
                     self.push(Screen::Changes(plan, step));
                     Wish::Read

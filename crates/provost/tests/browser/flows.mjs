@@ -77,8 +77,13 @@ async function fromLinkToProof(ada) {
   if (process.env.HAS_TREES) { await sees(ada, ".diff ins", "the second part"); }
   if (process.env.HAS_TREES) { await sees(ada, ".diff ins", "[redacted:github-token]"); }
   check(!(await ada.content()).includes("ghp_0123456789"), "a secret is shown");
+  await ada.click("#transcript-2 summary");
+  await sees(ada, "#transcript-2 pre", "wrote out/2");
   await isAccessible(ada);
   await shoot(ada, "step");
+  await ada.click("#attempt-1 a:has-text('Whole transcript')");
+  await sees(ada, "main pre", "all of it is done");
+  await isAccessible(ada);
   well("the proof was seen, and what each attempt changed");
   const branch = read(".git/HEAD").trim().replace("ref: refs/heads/", "");
   await provost(0, "commit", "PLAN.md", "--branch", branch);

@@ -260,6 +260,58 @@ fn a_client_is_read_in_its_own_form_and_priced() {
 }
 
 #[test]
+fn a_client_that_reports_each_call_is_stopped_at_the_limit() {
+    let call = |id: u32| {
+        format!(
+            "{{\"type\":\"assistant\",\"session_id\":\"s\",\"message\":{{\"id\":\"m{id}\",\"model\":\"x\",\"content\":[],\
+             \"usage\":{{\"input_tokens\":400,\"output_tokens\":100}}}}}}\n"
+        )
+    };
+    let env = Env::new(
+        &plan(&["test -f out/1"], "retry(2), then escalate")
+            .replace("# A plan\n", "# A plan\n\n**Budget:** max 1000 tokens\n"),
+    );
+    env.write("printed", format!("{}{}", call(1), call(2)));
+    env.write("agent.sh", "cat printed; sleep 600\n");
+    env.write(
+        "provost.toml",
+        "[agents.coder]\ndriver = \"command\"\ncommand = [\"bash\", \"agent.sh\"]\nspeaks = \"claude\"\n",
+    );
+    let env = env.isolation("in-place");
+    env.approve().provost(&["run"]).exits(4);
+    let ended = &named(&env, "ATTEMPT_ENDED")[0]["details"];
+    assert_eq!(ended["end"]["reason"], "provost: the budget is used up: 1k tokens of 1k tokens");
+    assert_eq!(
+        (&ended["usage"]["input_tokens"], &ended["usage"]["output_tokens"]),
+        (&json!(800), &json!(200))
+    );
+    let inbox = env.provost(&["inbox"]).exits(0).out;
+    assert!(inbox.contains("the budget for models is used up"), "{inbox}");
+    assert_eq!(cost(&env)["tokens"], 1000);
+}
+
+#[test]
+fn a_program_that_a_budget_cannot_stop_is_named_at_the_gate() {
+    let text = plan(&["test -f out/1"], "escalate");
+    let budget = |budget: &str| text.replace("# A plan\n", &format!("# A plan\n\n**Budget:** {budget}\n"));
+    let shown = |text: &str, role: &str| {
+        let env = Env::new(text);
+        env.write("provost.toml", format!("[agents.coder]\n{role}\n"));
+        env.isolation("in-place").provost(&["show"]).exits(0).out
+    };
+    let codex = "driver = \"codex\"\nprogram = \"/bin/true\"";
+    let said = shown(&budget("max 9k tokens"), codex);
+    let words =
+        "coder: the budget in tokens cannot end a running attempt, because its program reports usage only";
+    assert!(said.contains(words), "{said}");
+    assert!(!shown(&text, codex).contains("cannot end"), "no limit, no word about it");
+    let claude = "driver = \"claude\"\nprogram = \"/bin/true\"\nmodel = \"nobody-knows-it\"";
+    assert!(!shown(&budget("max 9k tokens"), claude).contains("cannot end"));
+    let said = shown(&budget("max $1"), claude);
+    assert!(said.contains("because the price of `nobody-knows-it` is unknown"), "{said}");
+}
+
+#[test]
 fn a_client_that_calls_an_error_a_success_has_not_ended_well() {
     let claude = "{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":true,\"result\":\"API Error: 401 invalid x-api-key\"}\n";
     let env = client("claude", claude, "");

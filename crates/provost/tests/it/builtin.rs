@@ -1,6 +1,8 @@
 //! Tests the builtin driver in `provost run`, with a mock model that lies, is refused, and then does the
 //! work.
 
+mod mcp_servers;
+
 use provost_rehearsal::{Model, Rehearsal, Turn};
 use serde_json::{Value, json};
 
@@ -63,10 +65,43 @@ fn lies_is_held_and_does_it(provider: &str, level: &str) {
     assert!(log.out.contains("A final answer was refused once."), "{}", log.out);
     assert!(log.out.contains("1. [x] write out/1"), "{}", log.out);
     assert!(!log.out.contains(KEY));
-    let usage = &ended(&answer)[0]["details"]["usage"];
+    let details = &ended(&answer)[0]["details"];
+    assert_eq!(details["session"], "builtin-1-1", "the conversation was not kept: {details}");
+    let usage = &details["usage"];
     assert_eq!(usage["model"], "rehearsed", "{usage}");
     assert_eq!(usage["calls"], 7, "{usage}");
     assert!(usage["input_tokens"].as_u64() > Some(1000), "{usage}");
+    let transcript = env.provost(&["log", "--transcript", "1"]).exits(0).out;
+    let told = [
+        "Everything is done, all tests pass.",
+        "[final answer refused: ",
+        "→ write_file out/1\n  ← ",
+        "used: ",
+    ];
+    assert!(told.iter().all(|each| transcript.contains(each)), "{transcript}");
+    assert!(!transcript.contains(KEY) && !transcript.contains("\"report\""), "{transcript}");
+}
+
+#[test]
+fn the_loop_stops_itself_at_its_budget() {
+    let look = || Turn::call("list", json!({ "path": "." })).using(4000, 100);
+    let model = Model::script([]).after(look()).key(KEY).serve().expect("a model");
+    let env = Env::new(
+        &plan(&["grep -q done out/1"], "retry(2), then escalate")
+            .replace("# A plan\n", "# A plan\n\n**Budget:** max 10000 tokens\n"),
+    );
+    env.write("provost.toml", of("anthropic", &model, ""));
+    let env = env.isolation("in-place");
+    let answer = run(&env).exits(4);
+    // 4,100 tokens a call: after the third nothing is left.
+    assert_eq!(model.requests().len(), 3);
+    model.expect_seen("about 1,800 tokens of your budget left: finish");
+    let details = &ended(&answer)[0]["details"];
+    let report = details["report"].as_str().unwrap_or_default();
+    assert!(report.contains("provost: the budget is used up: 12,300 tokens of 10k tokens"), "{report}");
+    assert_eq!(details["usage"]["input_tokens"], 12_000);
+    let inbox = env.provost(&["inbox"]).exits(0).out;
+    assert!(inbox.contains("the budget for models is used up"), "{inbox}");
 }
 
 #[test]
@@ -96,15 +131,89 @@ fn a_model_that_lies_to_its_own_plan_is_caught_by_the_contract() {
             Turn::text("Wrote out/1."),
         ]
     };
-    let write = Turn::call("write_file", json!({ "path": "out/1", "content": "done\n" }))
-        .expecting("An earlier attempt did not hold");
-    let turns = lie().into_iter().chain([write, Turn::text("Now it is there.")]);
+    let write =
+        Turn::call("write_file", json!({ "path": "out/1", "content": "done\n" })).expecting("exit code 2");
+    let verify = json!({ "postcondition_number": 1, "evidence": "call:4" });
+    // The contract did not hold, so the loop holds the model to its own postconditions again.
+    let again = [
+        write,
+        Turn::text("Now it is there."),
+        Turn::call("postcondition_verify", verify).expecting("postcondition 1 is not verified"),
+        Turn::text("Now it is there."),
+    ];
+    let turns = lie().into_iter().chain(again);
     let model = Model::script(turns).key(KEY).serve().expect("a model");
     let env = place("anthropic", &model, "in-place");
     let answer = run(&env).exits(0);
     model.expect_kept();
     assert_eq!(env.states(), "1 passed");
-    assert_eq!(ended(&answer).len(), 2);
+    let ended = ended(&answer);
+    assert_eq!(ended.len(), 2);
+    assert_eq!(ended[0]["details"]["session"], "builtin-1-1", "{}", ended[0]);
+    assert_eq!(ended[1]["details"]["session"], "builtin-1-1", "{}", ended[1]);
+    let requests = model.requests();
+    assert!(requests[4].all_text().contains("I wrote it"), "the same conversation goes on");
+    assert_eq!(ended[1]["details"]["usage"]["calls"], 4, "the earlier turns are not counted again");
+}
+
+/// A role with network access has a tool for the web; the others have none.
+#[test]
+fn pages_of_the_web_are_read_by_roles_with_network_access() {
+    for (network, has_fetch) in [("on", true), ("model", false)] {
+        let model = Model::script([
+            Turn::call("shell", json!({ "command": "mkdir -p out; echo done > out/1" })),
+            Turn::text("Wrote out/1."),
+        ]);
+        let model = model.key(KEY).serve().expect("a model");
+        let env = Env::new(&plan(&["grep -q done out/1"], "retry(1), then escalate"));
+        env.write("provost.toml", of("anthropic", &model, &format!("network = \"{network}\"\n")));
+        let env = env.isolation("in-place");
+        run(&env).exits(0);
+        let tools = &model.requests()[0].tools;
+        assert_eq!(tools.iter().any(|tool| tool == "fetch"), has_fetch, "{network}: {tools:?}");
+    }
+}
+
+/// A model without tool calls of its own writes them as text.
+#[test]
+fn a_model_without_tool_calls_passes_a_step_by_text() {
+    let call = json!({ "tool": "write_file", "arguments": { "path": "out/1", "content": "done\n" } });
+    let model = Model::script([
+        Turn::text(format!("```tool\n{call}\n```")),
+        Turn::text("Wrote out/1.").expecting("write_file answered: call:1 ok"),
+    ]);
+    let model = model.key(KEY).serve().expect("a model");
+    let env = Env::new(&plan(&["grep -q done out/1"], "retry(1), then escalate"));
+    env.write("provost.toml", of("chat", &model, "tool_calls = \"text\"\ncompaction = \"summary\"\n"));
+    let env = env.isolation("in-place");
+    run(&env).exits(0);
+    model.expect_kept();
+    assert_eq!(env.states(), "1 passed");
+    let first = &model.requests()[0];
+    assert!(first.tools.is_empty() && first.all_text().contains("To call a tool, write a block"));
+}
+
+#[test]
+fn the_gate_shows_the_command_after_edits_and_the_model_gets_its_output() {
+    let model = Model::script([
+        Turn::call("write_file", json!({ "path": "out/1", "content": "draft\n" })),
+        Turn::call("write_file", json!({ "path": "out/1", "content": "done\n" })).expecting("still a draft"),
+        Turn::text("Wrote out/1.").expecting("exit code 0"),
+    ]);
+    let model = model.key(KEY).serve().expect("a model");
+    let env = Env::new(&plan(&["grep -q done out/1"], "retry(1), then escalate"));
+    let command = "! grep draft out/1 || { echo still a draft; exit 1; }";
+    let more = format!("effort = \"low\"\nafter_edit = \"{command}\"\n");
+    env.write("provost.toml", of("anthropic", &model, &more));
+    let env = env.isolation("in-place");
+    let shown = env.provost(&["show"]).exits(0).out;
+    assert!(
+        shown.contains("effort low") && shown.contains(&format!("runs `{command}` after edits")),
+        "{shown}"
+    );
+    run(&env).exits(0);
+    model.expect_kept();
+    assert_eq!(env.states(), "1 passed");
 }
 
 #[test]
@@ -159,6 +268,10 @@ fn a_configuration_that_cannot_work_says_so() {
     refused("model = \"m\"\nkey_env = \"sk-abc-def\"", "the key itself does not belong here");
     refused("model = \"m\"\nkey_env = \"A\"\nkey_command = [\"x\"]", "not both");
     refused("model = \"m\"\ncontext_tokens = 100", "context_tokens");
+    refused("model = \"m\"\neffort = \"hihg\"", "high");
+    refused("model = \"m\"\ncompaction = \"sumary\"", "summary");
+    refused("model = \"m\"\ntool_calls = \"xml\"", "native");
+    refused("model = \"m\"\nafter_edit = \" \"", "after_edit");
     refused("model = \"m\"\ncommand = [\"x\"]", "has no `command`");
 }
 

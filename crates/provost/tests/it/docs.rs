@@ -9,6 +9,7 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use crate::env::Env;
 use crate::plain_words;
 
+mod prompts;
 mod site;
 
 /// Tests write the tables of these pages from scripts; only the openings are written by hand.

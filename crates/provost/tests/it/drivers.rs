@@ -14,7 +14,7 @@ while [ $# -gt 0 ]; do [ "$1" = --resume ] && session=$2 && resumed=yes; shift; 
 echo "${resumed:-fresh} $session $(printf %s "$prompt" | head -c 30 | tr '\n' ' ')" >> "$CLAUDE_CONFIG_DIR/../../../../calls"
 echo kept >> "$CLAUDE_CONFIG_DIR/transcript"
 mkdir -p out
-case $prompt in *"is missing"*) [ -n "$STUBBORN" ] || echo B > out/1 ;; esac
+case $prompt in *"the check failed"*) [ -n "$STUBBORN" ] || echo B > out/1 ;; esac
 cost=$(wc -l < "$CLAUDE_CONFIG_DIR/transcript")
 echo '{"type":"system","subtype":"init","session_id":"s'$session'"}' | sed 's/"ss/"s/'
 echo '{"type":"result","subtype":"success","is_error":false,"result":"Everything is done!","session_id":"s'$session'","total_cost_usd":0.0'$cost',"usage":{"input_tokens":100,"output_tokens":10},"modelUsage":{"m":{"inputTokens":'$((100*cost))',"outputTokens":'$((10*cost))'}}}' | sed 's/"ss/"s/'
@@ -65,6 +65,25 @@ fn what_the_judge_saw_is_the_next_word_in_the_same_conversation() {
     // When the plan is over, the clients' folders are removed.
     let left = std::fs::read_dir(env.state().join("clients")).map(Iterator::count).unwrap_or(0);
     assert_eq!(left, 0);
+}
+
+#[test]
+fn the_projects_instructions_are_shown_at_the_gate_and_reach_the_agent() {
+    let env = claude("grep -q 'Use tabs' out/prompt", "escalate");
+    env.write(
+        "claude.sh",
+        CLAUDE.replace("mkdir -p out", "mkdir -p out; printf %s \"$prompt\" > out/prompt"),
+    );
+    env.write("CLAUDE.md", "Use tabs.\n");
+    let shown = env.approve().provost(&["show"]).exits(0).out;
+    assert!(shown.contains("coder: reads the instructions in CLAUDE.md (sha256 "), "{shown}");
+    // A change is neither hidden nor a reason to ask again: a step may make it.
+    env.write("CLAUDE.md", "Use tabs, always.\n");
+    env.provost(&["run"]).exits(0);
+    let prompt = env.read("out/prompt");
+    assert!(prompt.contains("From `CLAUDE.md`.") && prompt.contains("Use tabs, always."), "{prompt}");
+    let notes = of(&env, "ATTEMPT_ENDED")[0]["notes"].to_string();
+    assert!(notes.contains("CLAUDE.md is not as it was at the approval"), "{notes}");
 }
 
 #[test]
@@ -119,21 +138,76 @@ fn an_api_that_turns_the_client_away_stops_the_step_with_what_to_configure() {
     env.approve().provost(&["run"]).exits(4);
     assert_eq!(of(&env, "FAILURE_CLASSIFIED")[0]["failure_type"], "permission");
     assert_eq!(of(&env, "ATTEMPT_ENDED").len(), 1);
-    assert_eq!(of(&env, "PERMISSION_REQUIRED").len(), 1);
+    let required = of(&env, "PERMISSION_REQUIRED");
+    assert_eq!(required.len(), 1);
+    assert_eq!(required[0]["configure"][0], "a login or an API key for the program behind role `coder`");
+    let inbox = env.provost(&["inbox"]).exits(0).out;
+    assert!(inbox.contains("the model's API refused the key or the login"), "{inbox}");
+}
+
+/// A role whose program is this script; the plan has one step with a silent check.
+fn failing(script: &str) -> Env {
+    let env = Env::new(&plan(&["test -f out/1"], "retry(2), then abort"));
+    env.write("failing.sh", script);
+    use std::os::unix::fs::PermissionsExt as _;
+    let program = env.work().join("failing.sh");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("executable");
+    with_role(env, &format!("driver = \"command\"\ncommand = [\"{}\"]", program.display()))
+}
+
+#[test]
+fn the_last_words_of_an_agent_are_in_the_inbox() {
+    let env = failing(
+        "#!/bin/bash\necho I look at the code\necho 'Model not found: anthropic/foo.' >&2\necho warning: noise >&2\nexit 1\n",
+    );
+    env.approve().provost(&["run"]).exits(4);
+    assert_eq!(of(&env, "ATTEMPT_ENDED").len(), 1, "no attempt is used up");
+    let item = &env.provost(&["inbox", "--json"]).exits(0).json()[0];
+    let reason = item["reason"].as_str().unwrap_or_default();
+    assert!(
+        reason.contains("correct `model` in provost.toml (it said: Model not found: anthropic/foo.)"),
+        "{item}"
+    );
+    assert_eq!(item["context"]["tried"][0]["said"], "Model not found: anthropic/foo.");
+    let whole = env.provost(&["inbox", item["id"].as_str().unwrap_or_default()]).exits(0).out;
+    assert!(whole.contains("last words of the agent:\n  I look at the code\n"), "{whole}");
+}
+
+#[test]
+fn an_agent_that_fails_twice_in_the_same_words_is_not_started_a_third_time() {
+    let env = failing("#!/bin/bash\necho 'the frobnicator has no config' >&2\nexit 3\n");
+    env.approve().provost(&["run"]).exits(4);
+    assert_eq!(of(&env, "ATTEMPT_ENDED").len(), 2);
+    let inbox = env.provost(&["inbox"]).exits(0).out;
+    assert!(inbox.contains("the agent fails each time in the same way"), "{inbox}");
+    assert!(inbox.contains("(it said: the frobnicator has no config)"), "{inbox}");
+}
+
+#[test]
+fn a_program_without_its_interpreter_uses_up_no_attempt() {
+    let env = failing("#!/usr/bin/env no-such-interpreter\nexit 0\n");
+    env.approve().provost(&["run"]).exits(4);
+    assert_eq!(of(&env, "ATTEMPT_ENDED").len(), 1);
+    let inbox = env.provost(&["inbox"]).exits(0).out;
+    assert!(inbox.contains("needs something that is not installed"), "{inbox}");
+    assert!(inbox.contains("no-such-interpreter"), "{inbox}");
 }
 
 /// An ACP agent in bash: it resumes its session, and does the work when the prompt says what is missing.
 const PEER: &str = r#"
 say() { printf '%s\n' "$1"; }
 read -r line; say '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}}'
-read -r line; case $line in *session/load*) echo load >> ../calls ;; *) echo new >> ../calls ;; esac
+read -r line; case $line in *session/load*) echo load >> ../calls; loaded=yes ;; *) echo new >> ../calls ;; esac
 say '{"jsonrpc":"2.0","id":2,"result":{"sessionId":"one"}}'
 read -r line
+says() { say '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"one","update":{"sessionUpdate":"'$1'","content":{"type":"text","text":"'"$2"'"}}}}'; }
+# Repeats its old messages late, after the prompt.
+[ -z "$loaded" ] || { says user_message_chunk 'the first prompt'; says agent_message_chunk 'Done.'; }
 say '{"jsonrpc":"2.0","id":50,"method":"session/request_permission","params":{"sessionId":"one","toolCall":{"title":"Write out/1"},"options":[{"optionId":"n","kind":"reject_once"},{"optionId":"y","kind":"allow_once"}]}}'
 read -r answer
 mkdir -p out
-case "$line$answer" in *"is missing"*'"y"'*) echo B > out/1 ;; esac
-say '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"one","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done."}}}}'
+case "$line$answer" in *"the check failed"*'"y"'*) echo B > out/1 ;; esac
+says agent_message_chunk "${loaded:+Mended.}"; [ -n "$loaded" ] || says agent_message_chunk 'Done.'
 say '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn","usage":{"inputTokens":10,"outputTokens":2}}}'
 "#;
 
@@ -149,7 +223,9 @@ fn an_agent_over_acp_loads_its_session_and_is_allowed_what_its_role_allows() {
         match permissions {
             "allow" => {
                 assert_eq!(calls(&env), ["new", "load"]);
-                assert_eq!(of(&env, "STEP_CLAIMED")[0]["evidence"], "Done.");
+                let claims: Vec<Value> =
+                    of(&env, "STEP_CLAIMED").iter().map(|claim| claim["evidence"].clone()).collect();
+                assert_eq!(claims, ["Done.", "Mended."], "a repeated message is no claim");
             }
             _ => {
                 let asked = of(&env, "PERMISSION_REQUIRED");
@@ -157,8 +233,15 @@ fn an_agent_over_acp_loads_its_session_and_is_allowed_what_its_role_allows() {
                     asked[0]["configure"][0].as_str().unwrap_or_default().contains("permissions"),
                     "{asked:?}"
                 );
-                let report = of(&env, "ATTEMPT_ENDED")[0]["report"].to_string();
-                assert!(report.contains("Write out/1"), "{report}");
+                let inbox = env.provost(&["inbox"]).exits(0).out;
+                assert!(
+                    inbox.contains("the agent asks for permission: Write out/1; `retry` allows"),
+                    "{inbox}"
+                );
+                // One answer lets the agent go on in its conversation; it is not asked about that again.
+                env.provost(&["answer", "1", "retry"]).exits(0);
+                env.provost(&["run"]).exits(0);
+                assert_eq!(calls(&env), ["new", "load", "load"]);
             }
         }
     }

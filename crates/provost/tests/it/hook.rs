@@ -9,20 +9,33 @@ use serde_json::{Value, json};
 use crate::env::{Answer, Env, HONEST, answer, plan};
 use crate::mcp::client::Client;
 
-const TWO: [&str; 2] = ["test -f out/1 || { echo 'out/1 is missing' >&2; exit 1; }", "test -f out/2"];
+pub(crate) const TWO: [&str; 2] =
+    ["test -f out/1 || { echo 'out/1 is missing' >&2; exit 1; }", "test -f out/2"];
 
-fn approved(contracts: &[&str]) -> Env {
+/// Creates a workspace with an approved plan.
+pub(crate) fn approved(contracts: &[&str]) -> Env {
     let env = Env::new(&plan(contracts, "escalate")).isolation("in-place");
     env.provost(&["verify"]).exits(0);
     env.approve();
     env
 }
 
-fn hook(env: &Env, client: &str, input: &str) -> Answer {
+/// Creates a workspace with an approved plan, which the session `s` has taken.
+fn taken(contracts: &[&str]) -> Env {
+    let env = approved(contracts);
+    take(&env, "s");
+    env
+}
+
+pub(crate) fn take(env: &Env, session: &str) {
+    env.provost(&["session", "take", "--session", session]).exits(0);
+}
+
+pub(crate) fn hook(env: &Env, client: &str, input: &str) -> Answer {
     hook_with(env.command(&["hook", client]), input)
 }
 
-fn hook_with(mut command: Command, input: &str) -> Answer {
+pub(crate) fn hook_with(mut command: Command, input: &str) -> Answer {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("provost");
     // A hook that needs no input may have ended before the write.
@@ -30,7 +43,7 @@ fn hook_with(mut command: Command, input: &str) -> Answer {
     answer(child.wait_with_output().expect("provost"))
 }
 
-fn stop(env: &Env, client: &str, session: &str) -> Value {
+pub(crate) fn stop(env: &Env, client: &str, session: &str) -> Value {
     let cwd = env.work();
     let input = match client {
         "claude" | "codex" => json!({ "session_id": session, "cwd": cwd, "hook_event_name": "Stop" }),
@@ -42,14 +55,14 @@ fn stop(env: &Env, client: &str, session: &str) -> Value {
 }
 
 /// Returns the message for the agent, if the hook sends it back to work.
-fn refused(answer: &Value) -> Option<&str> {
+pub(crate) fn refused(answer: &Value) -> Option<&str> {
     ["reason", "refuse", "followup_message"].iter().find_map(|key| answer[key].as_str())
 }
 
 #[test]
 fn every_client_is_held_until_the_contracts_hold() {
     for client in ["claude", "codex", "gemini", "opencode", "cursor"] {
-        let env = approved(&TWO);
+        let env = taken(&TWO);
         let early = stop(&env, client, "s");
         let words = refused(&early).unwrap_or_else(|| panic!("{client}: {early}"));
         assert!(words.contains("0 of 2 steps") && words.contains("out/1 is missing"), "{client}: {words}");
@@ -65,7 +78,7 @@ fn every_client_is_held_until_the_contracts_hold() {
         env.provost(&["audit"]).exits(0);
     }
     // Each client gets its own format.
-    let env = approved(&TWO);
+    let env = taken(&TWO);
     assert_eq!(stop(&env, "claude", "s")["decision"], "block");
     assert_eq!(stop(&env, "gemini", "s")["decision"], "deny");
 }
@@ -78,6 +91,7 @@ fn a_clean_tree_judges_what_a_session_left_and_every_postcondition() {
     let env = Env::new(&text);
     env.provost(&["verify"]).exits(0);
     env.approve();
+    take(&env, "s");
     env.write("out/1", "x");
     // A file outside of `touches`, which a check does not see.
     env.write("grep", "#!/bin/sh\nexit 0\n");
@@ -96,6 +110,7 @@ fn nothing_is_held_without_a_plan_or_before_its_approval() {
     let env = Env::new(&plan(&TWO, "escalate")).isolation("in-place");
     assert_eq!(refused(&stop(&env, "claude", "s")), None, "not in the log");
     env.provost(&["verify"]).exits(0);
+    take(&env, "s");
     let answer = stop(&env, "claude", "s");
     assert_eq!(refused(&answer), None, "not approved");
     assert!(
@@ -103,7 +118,7 @@ fn nothing_is_held_without_a_plan_or_before_its_approval() {
         "{answer}"
     );
     std::fs::remove_file(env.work().join("PLAN.md")).expect("a plan");
-    assert_eq!(stop(&env, "claude", "s"), json!({}));
+    assert_eq!(stop(&env, "claude", "t"), json!({}));
 }
 
 #[test]
@@ -118,7 +133,7 @@ fn a_plan_that_is_required_is_asked_for_a_few_times() {
 
 #[test]
 fn a_session_without_progress_is_let_go_and_its_step_waits_for_a_person() {
-    let env = approved(&TWO);
+    let env = taken(&TWO);
     env.write("provost.toml", format!("{}[hook]\nrefusals = 2\n", env.read("provost.toml")));
     assert!(refused(&stop(&env, "codex", "s")).is_some());
     // Progress resets the counter.
@@ -145,7 +160,7 @@ fn a_session_without_progress_is_let_go_and_its_step_waits_for_a_person() {
 
 #[test]
 fn checks_that_take_long_are_waited_for_and_never_taken_for_a_yes() {
-    let env = approved(&["while ! test -f out/go; do sleep 0.05; done; test -f out/1"]);
+    let env = taken(&["while ! test -f out/go; do sleep 0.05; done; test -f out/1"]);
     env.write("provost.toml", format!("{}[hook]\npatience = \"300ms\"\n", env.read("provost.toml")));
     for _ in 0..2 {
         let answer = stop(&env, "claude", "s");
@@ -174,7 +189,7 @@ fn answered(env: &Env, client: &str, session: &str) -> Value {
 
 #[test]
 fn a_hook_that_fails_lets_go_says_so_and_leaves_the_plan_open() {
-    let env = approved(&TWO);
+    let env = taken(&TWO);
     let input = json!({ "session_id": "s", "cwd": env.work(), "hook_event_name": "Stop" }).to_string();
     let lets_go = |what: &str, answer: Answer| {
         assert_eq!(answer.code, 0, "{what}: {}", answer.err);
@@ -188,7 +203,8 @@ fn a_hook_that_fails_lets_go_says_so_and_leaves_the_plan_open() {
         lets_go(garbage, hook(&env, "claude", garbage));
     }
     env.write(".harness/active-plan", "gone\n");
-    lets_go("a marker of nothing", hook(&env, "gemini", &input));
+    let other = input.replace("\"s\"", "\"t\"");
+    lets_go("a marker of nothing", hook(&env, "gemini", &other));
     std::fs::remove_dir_all(env.work().join(".harness")).expect("a folder");
     let config = env.read("provost.toml");
     env.write("provost.toml", "[hook]\nrefusal = 5\n");
@@ -203,7 +219,7 @@ fn a_hook_that_fails_lets_go_says_so_and_leaves_the_plan_open() {
 
 #[test]
 fn a_check_that_cannot_be_made_is_not_taken_for_a_yes() {
-    let env = approved(&TWO);
+    let env = taken(&TWO);
     env.write("out/1", "x");
     env.write("out/2", "x");
     env.write("provost.toml", env.read("provost.toml").replace("in-place", "guard+clean"));
@@ -216,7 +232,7 @@ fn a_check_that_cannot_be_made_is_not_taken_for_a_yes() {
 
 #[test]
 fn helpers_and_sessions_inside_an_attempt_are_let_through() {
-    let env = approved(&TWO);
+    let env = taken(&TWO);
     let helper = json!({ "session_id": "s", "cwd": env.work(), "hook_event_name": "SubagentStop" });
     assert_eq!(hook(&env, "claude", &helper.to_string()).exits(0).json(), json!({}));
     let ended = json!({ "conversation_id": "s", "status": "aborted", "workspace_roots": [env.work()] });
@@ -241,10 +257,13 @@ fn threads_that_find_a_title_are_let_through_and_take_nobodys_place() {
     let kept = || json!("/home/dev/.codex/sessions/rollout.jsonl");
     // Only the folder determines the plan.
     let env = approved(&TWO);
+    let configuration = env.read("provost.toml");
+    env.write("provost.toml", format!("{configuration}[hook]\ncapture = true\n"));
     assert_eq!(asks(&env, "title", Value::Null, &[]), json!({}));
     assert_eq!(asks(&env, "title", Value::Null, &[("PROVOST_PLAN", "PLAN.md")]), json!({}));
     assert!(refused(&asks(&env, "main", kept(), &[])).is_some());
-    env.write("provost.toml", format!("{}[hook]\nrequire_plan = true\n", env.read("provost.toml")));
+    env.write("provost.toml", format!("{configuration}[hook]\nrequire_plan = true\n"));
+    assert!(refused(&asks(&env, "main", kept(), &[])).is_some(), "the plan of the folder is the plan");
     std::fs::remove_file(env.work().join("PLAN.md")).expect("a plan");
     assert_eq!(asks(&env, "title", Value::Null, &[]), json!({}));
     assert!(refused(&asks(&env, "main", kept(), &[])).is_some());
@@ -261,7 +280,7 @@ fn threads_that_find_a_title_are_let_through_and_take_nobodys_place() {
 
 #[test]
 fn a_session_that_rewrites_the_plan_is_told_to_put_it_back() {
-    let env = approved(&TWO);
+    let env = taken(&TWO);
     let text = env.read("PLAN.md");
     env.write("PLAN.md", text.replace("test -f out/2", "true"));
     env.write("out/1", "x");
@@ -276,7 +295,7 @@ fn a_session_that_rewrites_the_plan_is_told_to_put_it_back() {
 
 #[test]
 fn a_session_that_begins_is_told_of_the_plan() {
-    let env = approved(&TWO);
+    let env = taken(&TWO);
     let begin = json!({ "session_id": "s", "cwd": env.work(), "hook_event_name": "SessionStart" });
     let told = hook(&env, "claude", &begin.to_string()).exits(0).json();
     let words = told["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default();
@@ -286,7 +305,7 @@ fn a_session_that_begins_is_told_of_the_plan() {
 
 #[test]
 fn a_session_that_begins_is_told_of_named_plans_and_of_a_marker_that_leads_nowhere() {
-    let env = approved(&TWO);
+    let env = taken(&TWO);
     let begin = json!({ "session_id": "s", "cwd": env.work(), "hook_event_name": "SessionStart" });
     let told = || {
         let told = hook(&env, "claude", &begin.to_string()).exits(0).json();
@@ -305,7 +324,7 @@ fn a_session_that_begins_is_told_of_named_plans_and_of_a_marker_that_leads_nowhe
 
 #[test]
 fn a_push_is_refused_while_the_plan_is_open() {
-    let env = approved(&TWO);
+    let env = taken(&TWO);
     let remote = env.folder().join("remote");
     let made = Command::new("git").args(["init", "--quiet", "--bare"]).arg(&remote).status().expect("git");
     assert!(made.success());
@@ -329,7 +348,8 @@ fn a_push_is_refused_while_the_plan_is_open() {
 
 #[test]
 fn sessions_that_stop_at_once_get_the_same_answer_and_one_look_is_enough() {
-    let env = approved(&["sleep 0.3; test -f out/1"]);
+    let env = taken(&["sleep 0.3; test -f out/1"]);
+    ["a", "b", "c"].iter().for_each(|name| take(&env, name));
     let answers: Vec<Value> = std::thread::scope(|scope| {
         let asking: Vec<_> =
             ["a", "b", "c"].map(|name| scope.spawn(|| stop(&env, "claude", name))).into_iter().collect();
@@ -350,6 +370,7 @@ fn what_a_person_confirms_is_not_waited_for() {
     let env = Env::new(&text).isolation("in-place");
     env.provost(&["verify"]).exits(0);
     env.approve();
+    take(&env, "s");
     let answer = stop(&env, "claude", "s");
     assert_eq!(refused(&answer), None, "{answer}");
     assert_eq!((env.states().as_str(), env.stage().as_str()), ("1 claimed", "in-progress"));
@@ -357,7 +378,7 @@ fn what_a_person_confirms_is_not_waited_for() {
 
 #[test]
 fn a_text_in_between_is_not_the_end() {
-    let env = approved(&TWO);
+    let env = taken(&TWO);
     env.write("provost.toml", format!("{}[hook]\nrefusals = 1\n", env.read("provost.toml")));
     let text = |tools: u32| {
         let input = json!({ "sessionID": "s", "directory": env.work(), "tools": tools }).to_string();

@@ -1,6 +1,9 @@
 //! Tests `provost mcp`: an agent in its own client plans, works and claims, and the checks decide.
 
+mod answers;
 pub(crate) mod client;
+mod dialogs;
+mod folder;
 mod fuzz;
 pub(crate) mod official;
 
@@ -100,6 +103,18 @@ fn what_is_refused_says_what_to_do() {
     client.call("postcondition_verify", json!({ "postcondition": 2 })).refuses("they are 1 to 1");
     client.call("postcondition_verify", json!({})).refuses("still open: step 1, 2");
     client.call("plan_destroy", json!({})).refuses("there is no tool `plan_destroy`");
+    client
+        .call("plan_next", json!({ "bogus": 1 }))
+        .refuses("unknown argument `bogus`: plan_next takes no arguments");
+    client.call("plan_show", json!({ "name": "x" })).refuses("unknown argument `name`: plan_show takes plan");
+    client
+        .call("step_update", json!({ "step": 1, "stauts": "done" }))
+        .refuses("unknown argument `stauts`: step_update takes")
+        .refuses("; did you mean `status`?");
+    let made_up = json!([{ "title": "a", "check": "test -f a", "depends_on": [1] }]);
+    client
+        .call("plan_create", json!({ "objective": "x", "steps": made_up }))
+        .refuses("unknown argument `depends_on`: a step takes title, task, check, needs");
     client.call("step_update", json!({ "step": "1", "status": "in_progress" })).says("in progress");
     client.call("step_update", json!({ "step": 1, "status": "pending" })).says("step 1 is put back");
     client
@@ -132,8 +147,13 @@ fn sessions_have_plans_of_their_own_and_keep_them() {
     env.write("out/a", "alpha\n");
     two.call("step_update", claim(1)).says("Step 1 has passed");
     one.call("plan_show", json!({})).says("Plan write-two-files:").says("0 of 2 steps");
-    one.call("plan_show", json!({ "plan": "write-two-files-2" })).refuses("belongs to another session");
-    one.call("plan_show", json!({ "plan": "../PLAN-x.md" })).refuses("cannot be taken up");
+    // Another plan can be read, and is not taken by that.
+    one.call("plan_show", json!({ "plan": "write-two-files-2" })).says("Plan write-two-files-2:");
+    one.call("plan_show", json!({})).says("Plan write-two-files:");
+    one.call("plan_take", json!({ "plan": "write-two-files-2" })).refuses("belongs to another session");
+    for tool in ["plan_show", "plan_take"] {
+        one.call(tool, json!({ "plan": "../PLAN-x.md" })).refuses("cannot be used here");
+    }
     drop(two);
     // Another process resumes the session by its name, which is an option or part of the request.
     let mut again = Client::start(&env, &["--session", "two"]);
@@ -141,6 +161,39 @@ fn sessions_have_plans_of_their_own_and_keep_them() {
     let named = json!({ "_meta": { "sessionId": "two" }, "name": "plan_show", "arguments": {} });
     let mut told = Client::start(&env, &[]);
     Reply(told.request("tools/call", named)).says("Plan write-two-files-2:");
+}
+
+#[test]
+fn a_plan_that_is_there_is_taken_by_name_and_not_in_exchange_for_an_open_one() {
+    let env = Env::new(&plan(&["test -s out/1"], "retry(1), then escalate")).isolation("in-place");
+    env.provost(&["verify"]).exits(0);
+    env.approve();
+    let mut client = Client::under_a_shell(&env, &[]);
+    client.call("step_update", claim(1)).refuses("plan_take");
+    client.call("plan_take", json!({ "plan": "absent" })).refuses("there is no plan absent");
+    client.call("plan_take", json!({})).says("Plan PLAN.md:").says("Next: step 1");
+    client.call("plan_take", json!({ "plan": "PLAN.md" })).says("Plan PLAN.md:");
+    env.write(".harness/PLAN-other.md", plan(&["test -s out/2"], "escalate"));
+    env.provost(&["verify", "other"]).exits(0);
+    client.call("plan_take", json!({ "plan": "other" })).refuses("works on plan PLAN.md, which is not done");
+    env.write("out/1", "x");
+    client.call("step_update", claim(1)).says("The plan is done");
+    client.call("plan_take", json!({ "plan": "other" })).says("Plan other:");
+}
+
+#[test]
+fn the_plan_of_a_marker_is_shown_without_being_taken_and_taken_by_work() {
+    let env = Env::new(&plan(&["test -s out/1"], "escalate")).isolation("in-place");
+    env.write(".harness/active-plan", "PLAN.md\n");
+    env.provost(&["verify"]).exits(0);
+    env.approve();
+    let mut client = Client::under_a_shell(&env, &["--session", "s"]);
+    client.call("plan_show", json!({})).says("Plan PLAN.md:");
+    client.call("plan_next", json!({})).says("Next: step 1");
+    let bound = || env.provost(&["session", "list", "--json"]).exits(0).json()["sessions"].clone();
+    assert_eq!(bound(), json!([]));
+    client.call("step_update", json!({ "step": 1, "status": "in_progress" })).says("in progress");
+    assert_eq!(bound()[0]["session"], "s");
 }
 
 #[test]
@@ -254,13 +307,35 @@ fn steps_without_a_check_wait_for_a_person_and_hold_nobody_up() {
 #[test]
 fn a_long_check_is_told_about_and_its_result_comes_with_the_next_call() {
     let env = workspace(IN_PLACE);
-    let mut client = Client::start(&env, &["--patience", "1"]);
+    let mut client = Client::start(&env, &["--patience", "1s"]);
     let check = "while ! test -f go; do sleep 0.05; done; test -s out/a";
     let plan = json!({ "objective": "Wait", "steps": [{ "title": "Write a", "check": check }] });
     client.call("plan_create", plan);
     env.write("out/a", "x");
     client.call("step_update", claim(1)).says("Still judging step 1");
     assert!(client.heard.iter().any(|line| line.contains("judging step 1")), "{:?}", client.heard);
+    client.call("plan_show", json!({})).says("Still judging step 1");
+    env.write("go", "");
+    client.call("plan_next", json!({})).says("Step 1 has passed").says("The plan is done");
+}
+
+#[test]
+fn a_cancelled_call_leaves_its_check_running_and_the_next_call_gets_the_result() {
+    let env = workspace(IN_PLACE);
+    let mut client = Client::start(&env, &["--patience", "10m"]);
+    let check = "while ! test -f go; do sleep 0.05; done; test -s out/a";
+    let plan = json!({ "objective": "Wait", "steps": [{ "title": "Write a", "check": check }] });
+    client.call("plan_create", plan);
+    env.write("out/a", "x");
+    let mut long = client::tool(99, "step_update", &claim(1));
+    long["params"]["_meta"] = json!({ "progressToken": 99 });
+    client.say(long.to_string().as_bytes());
+    while !client.heard.iter().any(|line| line.contains("judging step 1")) {
+        client.hear_one();
+    }
+    let cancelled = json!({ "requestId": 99, "reason": "the person pressed a key" });
+    let cancelled = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled });
+    client.say(cancelled.to_string().as_bytes());
     client.call("plan_show", json!({})).says("Still judging step 1");
     env.write("go", "");
     client.call("plan_next", json!({})).says("Step 1 has passed").says("The plan is done");
@@ -335,13 +410,20 @@ fn topics_resources_and_prompts_are_there() {
     assert!(!env.work().join(".harness/topics").exists());
     let mut client = Client::start(&env, &[]);
     client.call("plan_create", two_steps());
-    let read = |client: &mut Client, uri: &str| {
-        let answer = client.request("resources/read", json!({ "uri": uri }));
-        answer["result"]["contents"][0]["text"].as_str().unwrap_or_default().to_owned()
-    };
-    assert!(read(&mut client, "provost://plan").contains("1. Write a (pending)"));
-    assert!(read(&mut client, "provost://plan.md").starts_with("---\ntype: plan"));
-    assert!(read(&mut client, "provost://log").contains("PLAN_CREATED"));
+    let listed = client.request("resources/list", json!({}))["result"]["resources"].clone();
+    for (uri, words) in [
+        ("provost://plan", "1. Write a (pending)"),
+        ("provost://plan.md", "---\ntype: plan"),
+        ("provost://log", "PLAN_CREATED"),
+        ("provost://inbox", "- nothing"),
+        ("provost://plans/write-two-files", "2. Write b (pending)"),
+    ] {
+        let read = client.request("resources/read", json!({ "uri": uri }));
+        let read = &read["result"]["contents"][0];
+        assert!(read["text"].as_str().is_some_and(|text| text.contains(words)), "{uri}: {read}");
+        let named = listed.as_array().into_iter().flatten().find(|resource| resource["uri"] == uri);
+        assert_eq!(read["mimeType"], named.expect("it is listed")["mimeType"], "{uri}");
+    }
     assert!(client.request("resources/read", json!({ "uri": "provost://other" }))["error"].is_object());
     let prompt =
         client.request("prompts/get", json!({ "name": "make_plan", "arguments": { "goal": "fly" } }));

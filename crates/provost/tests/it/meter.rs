@@ -102,6 +102,47 @@ fn the_budget_of_the_plan_stops_the_next_call() {
 }
 
 #[test]
+fn the_wait_that_the_api_asks_for_is_waited_although_the_client_does_not_say_it() {
+    let refusal = Turn::status(429).with_header("retry-after", "40000");
+    let model = Model::script([]).after(refusal).key(KEY).serve().expect("a model");
+    let line = format!("api = \"anthropic\", upstream = \"{}\"", model.url());
+    let env = metered(&plan(&["test -f out/2"], "retry(2), then escalate"), &line);
+    env.write("agent.sh", format!("{ASKS}\necho the model did not answer >&2; exit 1\n"));
+    let env = env.isolation("in-place");
+    env.approve();
+    run(&env, &model, &[("ANTHROPIC_API_KEY", KEY)]).exits(4);
+    let ended = attempts(&env);
+    assert_eq!(ended.len(), 1, "{ended:?}");
+    let report = ended[0]["report"].as_str().unwrap_or_default();
+    assert!(
+        report.contains("provost: the model's API answered with HTTP 429, retry-after: 40000"),
+        "{report}"
+    );
+    let inbox = env.provost(&["inbox"]).exits(0).out;
+    assert!(inbox.contains("the server asks to wait for 11h"), "{inbox}");
+}
+
+#[test]
+fn a_dollar_budget_for_a_model_without_a_price_says_unknown() {
+    let model = model();
+    let text = plan(&["test -f out/2"], "retry(2), then escalate");
+    let text = text.replace("## Steps", "**Budget:** max $2\n\n## Steps");
+    let line = format!("api = \"anthropic\", upstream = \"{}\"", model.url());
+    let env = metered(&text, &line);
+    env.write(
+        "agent.sh",
+        format!("{}\ncat out/1 >&2; exit 1\n", ASKS.replace("claude-sonnet-4-5", "nobody-knows")),
+    );
+    let env = env.isolation("in-place");
+    env.approve();
+    run(&env, &model, &[("ANTHROPIC_API_KEY", KEY)]).exits(4);
+    assert_eq!(model.requests().len(), 0);
+    let inbox = env.provost(&["inbox"]).exits(0).out;
+    assert!(inbox.contains("the cost of the model is unknown"), "{inbox}");
+    assert!(!inbox.contains("used up"), "{inbox}");
+}
+
+#[test]
 fn a_key_may_come_from_a_command_and_is_taken_out_of_all_that_is_said() {
     let model = model();
     let env = Env::new(&one_step()).agent(ASKS);

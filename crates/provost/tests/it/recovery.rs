@@ -217,6 +217,12 @@ fn classify_says_the_class_the_rule_and_why() {
     assert_eq!((&lines[0]["id"], &lines[0]["class"]), (&"a".into(), &"permission".into()));
     assert_eq!((&lines[1]["id"], &lines[1]["class"]), (&7.into(), &"transient".into()));
     fed(&["classify", "--jsonl"], "no row\n").exits(2);
+    let refused = "unexpected status 401 Unauthorized: Missing bearer\n";
+    let of_agent = fed(&["classify", "--of-agent", "--json"], refused).exits(0).json();
+    assert_eq!(of_agent["rule"], "model-login");
+    assert_eq!(of_agent["configure"], "a login or an API key for the program behind its role");
+    // The output of a check is not an agent's.
+    assert_ne!(fed(&["classify", "--json"], refused).exits(0).json()["rule"], "model-login");
 }
 
 #[test]

@@ -45,15 +45,18 @@ fn run_json_is_one_event_a_line_and_nothing_else() {
 
 #[test]
 fn a_liar_is_caught_and_its_retry_gets_the_evidence() {
-    // Lies first; does the work at the retry only if the prompt contains the output of the check.
-    let agent = "prompt=$(cat)\ncase \"$prompt\" in\n*'out/1 is missing'*) mkdir -p out; touch out/1; echo fixed ;;\n*) echo 'all tests pass' ;;\nesac\n";
-    let env =
-        Env::new(&plan(&["test -f out/1 || { echo out/1 is missing >&2; exit 7; }"], "retry(1), then abort"))
-            .agent(agent);
+    // Lies first; does the work at the retry only if the prompt contains the output of the check, which is
+    // not in the text of the contract.
+    let agent = "prompt=$(cat)\ncase \"$prompt\" in\n*'42 is missing'*) mkdir -p out; touch out/1; echo fixed ;;\n*) echo 'all tests pass' ;;\nesac\n";
+    let env = Env::new(&plan(
+        &["test -f out/1 || { echo $((6 * 7)) is missing >&2; exit 7; }"],
+        "retry(1), then abort",
+    ))
+    .agent(agent);
     env.approve();
     let run = env.provost(&["run"]).exits(0);
     assert!(run.out.contains("the agent claims “all tests pass”"), "{}", run.out);
-    assert!(run.out.contains("contract broke: exit code 7 — out/1 is missing"), "{}", run.out);
+    assert!(run.out.contains("contract broke: exit code 7 — 42 is missing"), "{}", run.out);
     assert!(run.out.contains("✅ Step 1: contract held"), "{}", run.out);
 }
 

@@ -1,5 +1,6 @@
 //! Tests `provost serve` as a process, over plain HTTP.
 
+mod held;
 mod news;
 mod official;
 mod quorum;
@@ -41,7 +42,7 @@ impl Reply {
     }
 
     #[track_caller]
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 

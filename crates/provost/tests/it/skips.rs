@@ -31,8 +31,18 @@ const COUNTING: [&str; 23] = [
     "works(",
 ];
 /// Functions of this kind that exist in some files only.
-const LOCAL: [&str; 7] =
-    ["git_project(", "outside(", "packages(", "project(", "registry::npm(", "site(", "sought("];
+const LOCAL: [&str; 10] = [
+    "git_project(",
+    "outside(",
+    "packages(",
+    "project(",
+    "python_client(",
+    "registry::npm(",
+    "site(",
+    "small(folder",
+    "sought(",
+    "talk(&env,",
+];
 
 /// Marks tests that another test starts in a separate process, and settings of a developer.
 const ASKED: &str = "std::env::var";

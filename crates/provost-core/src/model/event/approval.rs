@@ -68,6 +68,13 @@ pub enum Approver {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         trusted: Vec<String>,
     },
+    /// A person in a dialog of the client that the agent works in. provost cannot see who answered it.
+    Dialog {
+        /// Account that the client runs as.
+        by: String,
+        /// Name that the client gives itself, as the configuration has it.
+        client: String,
+    },
 }
 
 impl std::fmt::Display for Approver {
@@ -75,6 +82,7 @@ impl std::fmt::Display for Approver {
         match self {
             Approver::Person(name) => f.write_str(name),
             Approver::Policy { name, .. } => write!(f, "policy {name}"),
+            Approver::Dialog { by, client } => write!(f, "{by} in a dialog of {client}"),
         }
     }
 }

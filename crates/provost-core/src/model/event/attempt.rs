@@ -25,6 +25,9 @@ pub struct EndedAttempt {
     /// The client's id of the conversation, if the conversation can be resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// What the agent asked for, and only a person can allow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks: Option<String>,
     /// Messages the agent published to topics. Other steps see them after the step has passed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<TopicPost>,
@@ -45,6 +48,9 @@ pub struct EndedAttempt {
     /// Changes outside of `touches` during the attempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outside: Vec<OutsidePath>,
+    /// SHA-256 of the transcript, which stays in the state folder of the machine that ran the attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transcript: Option<String>,
 }
 
 /// The tree an attempt begins with.
@@ -129,12 +135,14 @@ impl EndedAttempt {
             notes: Vec::new(),
             usage: Usage::default(),
             session: None,
+            asks: None,
             published: Vec::new(),
             rewrites: Vec::new(),
             carried: None,
             start: None,
             left: None,
             outside: Vec::new(),
+            transcript: None,
         }
     }
 }
@@ -201,7 +209,7 @@ impl AttemptEnd {
             AttemptEnd::TimedOut => "the agent ran out of time and was ended".to_owned(),
             AttemptEnd::NotStarted { reason } => format!("the agent could not be started: {reason}"),
             AttemptEnd::OverBounds { reason } => {
-                format!("the agent exceeded a limit of the machine and was ended: {reason}")
+                format!("the agent exceeded a limit and was ended: {reason}")
             }
             AttemptEnd::PlanFailed { plan, reason } => format!("the plan {plan} failed: {reason}"),
             AttemptEnd::PlanWaits { plan, reason } => format!("the plan {plan} waits: {reason}"),

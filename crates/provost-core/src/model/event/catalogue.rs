@@ -43,7 +43,9 @@ impl Event {
             Event::Rejected { .. }
             | Event::QuestionAsked { .. }
             | Event::Answered { .. }
-            | Event::Approved { by: Approver::Person(_), .. } => EventWriter::Person,
+            | Event::Approved { by: Approver::Person(_) | Approver::Dialog { .. }, .. } => {
+                EventWriter::Person
+            }
             Event::IsolationAttested { .. }
             | Event::StepStarted { .. }
             | Event::AttemptEnded(_)
@@ -99,7 +101,10 @@ pub const DESCRIPTIONS: &[(&str, &str)] = &[
     ),
     ("PLAN_VERIFIED", "The static checks found no error in this revision."),
     ("GATE_APPROVAL_REQUESTED", "The plan waits at the gate for an approval, without a time limit."),
-    ("GATE_APPROVED", "A person, or a policy that names itself, approved exactly this revision."),
+    (
+        "GATE_APPROVED",
+        "A person, a policy that names itself, or a person in a dialog of the agent's client (`dialog`) approved exactly this revision.",
+    ),
     ("GATE_REJECTED", "A person sent the plan back to draft."),
     (
         "GATE_QUESTION_ASKED",
@@ -122,7 +127,7 @@ pub const DESCRIPTIONS: &[(&str, &str)] = &[
     ),
     (
         "TASK_COMPLETED",
-        "The step passed. `pass` says in which way: `verified`, or a weaker one: `confirmed` by a named person, `judged` by a model, `self_checked` (the agent wrote the check and no person approved it), `held_before` (the check held before the work too).",
+        "The step passed. `pass` says in which way: `verified`, or a weaker one: `confirmed` by a named person, `judged` by a model, `self_checked` (the agent wrote the check and no person approved it outside of the agent's client), `held_before` (the check held before the work too).",
     ),
     ("TASK_FAILED", "The step has ended and did not pass."),
     (

@@ -8,6 +8,7 @@ use super::{DecisionKind, WaitingItem};
 use crate::model::event::{AttemptEnd, EndedAttempt, Event, FailureClass};
 use crate::model::timestamp::Timestamp;
 use crate::model::verdict::Verdict;
+use crate::rules::recover::last_words;
 use crate::state::run::{PostState, Run};
 
 /// Maximum number of bytes of the last output in an item.
@@ -20,6 +21,9 @@ pub struct ItemContext {
     /// The last output of the check, or the agent's last message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
+    /// The end of the agent's report, if the agent did not end well and `output` is not it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub said: Option<String>,
     /// The agent's claim. It decides nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claim: Option<String>,
@@ -46,6 +50,9 @@ pub struct FailedTry {
     /// The end of the agent, if it did not end well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
+    /// The line of the agent's report that says why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub said: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,9 +85,11 @@ pub(super) fn context(run: &Run, waiting: &WaitingItem, events: &[(u64, Timestam
     });
     let last_words = || step.ended.as_ref().map(|(_, said)| said.clone()).filter(|said| !said.is_empty());
     let failed = step.verdict.as_ref().filter(|verdict| !verdict.held());
+    let printed = failed.and_then(printed);
     ItemContext {
         tried: tried(events),
-        output: failed.and_then(printed).or_else(last_words).map(|text| end_of(&text)),
+        said: last_words().filter(|_| printed.is_some()).map(|text| end_of(&text)),
+        output: printed.or_else(last_words).map(|text| end_of(&text)),
         claim: step.claim.clone(),
         configure: configure.flatten().cloned().collect(),
         revision: None,
@@ -111,6 +120,7 @@ fn tried(events: &[(u64, Timestamp, Event)]) -> Vec<FailedTry> {
         at,
         by: None,
         ended: None,
+        said: None,
         failure: None,
         class: None,
         rule: None,
@@ -132,11 +142,11 @@ fn tried(events: &[(u64, Timestamp, Event)]) -> Vec<FailedTry> {
                     last.failure = Some(error_message.clone());
                 }
             }
-            Event::AttemptEnded(EndedAttempt { end, .. })
+            Event::AttemptEnded(EndedAttempt { end, report, .. })
                 if *end != (AttemptEnd::Exited { exit_code: 0 }) =>
             {
                 if let Some(last) = all.last_mut() {
-                    last.ended = Some(end.words());
+                    (last.ended, last.said) = (Some(end.words()), last_words::of(report));
                 }
             }
             Event::AttemptLost { .. } => {

@@ -157,7 +157,7 @@ fn an_escalation_tells_what_was_tried_since_the_last_fresh_start() {
     story.attempt(AttemptEnd::TimedOut, "");
     story.judged(CheckSubject::Contract(ONE), CheckOutcome::Broke { exit_code: 2 }, "one is empty");
     story.check(expect![[r#"
-        auth-3fa9c1d2:e15 escalation since 1970-01-01T00:00:15.000Z: A plan, step 1 “First”: contract broke: exit code 2, after 2 attempts
+        auth-3fa9c1d2:e15 escalation since 1970-01-01T00:00:15.000Z: A plan, step 1 “First”: contract broke: exit code 2, after 2 attempts; the agent ran out of time and was ended
           1: contract broke: exit code 1 | logic | retry 1 of 1, with the output of the check
           2: contract broke: exit code 2 | logic | -
           > one is empty

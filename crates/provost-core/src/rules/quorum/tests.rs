@@ -13,7 +13,7 @@ use crate::state::run::Run;
 const PLAN: &str = "---\ntype: plan\nstatus: draft\nowner: me\n---\n# One\n\n## Steps\n\n### 1. First\n\
                     **target:** coder\n**task:**\nDo it.\n**contract:**\n```shell\ntest -f one\n```\n";
 
-/// Runs a script: `law TEXT AUTHOR`, `NAME approves`, `NAME asks`, `NAME rejects`, `policy NAME`, and
+/// Runs a script: `law TEXT AUTHOR`, `NAME approves`, `NAME asks`, `NAME rejects`, `policy NAME`, `dialog NAME`, and
 /// `quorum …` for the settings of the next revision.
 fn tell(quorum: Quorum, script: &str) -> String {
     let (mut run, mut quorum, mut out) = (Run::default(), quorum, String::new());
@@ -44,6 +44,11 @@ fn tell(quorum: Quorum, script: &str) -> String {
                     unread: false,
                     trusted: Vec::new(),
                 };
+                let revision = run.revision.clone();
+                decide::harness(&run, HarnessCommand::ApproveByPolicy { revision, by })
+            }
+            ["dialog", name] => {
+                let by = Approver::Dialog { by: (*name).to_owned(), client: "client".to_owned() };
                 let revision = run.revision.clone();
                 decide::harness(&run, HarnessCommand::ApproveByPolicy { revision, by })
             }
@@ -153,6 +158,27 @@ fn a_policy_is_a_person_only_where_it_may_and_all_of_them_are_one() {
             policy docs -> verified: 1 of 2 approvals (policy docs); still needed: 1 more person
             policy tests -> refused: policy tests already approved this revision and counts only once: 1 of 2 approvals (policy docs); still needed: 1 more person
             bob approves -> approved: 2 of 2 approvals (policy docs, bob)
+        "#]],
+    );
+}
+
+#[test]
+fn a_dialog_of_the_agents_client_is_enough_for_one_and_counts_towards_no_quorum() {
+    check(
+        Quorum::default(),
+        "law A ada; dialog ada; ada approves",
+        expect![[r#"
+            law A ada -> verified: 0 of 1 approval; still needed: 1 person
+            dialog ada -> approved: 1 of 1 approval (ada in a dialog of client)
+            ada approves -> approved: 2 of 2 approvals (ada in a dialog of client, ada)
+        "#]],
+    );
+    check(
+        Quorum { policies_count: true, ..TWO },
+        "law A ada; dialog bob",
+        expect![[r#"
+            law A ada -> verified: 0 of 2 approvals; still needed: 2 people
+            dialog bob -> refused: this plan needs approval by people; a dialog of the agent's client does not count ([gate])
         "#]],
     );
 }

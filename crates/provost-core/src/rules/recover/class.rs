@@ -5,16 +5,22 @@
 //! more than a question.
 //!
 //! **Invariant:** the result depends only on the output, the exit code and the rules.
+//! **Invariant:** [`of`] never uses a rule for agents: the output of a check is not an agent's report.
 
 use std::sync::LazyLock;
 
-use regex::bytes::{Regex, RegexSet, RegexSetBuilder};
+use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
+use super::last_words;
 use super::rules::{self, FailureRule};
 use crate::model::event::FailureClass;
 
 /// For a longer output, the number of bytes that are read from the beginning and from the end.
 const PART_BYTES: usize = 32 * 1024;
+/// The end of an agent's report that the rules for agents search. Before it the agent talks about its work.
+const AGENT_BYTES: usize = 8 * 1024;
+/// Longest report of an agent that said little else.
+const BRIEF_BYTES: usize = 2 * 1024;
 
 /// Output and exit code of something that failed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,10 +44,10 @@ pub struct FailureMatch {
     pub mendable: bool,
     /// It can only happen with a network.
     pub network: bool,
-    /// An agent that met it could do nothing, and cannot do anything next time.
-    pub stops_agent: bool,
     /// The agent met it, not the check.
     pub of_the_agent: bool,
+    /// The line of the agent's report that matched, if one did.
+    pub line: String,
 }
 
 /// Writes it as it appears in the log.
@@ -62,8 +68,18 @@ impl FailureMatch {
             quota: false,
             mendable: false,
             network: false,
-            stops_agent: false,
             of_the_agent: false,
+            line: String::new(),
+        }
+    }
+
+    fn by_rule(rule: &FailureRule) -> Self {
+        Self {
+            configure: rule.configure.clone(),
+            quota: rule.quota,
+            mendable: rule.mendable,
+            network: rule.network,
+            ..Self::new(rule.class, &rule.name, &rule.reason)
         }
     }
 
@@ -76,21 +92,52 @@ impl FailureMatch {
 pub fn of(seen: FailureOutput<'_>) -> FailureMatch {
     let by_output = [seen.stderr, seen.stdout].into_iter().filter(|text| !text.trim().is_empty());
     let parts: Vec<&[u8]> = by_output.flat_map(parts).collect();
-    let found = Found::in_parts(&parts);
-    let rule = BOOK.rules.iter().find(|known| known.matches(&found)).map(|known| known.rule).or_else(|| {
-        rules::all().find(|rule| seen.exit_code.is_some_and(|code| rule.exit_code.contains(&code)))
-    });
-    match rule {
-        Some(rule) => FailureMatch {
-            configure: rule.configure.clone(),
-            quota: rule.quota,
-            mendable: rule.mendable,
-            network: rule.network,
-            stops_agent: rule.stops_agent,
-            ..FailureMatch::new(rule.class, &rule.name, &rule.reason)
-        },
-        None => FailureMatch::unknown(),
-    }
+    let by_code = || {
+        let mut rules = rules::all().iter();
+        rules.find(|rule| seen.exit_code.is_some_and(|code| rule.exit_code.contains(&code)))
+    };
+    let rule = BOOK.first_in(&parts, |_| true).or_else(by_code);
+    rule.map_or_else(FailureMatch::unknown, FailureMatch::by_rule)
+}
+
+/// Returns the finding of the rules for agents about the report of an agent that did not end well; `None` if
+/// none of them matches.
+pub fn of_agent(report: &str, exit_code: Option<i32>) -> Option<FailureMatch> {
+    let is_brief = report.len() <= BRIEF_BYTES;
+    let end = &report.as_bytes()[report.len().saturating_sub(AGENT_BYTES)..];
+    let may = |rule: &FailureRule| is_brief || !rule.brief;
+    let by_code = || {
+        let mut rules = rules::of_agents().iter().filter(|rule| may(rule));
+        rules.find(|rule| exit_code.is_some_and(|code| rule.exit_code.contains(&code)))
+    };
+    let rule = AGENT_BOOK.first_in(&[end], may).or_else(by_code)?;
+    let line = matching_line(rule, report);
+    Some(FailureMatch { of_the_agent: true, line, ..FailureMatch::by_rule(rule) })
+}
+
+/// Returns the finding of the other rules about such a report, with the line that matched.
+pub fn of_report(report: &str) -> FailureMatch {
+    let found = of(FailureOutput { stderr: report, ..FailureOutput::default() });
+    let rule = rules::all().iter().find(|rule| rule.name == found.rule);
+    let line = rule.map(|rule| matching_line(rule, report)).unwrap_or_default();
+    FailureMatch { of_the_agent: true, line, ..found }
+}
+
+/// Returns the last line in which the rule matches; a line that provost added counts only if it is alone.
+fn matching_line(rule: &FailureRule, report: &str) -> String {
+    let patterns = rule
+        .any
+        .iter()
+        .filter_map(|pattern| RegexBuilder::new(pattern).case_insensitive(true).unicode(false).build().ok());
+    let patterns: Vec<Regex> = patterns.collect();
+    let is_match = |line: &&str| {
+        let bytes = line.as_bytes();
+        let answered = || statuses(&[bytes]).iter().any(|status| rule.http.contains(status));
+        patterns.iter().any(|pattern| pattern.is_match(bytes)) || answered()
+    };
+    let lines = || report.lines().rev().map(str::trim).filter(is_match);
+    let own = lines().find(|line| !last_words::is_added(line));
+    own.or_else(|| lines().next()).unwrap_or_default().to_owned()
 }
 
 /// Returns the HTTP error statuses in a text.
@@ -104,19 +151,7 @@ struct Found {
     statuses: Vec<u16>,
 }
 
-impl Found {
-    fn in_parts(parts: &[&[u8]]) -> Self {
-        let mut patterns = vec![false; BOOK.set.len()];
-        for part in parts {
-            for pattern in &BOOK.set.matches(part) {
-                patterns[pattern] = true;
-            }
-        }
-        Self { patterns, statuses: statuses(parts) }
-    }
-}
-
-/// The rules with all their patterns in one set.
+/// Some rules with all their patterns in one set.
 struct Book {
     set: RegexSet,
     rules: Vec<Known>,
@@ -136,24 +171,46 @@ impl Known {
     }
 }
 
-static BOOK: LazyLock<Book> = LazyLock::new(|| {
-    let mut patterns = Vec::new();
-    let mut add = |all: &'static [String]| {
-        let start = patterns.len();
-        patterns.extend_from_slice(all);
-        start..patterns.len()
-    };
-    let rules =
-        rules::all().map(|rule| Known { rule, any: add(&rule.any), unless: add(&rule.unless) }).collect();
-    let set = RegexSetBuilder::new(&patterns)
-        .case_insensitive(true)
-        .unicode(false)
-        .size_limit(64 << 20)
-        .dfa_size_limit(16 << 20)
-        .build()
-        .unwrap_or_else(|error| unreachable!("a built-in rule is not a pattern: {error}"));
-    Book { set, rules }
-});
+impl Book {
+    fn new(rules: &'static [FailureRule]) -> Self {
+        let mut patterns = Vec::new();
+        let mut add = |all: &'static [String]| {
+            let start = patterns.len();
+            patterns.extend_from_slice(all);
+            start..patterns.len()
+        };
+        let rules = rules.iter();
+        let rules =
+            rules.map(|rule| Known { rule, any: add(&rule.any), unless: add(&rule.unless) }).collect();
+        let set = RegexSetBuilder::new(&patterns)
+            .case_insensitive(true)
+            .unicode(false)
+            .size_limit(64 << 20)
+            .dfa_size_limit(16 << 20)
+            .build()
+            .unwrap_or_else(|error| unreachable!("a built-in rule is not a pattern: {error}"));
+        Self { set, rules }
+    }
+
+    /// Returns the first of the permitted rules that matches.
+    fn first_in(&self, parts: &[&[u8]], may: impl Fn(&FailureRule) -> bool) -> Option<&'static FailureRule> {
+        let mut patterns = vec![false; self.set.len()];
+        for part in parts {
+            for pattern in &self.set.matches(part) {
+                patterns[pattern] = true;
+            }
+        }
+        let found = Found { patterns, statuses: statuses(parts) };
+        self.rules
+            .iter()
+            .filter(|known| may(known.rule))
+            .find(|known| known.matches(&found))
+            .map(|it| it.rule)
+    }
+}
+
+static BOOK: LazyLock<Book> = LazyLock::new(|| Book::new(rules::all()));
+static AGENT_BOOK: LazyLock<Book> = LazyLock::new(|| Book::new(rules::of_agents()));
 
 /// A number is a status only if the text before it says so.
 static STATUS: LazyLock<Regex> = LazyLock::new(|| {
@@ -177,17 +234,22 @@ fn parts(text: &str) -> impl Iterator<Item = &[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BOOK, FailureOutput, of, rules};
+    use super::{FailureOutput, of, of_agent, rules};
     use crate::model::event::FailureClass;
 
     fn says(text: &str) -> String {
         of(FailureOutput { stderr: text, ..FailureOutput::default() }).rule
     }
 
+    fn agent_says(text: &str) -> String {
+        of_agent(text, Some(1)).map_or_else(|| "none".to_owned(), |found| found.rule)
+    }
+
     #[test]
     fn every_rule_matches_what_it_must_and_misses_what_it_must() {
-        for known in &BOOK.rules {
-            let rule = known.rule;
+        let general = rules::all().iter().map(|rule| (rule, says as fn(&str) -> String));
+        let of_agents = rules::of_agents().iter().map(|rule| (rule, agent_says as fn(&str) -> String));
+        for (rule, says) in general.chain(of_agents) {
             assert!(!rule.name.is_empty() && !rule.reason.is_empty(), "{rule:?}");
             assert!(!rule.exit_code.is_empty() || !rule.matches.is_empty(), "{} has no example", rule.name);
             assert!(
@@ -206,12 +268,13 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_a_permission_says_what_to_configure() {
-        let mut names: Vec<&str> = rules::all().map(|rule| rule.name.as_str()).collect();
+        let all = || rules::all().iter().chain(rules::of_agents());
+        let mut names: Vec<&str> = all().map(|rule| rule.name.as_str()).collect();
         names.sort_unstable();
         let count = names.len();
         names.dedup();
         assert_eq!(names.len(), count);
-        for rule in rules::all().filter(|rule| rule.class == FailureClass::Permission) {
+        for rule in all().filter(|rule| rule.class == FailureClass::Permission) {
             assert!(!rule.configure.is_empty(), "{}", rule.name);
         }
     }
@@ -232,5 +295,35 @@ mod tests {
         assert_eq!(seen("", 137).class, FailureClass::Unrecoverable);
         assert_eq!(seen("", 1).class, FailureClass::Unknown);
         assert_eq!(seen("test result: FAILED. 1 failed", 124).class, FailureClass::Logic);
+    }
+
+    #[test]
+    fn the_rules_for_agents_search_the_end_of_a_report_and_some_only_a_brief_one() {
+        let work = "I read the page that says: Model not found: anthropic/foo.\n";
+        let filler = "a line of no importance\n".repeat(500);
+        assert_eq!(agent_says(&format!("{work}{filler}")), "none");
+        assert_eq!(agent_says(&format!("{filler}Model not found: anthropic/foo.")), "model-not-found");
+        assert_eq!(agent_says("sh: 1: node: not found"), "agent-incomplete");
+        assert_eq!(agent_says(&format!("{filler}sh: 1: node: not found")), "none");
+        let silent = |code, report| of_agent(report, Some(code)).map(|found| found.rule);
+        assert_eq!(silent(127, ""), Some("agent-incomplete".to_owned()));
+        assert_eq!(silent(127, &filler), None);
+        assert_eq!(silent(1, ""), None);
+    }
+
+    #[test]
+    fn no_rule_for_agents_is_used_for_the_output_of_a_check() {
+        for rule in rules::of_agents() {
+            for text in &rule.matches {
+                assert_ne!(says(text), rule.name, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_line_that_matched_is_kept() {
+        let report = "I began.\nAPI Error: 401 Invalid API key · Please run /login\nwarning: noise on stderr";
+        let found = of_agent(report, Some(1)).expect("a match");
+        assert_eq!(found.line, "API Error: 401 Invalid API key · Please run /login");
     }
 }

@@ -1,8 +1,8 @@
 //! Finds the class of a failed attempt: of its verdict, or of an agent that did not end well.
 
 use super::class::{self, FailureMatch, FailureOutput};
-use super::fingerprint;
 use super::recipe::Recipes;
+use super::{fingerprint, last_words};
 use crate::model::event::{AttemptEnd, FailureClass};
 use crate::model::plan::StepNumber;
 use crate::model::timestamp::Timestamp;
@@ -29,7 +29,7 @@ impl AttemptFailure<'_> {
                 format!("the agent could not be started: {reason}")
             }
             AttemptFailure::Agent(AttemptEnd::OverBounds { reason }) => {
-                format!("the agent exceeded a limit of the machine: {reason}")
+                format!("the agent exceeded a limit: {reason}")
             }
             AttemptFailure::Agent(AttemptEnd::PlanFailed { plan, reason }) => {
                 format!("the plan {plan}, which carries it out, failed: {reason}")
@@ -128,7 +128,7 @@ pub fn classify(
         return own;
     }
     // A service refused the agent, so it could not do the work: that is why the contract does not hold.
-    if let Some(found) = turned_away(run, means, step) {
+    if let Some(found) = turned_away(run, means, step).or_else(|| fails_alike(run, step, failure)) {
         return found;
     }
     match &verdict.outcome {
@@ -146,11 +146,18 @@ pub fn classify(
     }
 }
 
+/// Returns how the last attempt ended and what its agent said, if it did not end well.
+pub(super) fn ended_badly(run: &Run, step: StepNumber) -> Option<&(AttemptEnd, String)> {
+    run.step(step)?.ended.as_ref().filter(|(end, _)| *end != (AttemptEnd::Exited { exit_code: 0 }))
+}
+
 /// Returns the finding about an agent that did not end well, if it explains why the agent could not work.
+///
+/// Nothing here lets an agent try for ever: a transient failure counts as a retry, and all others go to a
+/// person.
 fn turned_away(run: &Run, means: &RecoveryInput<'_>, step: StepNumber) -> Option<FailureMatch> {
-    let (end, report) = run.step(step)?.ended.as_ref()?;
+    let (end, report) = ended_badly(run, step)?;
     let exit_code = match end {
-        AttemptEnd::Exited { exit_code: 0 } => return None,
         AttemptEnd::Exited { exit_code } => Some(*exit_code),
         AttemptEnd::Signalled { .. }
         | AttemptEnd::TimedOut
@@ -161,14 +168,44 @@ fn turned_away(run: &Run, means: &RecoveryInput<'_>, step: StepNumber) -> Option
         | AttemptEnd::PlanStopped { .. } => None,
     };
     let seen = FailureOutput { stderr: report, exit_code, ..FailureOutput::default() };
+    let role = run.role(step);
+    let login = || format!("a login or an API key for the program behind role `{role}`");
     if let Some(own) = means.recipes.recognise(seen, "agent") {
-        return Some(FailureMatch { of_the_agent: true, ..own });
+        let line = last_words::of(report).unwrap_or_default();
+        return Some(FailureMatch { of_the_agent: true, line, configure: login(), ..own });
+    }
+    if let Some(found) = class::of_agent(report, exit_code) {
+        return Some(FailureMatch { configure: found.configure.replace("{role}", role), ..found });
     }
     // Only its output counts; exit codes of agents have no common meaning.
-    let found = class::of(FailureOutput { exit_code: None, ..seen });
+    let found = class::of_report(report);
     let counts = matches!(found.class, FailureClass::Transient | FailureClass::Permission);
-    let counts = found.stops_agent || counts && !found.mendable;
-    counts.then_some(FailureMatch { of_the_agent: true, ..found })
+    // These rules name what checks need.
+    let configure = if found.quota { found.configure.clone() } else { login() };
+    (counts && !found.mendable).then_some(FailureMatch { configure, ..found })
+}
+
+/// Returns the fingerprint of what an agent said that did not end well and changed nothing. Only a silent
+/// check makes it count: otherwise the output of the check tells whether the work goes on.
+pub(super) fn agent_fingerprint(run: &Run, step: StepNumber, failure: &AttemptFailure<'_>) -> Option<String> {
+    if failure.fingerprint().is_some() || run.agent_outside {
+        return None;
+    }
+    let known = run.step(step)?;
+    let has_changed =
+        known.start.as_ref().zip(known.left.as_ref()).is_some_and(|(start, left)| start.tree != *left);
+    let (_, report) = ended_badly(run, step).filter(|_| !has_changed)?;
+    fingerprint::of("agent failed", report)
+}
+
+/// Returns the finding about an agent that ended twice in the same way, without a change to any file.
+fn fails_alike(run: &Run, step: StepNumber, failure: &AttemptFailure<'_>) -> Option<FailureMatch> {
+    let fingerprint = agent_fingerprint(run, step, failure)?;
+    let reason = "the agent fails each time in the same way and changes nothing";
+    (run.step(step)?.fingerprint.as_ref() == Some(&fingerprint)).then(|| FailureMatch {
+        of_the_agent: true,
+        ..FailureMatch::new(FailureClass::Logic, "agent-fails", reason)
+    })
 }
 
 /// Reinterprets findings in the output of a contract, which is mostly about the work.

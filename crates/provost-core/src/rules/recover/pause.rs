@@ -26,21 +26,25 @@ pub fn spread(pause: Duration, of: &str) -> Duration {
 /// Returns the wait that the service asks for in `text`, if any.
 pub fn asked(text: &str, now: Timestamp) -> Option<Duration> {
     let spans = AFTER.captures_iter(text).filter_map(|found| {
-        let number: f64 = found["number"].parse().ok()?;
-        let more = found.name("more").and_then(|more| more.as_str().parse::<f64>().ok()).unwrap_or(0.0);
-        let unit = found.name("unit").map_or("s", |unit| unit.as_str()).to_ascii_lowercase();
-        let seconds = match unit.as_str() {
-            "ms" | "msec" | "milliseconds" | "millisecond" => number / 1000.0,
-            unit if unit.starts_with('m') => number * 60.0 + more,
-            unit if unit.starts_with('h') => number * 3600.0,
-            _ => number,
-        };
+        let number = |name: &str| found.name(name).and_then(|text| text.as_str().parse::<f64>().ok());
+        let unit = |name: &str| found.name(name).map_or(1.0, |unit| seconds_of(unit.as_str()));
+        let seconds = number("number")? * unit("unit") + number("more").unwrap_or(0.0) * unit("less");
         Duration::try_from_secs_f64(seconds).ok()
     });
     let milliseconds = AFTER_MS.captures_iter(text).filter_map(|found| found[1].parse().ok());
     let instants = INSTANT.captures_iter(text).filter_map(|found| instant(&found[1], now));
     let longest = spans.chain(milliseconds.map(Duration::from_millis)).chain(instants).max()?;
     (!longest.is_zero()).then_some(longest)
+}
+
+/// Returns the seconds of a unit.
+fn seconds_of(unit: &str) -> f64 {
+    match unit.to_ascii_lowercase().as_str() {
+        "ms" | "msec" | "milliseconds" | "millisecond" => 0.001,
+        unit if unit.starts_with('m') => 60.0,
+        unit if unit.starts_with('h') => 3600.0,
+        _ => 1.0,
+    }
 }
 
 /// Reads an instant of a header: seconds since 1970 or from now, RFC 3339, or an HTTP date.
@@ -84,7 +88,7 @@ static AFTER: LazyLock<Regex> = LazyLock::new(|| {
           | (?:wait|resets?) (?:\ for|\ in|\ another)* \s+ )
         (?P<number>[0-9]{1,9}(?:\.[0-9]{1,6})?) \s*
         (?P<unit>ms|msec|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h)?
-        (?: (?P<more>[0-9]{1,2}(?:\.[0-9]{1,6})?) s )?
+        (?: [\ ]? (?P<more>[0-9]{1,2}(?:\.[0-9]{1,6})?) \s* (?P<less>minutes?|mins?|m|seconds?|secs?|s)\b )?
         (?: \b | $ )",
     )
 });
@@ -117,6 +121,7 @@ mod tests {
             ("Please try again in 6m30s.", 390_000),
             ("Please try again in 120ms", 120),
             ("please retry after 2 minutes", 120_000),
+            ("try again in 3 hours 5 minutes.", 11_100_000),
             ("x-ratelimit-reset: 1792567740", 60_000),
             ("usage limit reached|1792567740", 60_000),
             ("anthropic-ratelimit-requests-reset: 2026-10-21T07:30:00Z", 120_000),

@@ -1,4 +1,5 @@
-//! The rules of the classifier; the table is `rules.toml`, in order of precedence.
+//! The rules of the classifier, in order of precedence: `rules.toml` for every output, `agent_rules.toml` for
+//! the report of an agent.
 //!
 //! **Invariant:** the first rule that matches decides, whatever the order of the lines in the text.
 
@@ -32,7 +33,7 @@ pub struct FailureRule {
     #[serde(default)]
     pub network: bool,
     #[serde(default)]
-    pub stops_agent: bool,
+    pub brief: bool,
     #[serde(default)]
     pub matches: Vec<String>,
     #[serde(default)]
@@ -45,13 +46,21 @@ struct RuleFile {
     rule: Vec<FailureRule>,
 }
 
-static RULES: LazyLock<Vec<FailureRule>> = LazyLock::new(|| {
-    let file: RuleFile = toml::from_str(include_str!("rules.toml"))
-        .unwrap_or_else(|error| unreachable!("a test reads every rule: {error}"));
-    file.rule
-});
+static RULES: LazyLock<Vec<FailureRule>> = LazyLock::new(|| parsed(include_str!("rules.toml")));
+static AGENT_RULES: LazyLock<Vec<FailureRule>> = LazyLock::new(|| parsed(include_str!("agent_rules.toml")));
 
-/// Returns all rules, in order.
-pub fn all() -> impl Iterator<Item = &'static FailureRule> {
-    RULES.iter()
+fn parsed(text: &str) -> Vec<FailureRule> {
+    let file: RuleFile =
+        toml::from_str(text).unwrap_or_else(|error| unreachable!("a test reads every rule: {error}"));
+    file.rule
+}
+
+/// Returns the rules for every output, in order.
+pub fn all() -> &'static [FailureRule] {
+    &RULES
+}
+
+/// Returns the rules for the report of an agent only, in order.
+pub fn of_agents() -> &'static [FailureRule] {
+    &AGENT_RULES
 }

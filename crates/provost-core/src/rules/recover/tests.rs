@@ -1,5 +1,8 @@
 //! Tests every row of the failure table, and how class, recipe and the plan's `on_fail` work together.
 
+mod repetition;
+mod wordings;
+
 use std::time::Duration;
 
 use super::recipe::Recipes;
@@ -317,85 +320,6 @@ fn a_key_that_a_check_lacks_is_configured_and_the_check_is_run_again() {
     assert_eq!(class(&events), FailureClass::Permission);
     story.retry();
     assert_eq!(*story.state(), StepState::Ended { attempt: 1 });
-}
-
-#[test]
-fn the_same_failure_twice_is_not_tried_a_third_time() {
-    let mut story = Story::new("retry(5), then escalate");
-    assert_eq!(names(&story.fails("out/1 is missing (pid 17)")), RECOVERED);
-    let again = story.fails("out/1 is missing (pid 4711)");
-    assert_eq!(names(&again), ESCALATED);
-    assert!(reason(&again).ends_with("the same failure twice, so retries stopped"), "{}", reason(&again));
-    // After a person's answer, the count starts again.
-    story.retry();
-    assert_eq!(names(&story.fails("out/1 is missing (pid 18)")), RECOVERED);
-    // Another failure in between resets the count.
-    assert_eq!(names(&story.fails("out/2 is missing")), RECOVERED);
-    assert_eq!(names(&story.fails("out/1 is missing")), RECOVERED);
-}
-
-#[test]
-fn silence_is_bounded_by_on_fail_alone() {
-    let mut story = Story::new("retry(2), then escalate");
-    assert_eq!(names(&story.fails("")), RECOVERED);
-    assert_eq!(names(&story.fails("")), RECOVERED);
-    let last = story.fails("");
-    assert!(reason(&last).ends_with("after 3 attempts"), "{}", reason(&last));
-}
-
-#[test]
-fn stuck_is_why_a_plan_ends_that_aborts_on_the_same_failure() {
-    let mut story = Story::alone("retry(5), then abort");
-    story.fails("no");
-    let ended = story.fails("no");
-    assert!(
-        matches!(ended.last(), Some(Event::RunEnded { why: Some(RunEndReason::Stuck), .. })),
-        "{ended:?}"
-    );
-}
-
-#[test]
-fn another_role_has_one_try_where_one_is_configured() {
-    let fallback = [("coder".to_owned(), "senior".to_owned())].into();
-    let mut story =
-        Story::with("retry(5), then escalate", "", RunPolicy { fallback, ..RunPolicy::default() });
-    story.fails("no");
-    let events = story.fails("no");
-    assert_eq!(names(&events), RECOVERED);
-    assert_eq!(story.run.role(ONE), "senior");
-    let started = story.harness(HarnessCommand::Start { step: ONE });
-    assert!(matches!(&started[0], Event::StepStarted { target, .. } if target == "senior"), "{started:?}");
-    let attempt = story.run.step(ONE).expect("step 1").attempts;
-    let (end, report, notes) = (AttemptEnd::Exited { exit_code: 0 }, String::new(), Vec::new());
-    story.harness(HarnessCommand::AttemptEnded(EndedAttempt {
-        duration_ms: 1,
-        report,
-        notes,
-        ..EndedAttempt::new(ONE, attempt, end)
-    }));
-    assert_eq!(names(&story.breaks("no")), ESCALATED);
-}
-
-#[test]
-fn a_quota_that_is_spent_stops_the_role_until_a_person_says_retry() {
-    let mut story = Story::new("retry(5), then abort");
-    story.attempt(1, "Error: 429 insufficient_quota: You exceeded your current quota");
-    let events = story.breaks("");
-    assert!(matches!(&events[1], Event::FailureClassified { halts: Some(role), .. } if role == "coder"));
-    assert_eq!(names(&events)[2..], ["PERMISSION_REQUIRED", "RECOVERY_ESCALATION"]);
-    // No other step of the role starts either, even if the first one was waived.
-    let (step, choice, by) = (Some(ONE), Choice::Skip, "ada".to_owned());
-    story.human(HumanCommand::Answer { step, choice, note: String::new(), by });
-    let two = StepNumber(2);
-    assert_eq!(schedule::next(&story.run, &InHand::default(), 8, story.now), [Action::Hold { step: two }]);
-    let held = story.harness(HarnessCommand::Hold { step: two });
-    assert!(reason(&held).starts_with("coder has nothing left to spend"), "{held:?}");
-    let (step, choice, by) = (Some(two), Choice::Retry, "ada".to_owned());
-    story.human(HumanCommand::Answer { step, choice, note: String::new(), by });
-    assert_eq!(
-        schedule::next(&story.run, &InHand::default(), 8, story.now),
-        [Action::Dispatch { step: two }]
-    );
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub struct StepRun {
     pub state: StepState,
     /// Number of dispatched attempts.
     pub attempts: u32,
-    /// Number of attempts whose contract did not hold, since the last reset.
+    /// Number of attempts whose contract did not hold, since the last reset; without stops of sessions.
     pub failures: u32,
     /// Number of attempts in a row that were lost to crashes.
     pub losses: u32,
@@ -59,6 +59,10 @@ pub struct StepRun {
     pub role: Option<String>,
     /// The conversation that the next attempt resumes.
     pub session: Option<Conversation>,
+    /// What its agent asked for in the last attempt, and only a person can allow.
+    pub asks: Option<String>,
+    /// What its agent asked for, and a person allowed.
+    pub granted: Vec<String>,
     /// The last messages its agent published to topics.
     pub(super) posts: Vec<TopicPost>,
     /// It waits because its own budget or the plan's is exhausted.
@@ -94,6 +98,8 @@ impl StepRun {
             wait: None,
             role: None,
             session: None,
+            asks: None,
+            granted: Vec::new(),
             posts: Vec::new(),
             over_budget: None,
             digest,
@@ -164,6 +170,8 @@ pub struct Conversation {
     pub turns: u32,
     /// Usage of these attempts together.
     pub used: Usage,
+    /// The last claim in it; empty if there is none.
+    pub claim: String,
 }
 
 impl Conversation {
@@ -171,7 +179,7 @@ impl Conversation {
     pub(super) fn after(before: Option<Conversation>, id: &str, usage: &Usage) -> Self {
         match before.filter(|before| before.id == id) {
             Some(before) => Self { turns: before.turns + 1, used: before.used.and(usage), ..before },
-            None => Self { id: id.to_owned(), turns: 1, used: usage.clone() },
+            None => Self { id: id.to_owned(), turns: 1, used: usage.clone(), claim: String::new() },
         }
     }
 }

@@ -40,10 +40,12 @@ pub fn words(outcome: &CheckOutcome) -> String {
 /// Returns lines for the gate: how many checks already hold, then one line per check.
 pub fn lines(plan: &Plan, look: &BaseLook) -> Vec<String> {
     let mut lines = Vec::new();
-    let mut holding = 0;
+    let (mut holding, mut broken) = (0, 0);
     let mut tell = |what: String, found: Option<&Verdict>, guards: bool| {
         let held = found.is_some_and(Verdict::held);
         holding += u32::from(held);
+        broken +=
+            usize::from(found.is_some_and(|verdict| matches!(verdict.outcome, CheckOutcome::Broke { .. })));
         let said = found.map_or("not tried".to_owned(), |verdict| words(&verdict.outcome));
         let guards = if guards && held { ", as it is meant to (guard)" } else { "" };
         lines.push(format!("  {what}: {said}{guards}"));
@@ -54,7 +56,7 @@ pub fn lines(plan: &Plan, look: &BaseLook) -> Vec<String> {
     for post in plan.postconditions.iter().filter(|post| is_shell(post.contract.as_ref())) {
         tell(format!("postcondition {}", post.number), look.postconditions.get(&post.number), false);
     }
-    lines.insert(0, headline(holding, lines.len()));
+    lines.insert(0, headline(holding, broken, lines.len()));
     lines
 }
 
@@ -62,9 +64,14 @@ pub fn is_shell(contract: Option<&Contract>) -> bool {
     matches!(contract.map(|contract| &contract.check), Some(Check::Shell(_)))
 }
 
-fn headline(holding: u32, all: usize) -> String {
+fn headline(holding: u32, broken: usize, all: usize) -> String {
     let checks = if all == 1 { "check" } else { "checks" };
     match holding {
+        0 if broken < all => {
+            let unknown = all - broken;
+            let hold = if all == 1 { "holds" } else { "hold" };
+            format!("before the work: 0 of {all} {checks} {hold}; {unknown} could not be tried")
+        }
         0 if all == 1 => "before the work: the check does not hold, as it should be".to_owned(),
         0 => format!("before the work: 0 of {all} checks hold, as it should be"),
         1 => format!("before the work: 1 of {all} {checks} holds already and proves nothing about the work"),
@@ -109,5 +116,12 @@ mod tests {
               step 3: not tried
               postcondition 1: holds already"#]]
         .assert_eq(&lines(&plan, &look).join("\n"));
+    }
+
+    #[test]
+    fn a_check_that_could_not_be_tried_is_not_called_as_it_should_be() {
+        assert_eq!(headline(0, 2, 2), "before the work: 0 of 2 checks hold, as it should be");
+        assert_eq!(headline(0, 1, 2), "before the work: 0 of 2 checks hold; 1 could not be tried");
+        assert_eq!(headline(0, 0, 1), "before the work: 0 of 1 check holds; 1 could not be tried");
     }
 }

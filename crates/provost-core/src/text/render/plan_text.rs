@@ -68,6 +68,9 @@ fn terms(out: &mut String, run: &Run) {
     if let Some(caveat) = terms.caveat().filter(|_| !terms.roles.is_empty()) {
         let _ = writeln!(out, "       {caveat}");
     }
+    for caveat in terms.instruction_lines().chain(budget::caveats(run)) {
+        let _ = writeln!(out, "       {caveat}");
+    }
     for line in run.changed_since_approval() {
         let _ = writeln!(out, "changed since the last approval: {line}");
     }

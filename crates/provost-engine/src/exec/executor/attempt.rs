@@ -9,15 +9,17 @@ use provost_core::model::approved_spec;
 use provost_core::model::event::{AttemptEnd, EndedAttempt, StartTree, TopicPost};
 use provost_core::model::plan::{StepNumber, Subscription};
 use provost_core::model::run_policy::AgentAccess;
+use provost_core::model::transcript::TranscriptEntry;
 use provost_core::model::usage::{Amount, Usage};
 use provost_core::rules::budget;
 use provost_core::rules::command::{AgentCommand, HarnessCommand};
 use provost_core::state::run::{Conversation, Run};
 use provost_core::text::prompt::{self, PromptContext};
 use provost_host::agent::{
-    AgentDriver, AgentStatement, AttemptInput, AttemptReport, Outbox, Resume, StepTools, home,
+    AgentDriver, AgentStatement, AttemptInput, AttemptReport, Outbox, Resume, SpendLimit, StepTools, home,
+    instructions,
 };
-use provost_host::config::Driver;
+use provost_host::config::{Driver, Role};
 use provost_host::egress::meter::Account;
 use provost_host::egress::prices;
 use provost_host::exec::access::Grant;
@@ -30,6 +32,7 @@ use super::start::StartTreeInput;
 use super::step_worktree::{WorkspaceSync, globs, not_home, place};
 use super::{Executor, TaskInput};
 use crate::exec::live::LiveOutput;
+use crate::exec::transcript::{TranscriptFile, TranscriptKey};
 use crate::run_loop::world::TaskOutcome;
 use crate::sandbox_forwarder;
 
@@ -40,11 +43,16 @@ pub struct AttemptOrder {
     pub(super) step: StepNumber,
     pub(super) attempt: u32,
     pub(super) target: String,
+    pub(super) revision: String,
     pub(super) prompt: String,
     /// Topics it may write to.
     pub(super) publishes: Vec<String>,
     /// Conversation to resume, and the message for it.
     pub(super) resume: Option<(Conversation, String)>,
+    /// What the agent asked for in this step, and a person allowed.
+    pub(super) granted: Vec<String>,
+    /// Notes of the attempt that are known before it begins.
+    pub(super) notes: Vec<String>,
     pub(super) timeout: Duration,
     /// Plan file as the agent may see it, if parts of it are hidden.
     pub(super) veiled: Option<String>,
@@ -92,9 +100,9 @@ impl Executor<'_> {
         }
         let context: Vec<PromptContext> =
             step.subscriptions.iter().map(|subscription| self.context(run, &subscription.value)).collect();
-        let prompt = prompt::step(run, number, &context);
         let target = run.role(number).to_owned();
         let config = &self.site.config;
+        let prompt = prompt::step(run, number, &context, self.instructions(run, &target).as_ref());
         let role = config.agents.get(&target).and_then(|role| role.timeout);
         let timeout = step.timeout.as_ref().map(|timeout| timeout.value).or(role);
         let timeout = timeout.unwrap_or(config.run.step_timeout);
@@ -108,9 +116,12 @@ impl Executor<'_> {
             api: terms.api.get(&target).cloned().unwrap_or_default(),
             limit: budget::allows(run, number),
             item: self.item(run, number, &target, &prompt, &context),
+            notes: self.changed_instructions(run, &target).into_iter().collect(),
             target,
+            revision: run.revision.0.clone(),
             prompt: self.site.redactor.text(&prompt).into_owned(),
             resume: self.resume(run, number),
+            granted: run.step(number).map_or(Vec::new(), |step| step.granted.clone()),
             publishes: step.publishes.iter().map(|topic| topic.value.clone()).collect(),
             timeout: left.map_or(timeout, |left| timeout.min(left)),
             veiled: veiled(run),
@@ -164,6 +175,23 @@ impl Executor<'_> {
         Some((session, self.site.redactor.text(&prompt::resumed(run, number)?).into_owned()))
     }
 
+    /// Returns the project's instructions for the prompt, if the role's agent does not read them by itself.
+    fn instructions(&self, run: &Run, role: &str) -> Option<PromptContext> {
+        let driver = &self.site.config.agents.get(role)?.driver;
+        let file = instructions::of(driver, &self.site.place.workspace).filter(|file| file.in_prompt)?;
+        let read = self.context(run, &Subscription::File(file.name.to_owned()));
+        Some(PromptContext { name: file.name.to_owned(), ..read })
+    }
+
+    /// Returns a note if the agent reads other instructions than those that were shown at the approval.
+    fn changed_instructions(&self, run: &Run, role: &str) -> Option<String> {
+        let workspace = &self.site.place.workspace;
+        let file = instructions::of(&self.site.config.agents.get(role)?.driver, workspace)?;
+        let now = file.with_digest(workspace)?;
+        let approved = run.binding.terms.instructions.get(role);
+        (approved != Some(&now)).then(|| format!("{} is not as it was at the approval", file.name))
+    }
+
     fn context(&self, run: &Run, subscription: &Subscription) -> PromptContext {
         let place = &self.site.place;
         let (name, path) = match subscription {
@@ -208,7 +236,7 @@ impl Executor<'_> {
                 return vec![TaskOutcome::Harness(HarnessCommand::AttemptEnded(ended))];
             }
         };
-        let done = self.work_of(order, &open);
+        let (done, transcript) = self.work_of(order, &open);
         let left = self.left_by(order, open.start.as_ref());
         let Ok(mut done) = done else {
             return vec![TaskOutcome::Harness(HarnessCommand::AttemptStopped { step, attempt, left })];
@@ -223,10 +251,10 @@ impl Executor<'_> {
         let Ok((carried, unsent)) = self.send_left(order, open.apart.as_ref()) else {
             return vec![TaskOutcome::Harness(HarnessCommand::AttemptInterrupted { step, attempt })];
         };
-        done.notes.extend(unsent);
+        done.notes.extend(order.notes.iter().cloned().chain(unsent));
         let start = open.start.filter(|_| order.start.is_none());
-        let ended =
-            EndedAttempt { carried, start, left, ..EndedAttempt::new(step, attempt, done.end.clone()) };
+        let ended = EndedAttempt::new(step, attempt, done.end.clone());
+        let ended = EndedAttempt { carried, start, left, transcript, ..ended };
         self.outcomes(order, done, ended)
     }
 
@@ -242,8 +270,12 @@ impl Executor<'_> {
         Ok(OpenAttempt { agent, home, outbox, account, apart, start })
     }
 
-    /// Lets the agent work until it ends.
-    fn work_of(&self, order: &AttemptOrder, open: &OpenAttempt) -> Result<AttemptReport, Interrupted> {
+    /// Lets the agent work until it ends. Also returns the digest of the transcript.
+    fn work_of(
+        &self,
+        order: &AttemptOrder,
+        open: &OpenAttempt,
+    ) -> (Result<AttemptReport, Interrupted>, Option<String>) {
         let OpenAttempt { agent, home, outbox, account, apart, .. } = open;
         let tag = self.tag(order.step, order.attempt);
         let portal = sandbox_forwarder::launcher(&self.site.launcher);
@@ -259,7 +291,8 @@ impl Executor<'_> {
         // Without its folder a client cannot resume the conversation.
         let resume = order.resume.as_ref().filter(|_| home.as_ref().is_none_or(|(_, kept)| *kept));
         let live = LiveOutput::new(self.ground.state(), &self.site.id, order.step);
-        let heard = |bytes: &[u8]| live.hear(bytes);
+        let heard = |entry: TranscriptEntry| live.hear(entry);
+        let cost = |usage: &Usage| self.cost_of(&order.target, usage);
         let work = AttemptInput {
             prompt: &order.prompt,
             workspace: &self.site.place.workspace,
@@ -276,6 +309,7 @@ impl Executor<'_> {
                 session: &session.id,
                 prompt,
                 used: &session.used,
+                claim: &session.claim,
             }),
             outbox: outbox.as_ref().map(|folder| Outbox {
                 folder,
@@ -283,12 +317,18 @@ impl Executor<'_> {
                 item: order.item.as_ref(),
             }),
             heard: Some(&heard),
+            limit: account.is_none().then_some(SpendLimit { amount: order.limit, cost: &cost }),
+            granted: &order.granted,
         };
         let veil = order.veiled.as_ref().map(|text| Veil { path: &self.site.place.path, text });
+        let key = TranscriptKey { plan: self.site.id.clone(), step: order.step, attempt: order.attempt };
+        let file = TranscriptFile::new(self.ground.state(), &key, &order.revision);
         std::thread::scope(|scope| {
-            scope.spawn(|| live.attend(|text| self.clean(text)));
-            let _over = live.until_dropped();
-            self.ground.attempt(&**agent, &work, veil, &grant, apart.as_ref())
+            let attended = scope.spawn(|| live.attend(file, |text| self.clean(text)));
+            let over = live.until_dropped();
+            let done = self.ground.attempt(&**agent, &work, veil, &grant, apart.as_ref());
+            drop(over);
+            (done, attended.join().ok().flatten())
         })
     }
 
@@ -310,7 +350,11 @@ impl Executor<'_> {
         let (report, claim) = match claims {
             true => (String::new(), Some(TaskOutcome::Agent(AgentCommand::Claim { step, evidence: words }))),
             // The reason for a failure can be in either stream, mostly at the end.
-            false => (format!("{words}\n{}", clean(&done.stderr.to_string())).trim().to_owned(), None),
+            false => {
+                let stderr = clean(&done.stderr.to_string());
+                let parts = if done.has_reason { [stderr, words] } else { [words, stderr] };
+                (parts.join("\n").trim().to_owned(), None)
+            }
         };
         let role = self.site.config.agents.get(&order.target);
         let model = role.and_then(|role| role.model.as_deref());
@@ -322,12 +366,20 @@ impl Executor<'_> {
             notes: done.notes.iter().map(|note| clean(note)).collect(),
             usage: prices::priced(&self.site.config.prices, model, usage),
             session: done.session,
+            asks: done.asks.as_deref().map(clean),
             published: posts.map(|post| TopicPost { text: clean(&post.text), ..post }).collect(),
             rewrites: done.rewrites.iter().map(|diff| clean(diff)).collect(),
             outside: done.outside,
             ..ended
         }));
         std::iter::once(ended).chain(claim).chain(block).collect()
+    }
+
+    /// Returns the cost of a role's usage, if it can be computed.
+    fn cost_of(&self, role: &str, usage: &Usage) -> Option<u64> {
+        let config = &self.site.config;
+        let model = config.agents.get(role).and_then(Role::asks);
+        prices::priced(&config.prices, model, usage.clone()).micro_usd
     }
 
     /// Returns the text without the secrets of the environment and of metered roles.

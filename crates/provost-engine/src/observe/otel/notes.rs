@@ -90,6 +90,7 @@ fn approver(by: &Approver) -> String {
     match by {
         Approver::Person(_) => "person".to_owned(),
         Approver::Policy { name, .. } => format!("policy {name}"),
+        Approver::Dialog { client, .. } => format!("person in a dialog of {client}"),
     }
 }
 

@@ -27,6 +27,8 @@ pub struct AttemptRecord {
     pub report: String,
     pub notes: Vec<String>,
     pub usage: Usage,
+    /// SHA-256 of its transcript, if it has ended and has one.
+    pub transcript: Option<String>,
     pub claims: Vec<String>,
     pub verdicts: Vec<TimedVerdict>,
     pub failure: Option<String>,
@@ -87,6 +89,7 @@ fn hear(all: &mut Vec<AttemptRecord>, at: Timestamp, event: Event) {
             report: String::new(),
             notes: Vec::new(),
             usage: Usage::default(),
+            transcript: None,
             claims: Vec::new(),
             verdicts: Vec::new(),
             failure: None,
@@ -100,8 +103,8 @@ fn hear(all: &mut Vec<AttemptRecord>, at: Timestamp, event: Event) {
     let Some(step) = event.step() else { return };
     let Some(last) = all.iter_mut().rev().find(|attempt| attempt.step == step) else { return };
     match event {
-        Event::AttemptEnded(EndedAttempt { end, report, notes, usage, .. }) => {
-            last.ended = Some(at);
+        Event::AttemptEnded(EndedAttempt { end, report, notes, usage, transcript, .. }) => {
+            (last.ended, last.transcript) = (Some(at), transcript);
             (last.end, last.report, last.notes, last.usage) = (Some(end), report, notes, usage);
         }
         Event::AttemptLost { .. } => (last.ended, last.lost) = (Some(at), true),

@@ -85,6 +85,14 @@ pub struct GateView {
     pub found: Vec<Diagnostic>,
 }
 
+/// Returns what neither the sandbox nor a budget enforces, and the instructions that agents read.
+fn caveat(run: &Run) -> Option<String> {
+    let terms = &run.binding.terms;
+    let caveats = terms.caveat().into_iter().chain(terms.instruction_lines()).chain(budget::caveats(run));
+    let all: Vec<String> = caveats.collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
 /// A file that differs from the base commit.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Loose)]
@@ -211,7 +219,7 @@ impl GateView {
             approved_text: since.map(|since| since.text),
             touches: touches.map(|globs| globs.iter().map(|glob| glob.value.clone()).collect()),
             terms: run.binding.terms.lines(),
-            caveat: run.binding.terms.caveat(),
+            caveat: caveat(&run),
             on_base_under_way: look == OnBase::UnderWay,
             already_hold: match &look {
                 OnBase::Known(look) => look.holding(),

@@ -77,7 +77,8 @@ impl From<&InboxItem> for InboxItemView {
 /// Describes a failed attempt and its consequence in one line.
 pub fn attempt(tried: &FailedTry) -> String {
     let by = tried.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
-    let mut parts: Vec<String> = tried.ended.iter().cloned().collect();
+    let said = tried.said.as_ref().map(|said| format!(" (it said: {said})")).unwrap_or_default();
+    let mut parts: Vec<String> = tried.ended.iter().map(|ended| format!("{ended}{said}")).collect();
     parts.extend(tried.failure.clone());
     if let (Some(class), rule) = (tried.class, tried.rule.as_deref().unwrap_or_default()) {
         parts.push(format!("{} ({rule})", class.word()));

@@ -12,7 +12,8 @@ use crate::Error;
 #[derive(Debug, thiserror::Error)]
 pub enum SessionRefusal {
     #[error(
-        "there is no plan in this session yet: call plan_create first, with an objective, steps and a check for each"
+        "there is no plan in this session yet: call plan_create first, with an objective, steps and a check for each; \
+         or plan_take, to carry out a plan that is there"
     )]
     NoPlan,
     #[error("plan {name} has not been verified yet: `provost verify {name}`")]
@@ -21,8 +22,20 @@ pub enum SessionRefusal {
         "plan {name} belongs to another session that is still there: call plan_create for a plan of your own"
     )]
     Taken { name: String },
-    #[error("`{name}` cannot be taken up here: name a plan of this folder, in a session that was given none")]
-    NotToTakeUp { name: String },
+    #[error("`{name}` cannot be used here: name a plan of this folder, in a session that was given none")]
+    NotToTake { name: String },
+    #[error("the log of plan {name} has contracts that are hidden from agents; plan_show shows its state")]
+    HidesContracts { name: String },
+    #[error(
+        "this session works on plan {name}, which is not done: finish it first. If your user wants another one, they \
+         release the session with `provost session release {name}`"
+    )]
+    HasAPlan { name: String },
+    #[error(
+        "provost cannot tell which session this is: its client gives it no name and runs no `provost mcp`. \
+         Set PROVOST_SESSION to its name"
+    )]
+    UnknownSession,
     #[error(
         "evidence is required: say what was done and where it can be seen, for example which command showed it"
     )]

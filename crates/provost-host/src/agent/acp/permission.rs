@@ -1,4 +1,4 @@
-//! Answers the permission requests of an agent.
+//! Answers the permission requests of an agent, and describes them for a person.
 //!
 //! **Invariant:** an option is chosen by its kind; its name and its position do not matter.
 
@@ -25,11 +25,45 @@ impl Permissions {
     }
 }
 
+/// Describes what the agent wants to do: the title of its tool call, and the command or file it names.
+pub(super) fn asked_for(call: &Value) -> String {
+    let text = |value: &Value| match value {
+        Value::String(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
+        Value::Array(words) => {
+            let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+            Some(words.join(" ")).filter(|text| !text.is_empty())
+        }
+        _ => None,
+    };
+    let names = [&call["title"], &call["name"], &call["kind"], &call["toolCallId"]];
+    let title = names.into_iter().find_map(text).unwrap_or("something without a name".to_owned());
+    let (input, locations) = (&call["rawInput"], call["locations"].as_array());
+    let named = ["command", "cmd", "file_path", "filePath", "path", "url", "query"].map(|name| &input[name]);
+    let place = locations.and_then(|places| places.first()).map(|place| &place["path"]);
+    match named.into_iter().chain(place).find_map(text) {
+        Some(detail) if !title.contains(&detail) => format!("{title}: {detail}"),
+        _ => title,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::Permissions;
+    use super::{Permissions, asked_for};
+
+    #[test]
+    fn a_person_reads_the_title_and_the_command_or_file() {
+        for (call, words) in [
+            (json!({ "title": "rm -rf x" }), "rm -rf x"),
+            (json!({ "title": "Run", "rawInput": { "command": ["rm", "x"] } }), "Run: rm x"),
+            (json!({ "title": "`ls`", "rawInput": { "command": "ls" } }), "`ls`"),
+            (json!({ "kind": "edit", "locations": [{ "path": "/w/a.txt" }] }), "edit: /w/a.txt"),
+            (json!({ "title": 7, "rawInput": "odd" }), "something without a name"),
+        ] {
+            assert_eq!(asked_for(&call), words, "{call}");
+        }
+    }
 
     #[test]
     fn the_kind_decides_and_not_the_name_or_the_place() {

@@ -40,6 +40,8 @@ fn first_turn(messages: &[(bool, Value)]) -> (Finish, String) {
         resume: None,
         outbox: None,
         heard: None,
+        limit: None,
+        granted: &[],
     };
     let mode = messages.iter().find(|(_, message)| message["method"] == "session/set_mode");
     let mode = mode.and_then(|(_, message)| message["params"]["modeId"].as_str().map(str::to_owned));
@@ -70,7 +72,7 @@ fn recorded_agents_are_understood() {
     ] {
         let Some(messages) = recorded(name) else { continue };
         let (finish, said) = first_turn(&messages);
-        assert!(finish.done && finish.begun && !finish.asked, "{name}: {}", finish.at);
+        assert!(finish.done && finish.begun && finish.asks.is_none(), "{name}: {}", finish.at);
         assert_eq!(finish.failure, None, "{name}");
         assert!(!finish.words.trim().is_empty(), "{name}");
         let counted = finish.usage.input_tokens.zip(finish.usage.output_tokens);

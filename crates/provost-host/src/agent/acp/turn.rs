@@ -6,14 +6,15 @@
 use provost_core::model::usage::Usage;
 use serde_json::{Value, json};
 
-use super::{Acp, AcpFiles, Permissions, desk};
-use crate::agent::{AttemptInput, Ear, Resume, believable, is_session, micro};
+use super::{
+    Acp, AcpFiles, ModelChoice, Permissions, asked_for, desk, error_text, short, used, write_message,
+};
+use crate::agent::transcript::{AcpEntries, EntrySink};
+use crate::agent::{AttemptInput, Resume, SpendLimit, is_session, micro};
 
 const VERSION: u64 = 1;
-const LOGIN_WANTED: i64 = -32000;
 /// Longest text that is kept of what the agent said since its last tool call, in bytes.
 const WORDS_MAX: usize = 256 * 1024;
-const DETAIL_MAX: usize = 2000;
 const NOTES_MAX: usize = 20;
 
 /// The answer that provost waits for.
@@ -21,7 +22,7 @@ const NOTES_MAX: usize = 20;
 enum Stage {
     Introduction,
     Session(Open),
-    Mode,
+    Setting(SessionSetting),
     Prompt,
     Over,
 }
@@ -36,14 +37,30 @@ enum Open {
     Load,
 }
 
+/// What provost sets in a session before it sends the prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SessionSetting {
+    Model,
+    Mode,
+}
+
 pub(super) struct AcpTurn<'a> {
     workspace: String,
     prompt: &'a str,
     resume: Option<Resume<'a>>,
-    heard: Option<Ear<'a>>,
+    sink: EntrySink<'a>,
+    entries: AcpEntries,
+    limit: Option<SpendLimit<'a>>,
     servers: Vec<Value>,
     mode: Option<String>,
+    model: Option<String>,
+    /// The agent's client, which may know its model from its own configuration, is known.
+    has_client: bool,
+    /// Requests that follow the opening of the session.
+    settings: Vec<(SessionSetting, &'static str, Value)>,
     permissions: Permissions,
+    /// What a person allowed in this step.
+    granted: &'a [String],
     desk: AcpFiles<'a>,
     stage: Stage,
     id: u64,
@@ -52,12 +69,15 @@ pub(super) struct AcpTurn<'a> {
     agent: String,
     session: Option<String>,
     words: String,
+    /// The agent repeats its old messages after it was sent the prompt.
+    repeats: bool,
     message: Value,
     plan: Option<(usize, usize)>,
     cost: Option<u64>,
     usage: Usage,
     /// Tool call that provost refused.
     refused: Option<String>,
+    over_limit: bool,
     cancelled: bool,
     failure: Option<String>,
     notes: Vec<String>,
@@ -69,8 +89,10 @@ pub(super) struct Finish {
     pub done: bool,
     /// The agent answered `initialize`.
     pub begun: bool,
-    /// The turn ended because only a person could give a permission.
-    pub asked: bool,
+    /// provost ended the turn, because the budget is used up.
+    pub over_limit: bool,
+    /// provost ended the turn, because only a person can allow this.
+    pub asks: Option<String>,
     /// The cost is that of the whole conversation, and this was not its first turn.
     pub goes_on_counting: bool,
     /// The activity at which the turn ended, for messages.
@@ -88,7 +110,9 @@ impl<'a> AcpTurn<'a> {
             workspace: work.workspace.to_string_lossy().into_owned(),
             prompt: work.prompt,
             resume: work.resume,
-            heard: work.heard,
+            sink: EntrySink::new(work.heard),
+            entries: AcpEntries::default(),
+            limit: work.limit,
             servers: acp
                 .servers
                 .iter()
@@ -97,7 +121,11 @@ impl<'a> AcpTurn<'a> {
                 .map(|each| each.told())
                 .collect(),
             mode,
+            model: acp.model.clone(),
+            has_client: acp.client.is_some(),
+            settings: Vec::new(),
             permissions: acp.permissions,
+            granted: work.granted,
             desk: desk(work),
             stage: Stage::Introduction,
             id: 0,
@@ -105,11 +133,13 @@ impl<'a> AcpTurn<'a> {
             agent: String::new(),
             session: None,
             words: String::new(),
+            repeats: false,
             message: Value::Null,
             plan: None,
             cost: None,
             usage: Usage::default(),
             refused: None,
+            over_limit: false,
             cancelled: false,
             failure: None,
             notes: Vec::new(),
@@ -133,7 +163,7 @@ impl<'a> AcpTurn<'a> {
     pub(super) fn cancel(&mut self, say: &mut Vec<u8>) {
         if let (Stage::Prompt, Some(session)) = (self.stage, &self.session) {
             let params = json!({ "sessionId": session });
-            write(&json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": params }), say);
+            write_message(&json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": params }), say);
         } else {
             self.stage = Stage::Over;
         }
@@ -148,7 +178,10 @@ impl<'a> AcpTurn<'a> {
     pub(super) fn hear(&mut self, message: Value, say: &mut Vec<u8>) {
         match (message["method"].as_str(), message.get("id")) {
             (Some(method), Some(id)) => self.asked(method, id.clone(), &message["params"], say),
-            (Some("session/update"), None) => self.told(&message["params"]),
+            (Some("session/update"), None) => {
+                self.told(&message["params"]);
+                self.look_at_the_cost(say);
+            }
             (Some(_), None) => {}
             (None, Some(id)) if *id == self.id && self.stage != Stage::Over => self.answered(&message, say),
             // A response without a matching request.
@@ -158,12 +191,12 @@ impl<'a> AcpTurn<'a> {
 
     fn ask(&mut self, method: &str, params: Value, say: &mut Vec<u8>) {
         self.id += 1;
-        write(&json!({ "jsonrpc": "2.0", "id": self.id, "method": method, "params": params }), say);
+        write_message(&json!({ "jsonrpc": "2.0", "id": self.id, "method": method, "params": params }), say);
     }
 
     fn answered(&mut self, message: &Value, say: &mut Vec<u8>) {
         let result = match message.get("error") {
-            Some(error) => Err(told(error)),
+            Some(error) => Err(error_text(error)),
             None => Ok(&message["result"]),
         };
         match (self.stage, result) {
@@ -184,11 +217,15 @@ impl<'a> AcpTurn<'a> {
                 self.resume = None;
                 self.open(say);
             }
-            (Stage::Mode, answer) => {
-                if let Err(why) = answer {
+            (Stage::Setting(SessionSetting::Model), Err(why)) => {
+                let model = self.model.as_deref().unwrap_or_default();
+                self.fail(format!("model not found: {model}; the agent did not accept it: {why}"));
+            }
+            (Stage::Setting(setting), answer) => {
+                if let (SessionSetting::Mode, Err(why)) = (setting, answer) {
                     self.note(format!("the agent did not accept its mode: {why}"));
                 }
-                self.put_prompt(say);
+                self.next_setting(say);
             }
             (Stage::Prompt, Ok(result)) => self.ended(result),
             (Stage::Introduction | Stage::Session(Open::New) | Stage::Prompt, Err(why)) => self.fail(why),
@@ -235,15 +272,52 @@ impl<'a> AcpTurn<'a> {
 
     fn opened(&mut self, session: String, result: &Value, say: &mut Vec<u8>) {
         let modes = &result["modes"];
-        let offered = modes["availableModes"].as_array().into_iter().flatten();
-        let wanted = self.mode.clone().filter(|mode| {
-            modes["currentModeId"] != mode.as_str() && offered.clone().any(|each| each["id"] == mode.as_str())
-        });
-        self.session = Some(session.clone());
-        match wanted {
-            Some(mode) => {
-                self.stage = Stage::Mode;
-                self.ask("session/set_mode", json!({ "sessionId": session, "modeId": mode }), say);
+        let mut offered = modes["availableModes"].as_array().into_iter().flatten();
+        if let Some(mode) = &self.mode
+            && modes["currentModeId"] != mode.as_str()
+            && offered.any(|each| each["id"] == mode.as_str())
+        {
+            let params = json!({ "sessionId": session, "modeId": mode });
+            self.settings.push((SessionSetting::Mode, "session/set_mode", params));
+        }
+        self.session = Some(session);
+        if let Err(why) = self.set_model(result) {
+            return self.fail(why);
+        }
+        self.next_setting(say);
+    }
+
+    /// Prepares the request that selects the model of the role; an error if the agent does not offer it.
+    fn set_model(&mut self, result: &Value) -> Result<(), String> {
+        let Some(model) = &self.model else { return Ok(()) };
+        let (method, mut params) = match ModelChoice::of(result, model) {
+            ModelChoice::Request { method, params } => (method, params),
+            // The list of a known client may be incomplete: the client decides.
+            ModelChoice::NotOffered { request: Some(method), .. } if self.has_client => {
+                (method, json!({ "modelId": model }))
+            }
+            ModelChoice::NotOffered { offered, .. } if !self.has_client => {
+                return Err(format!("model not found: {model}; the agent offers {}", offered.join(", ")));
+            }
+            ModelChoice::Unsupported if !self.has_client => {
+                let note = format!("the agent offers no choice of its model, so {model} was not selected");
+                self.note(note);
+                return Ok(());
+            }
+            // The client's configuration names the model.
+            ModelChoice::Current | ModelChoice::NotOffered { .. } | ModelChoice::Unsupported => return Ok(()),
+        };
+        params["sessionId"] = json!(self.session);
+        self.settings.push((SessionSetting::Model, method, params));
+        Ok(())
+    }
+
+    /// Sends the next setting, or the prompt after the last one.
+    fn next_setting(&mut self, say: &mut Vec<u8>) {
+        match self.settings.pop() {
+            Some((setting, method, params)) => {
+                self.stage = Stage::Setting(setting);
+                self.ask(method, params, say);
             }
             None => self.put_prompt(say),
         }
@@ -257,7 +331,8 @@ impl<'a> AcpTurn<'a> {
     }
 
     fn ended(&mut self, result: &Value) {
-        self.usage = self.used(result);
+        let is_opencode = self.agent.contains("opencode");
+        self.usage = used(result, self.cost, is_opencode);
         self.stage = Stage::Over;
         let reason = result["stopReason"].as_str().unwrap_or("nothing");
         let why = match (reason, &self.refused) {
@@ -274,42 +349,14 @@ impl<'a> AcpTurn<'a> {
         self.failure.get_or_insert(why);
     }
 
-    fn used(&self, result: &Value) -> Usage {
-        let (usage, quota) = (&result["usage"], &result["_meta"]["quota"]["token_count"]);
-        let count = |names: &[&str]| {
-            let both = names.iter().flat_map(|name| [&usage[*name], &quota[*name]]);
-            both.filter_map(Value::as_u64).next()
-        };
-        let models = result["_meta"]["quota"]["model_usage"].as_array().filter(|models| models.len() == 1);
-        let money = Usage { micro_usd: self.cost, ..Usage::default() };
-        // opencode reports only its last step.
-        if self.agent.contains("opencode") {
-            return money;
-        }
-        let output = count(&["outputTokens", "output_tokens"]);
-        let thought = count(&["thoughtTokens", "reasoningOutputTokens"]).unwrap_or(0);
-        let all = count(&["totalTokens"]).zip(count(&["inputTokens"]));
-        believable(Usage {
-            model: models.and_then(|models| models[0]["model"].as_str()).map(str::to_owned),
-            input_tokens: count(&["inputTokens", "input_tokens"]),
-            // The output count includes the reasoning tokens or not; the total shows which.
-            output_tokens: output.map(|output| match all {
-                Some((total, input)) if total >= input + output + thought => output + thought,
-                _ => output,
-            }),
-            cache_read_tokens: count(&["cachedReadTokens", "cachedInputTokens"]),
-            cache_write_tokens: count(&["cachedWriteTokens", "cacheWriteInputTokens"]),
-            ..money
-        })
-    }
-
     /// Handles a `session/update` notification. Before the prompt is sent, these are a replay of old
-    /// messages.
+    /// messages. Some agents replay them later: then a message of the user comes first.
     fn told(&mut self, params: &Value) {
         let update = &params["update"];
         if self.stage != Stage::Prompt || params["sessionId"].as_str() != self.session.as_deref() {
             return;
         }
+        self.entries.update(update, &mut self.sink);
         match update["sessionUpdate"].as_str().unwrap_or_default() {
             "agent_message_chunk" => {
                 if update["messageId"] != self.message {
@@ -317,17 +364,17 @@ impl<'a> AcpTurn<'a> {
                     self.message = update["messageId"].clone();
                 }
                 let text = update["content"]["text"].as_str().unwrap_or_default();
-                self.heard.inspect(|heard| heard(text.as_bytes()));
                 if self.words.len() + text.len() <= WORDS_MAX {
                     self.words.push_str(text);
                 }
             }
-            // Text before a tool call is not the last message.
-            "tool_call" => {
+            "user_message_chunk" if self.resume.is_some() => {
+                let text = update["content"]["text"].as_str().unwrap_or_default();
+                self.repeats |= !self.resume.is_some_and(|resume| resume.prompt.starts_with(text));
                 self.words.clear();
-                let title = update["title"].as_str().unwrap_or_default();
-                self.heard.inspect(|heard| heard(format!("\n{title}\n").as_bytes()));
             }
+            // Text before a tool call is not the last message.
+            "tool_call" => self.words.clear(),
             "plan" => {
                 let entries = update["entries"].as_array().map_or(&[][..], Vec::as_slice);
                 let done = entries.iter().filter(|entry| entry["status"] == "completed").count();
@@ -337,6 +384,20 @@ impl<'a> AcpTurn<'a> {
                 self.cost = update["cost"]["amount"].as_f64().and_then(micro).or(self.cost);
             }
             _ => {}
+        }
+    }
+
+    /// Ends the turn if the agent says that it has cost more than it may.
+    fn look_at_the_cost(&mut self, say: &mut Vec<u8>) {
+        let before = self.resume.and_then(|resume| resume.used.micro_usd).unwrap_or(0);
+        let before = if self.agent.contains("opencode") { before } else { 0 };
+        let micro_usd = self.cost.map(|cost| cost.saturating_sub(before));
+        let used = Usage { micro_usd, ..Usage::default() };
+        let Some(why) = self.limit.and_then(|limit| limit.exceeded_by(&used)) else { return };
+        if !self.cancelled {
+            self.failure.get_or_insert(why);
+            self.over_limit = true;
+            self.cancel(say);
         }
     }
 
@@ -357,15 +418,16 @@ impl<'a> AcpTurn<'a> {
                 json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } })
             }
         };
-        write(&answer, say);
+        write_message(&answer, say);
     }
 
     fn permission(&mut self, params: &Value, say: &mut Vec<u8>) -> Value {
-        let call = &params["toolCall"];
-        let name = [&call["title"], &call["name"], &call["kind"], &call["toolCallId"]];
-        let name = name.into_iter().filter_map(Value::as_str).find(|name| !name.is_empty());
-        let name = short(name.unwrap_or("something without a name"));
-        match self.permissions {
+        let name = short(&asked_for(&params["toolCall"]));
+        let permissions = match self.permissions {
+            Permissions::Ask if self.granted.contains(&name) => Permissions::Allow,
+            other => other,
+        };
+        match permissions {
             Permissions::Allow => {}
             Permissions::Deny => {
                 self.note(format!("refused, as configured: {name}"));
@@ -375,12 +437,13 @@ impl<'a> AcpTurn<'a> {
                 // The failure rule `agent-asks` matches this text.
                 let why = format!("the agent asks for permission, and nobody is there to give it: {name}");
                 self.failure.get_or_insert(why);
-                if self.refused.replace(name).is_none() {
+                if self.refused.is_none() {
+                    self.refused = Some(name);
                     self.cancel(say);
                 }
             }
         }
-        self.permissions.answer(&params["options"])
+        permissions.answer(&params["options"])
     }
 
     fn note(&mut self, note: String) {
@@ -390,25 +453,29 @@ impl<'a> AcpTurn<'a> {
     }
 
     pub(super) fn finish(self) -> Finish {
+        let can_resume = self.resumes();
         let mut notes = self.notes;
         if let Some((done, all)) = self.plan.filter(|(_, all)| *all > 0) {
             notes.push(format!("by its own plan the agent has done {done} of {all}"));
         }
-        let can_resume = self.can["loadSession"] == Value::Bool(true)
-            || self.can["sessionCapabilities"]["resume"].is_object();
+        let old = self.resume.filter(|_| self.repeats).map_or("", |resume| resume.claim);
+        let words = self.words.trim_start();
+        let words = words.strip_prefix(old.trim()).unwrap_or(words).trim_start().to_owned();
+        let asks = self.refused.filter(|_| self.permissions == Permissions::Ask);
         Finish {
             done: self.stage == Stage::Over && !self.cancelled,
             begun: !self.can.is_null() || self.session.is_some(),
-            asked: self.permissions == Permissions::Ask && self.refused.is_some(),
+            over_limit: self.over_limit,
+            asks,
             // Other agents count what their process spent.
             goes_on_counting: self.resume.is_some() && self.agent.contains("opencode"),
             at: match self.stage {
                 Stage::Introduction => "provost waited for its `initialize` answer",
-                Stage::Session(_) | Stage::Mode => "provost opened its session",
+                Stage::Session(_) | Stage::Setting(_) => "provost opened its session",
                 Stage::Prompt | Stage::Over => "it was working",
             },
             failure: self.failure,
-            words: self.words,
+            words,
             session: self.session.filter(|name| can_resume && is_session(name)),
             usage: match self.usage.is_unknown() {
                 // The agent reports its cost while it works, also if the turn does not end.
@@ -418,31 +485,4 @@ impl<'a> AcpTurn<'a> {
             notes,
         }
     }
-}
-
-fn write(message: &Value, say: &mut Vec<u8>) {
-    say.extend_from_slice(message.to_string().as_bytes());
-    say.push(b'\n');
-}
-
-/// Formats an error with all details that help to classify it.
-fn told(error: &Value) -> String {
-    let message = match (error["code"].as_i64(), error["message"].as_str()) {
-        // ACP's code for a missing login, worded so that it is classified as an error of the model and not
-        // of a package registry.
-        (Some(LOGIN_WANTED), _) => "authentication_error: the agent has no login or key for its model",
-        (_, message) => message.unwrap_or("the agent reports an error"),
-    };
-    let code = error["code"].as_i64().map(|code| format!(" (code {code})")).unwrap_or_default();
-    let data = match &error["data"] {
-        Value::Null => String::new(),
-        Value::String(text) => format!(": {text}"),
-        data => format!(": {data}"),
-    };
-    short(&format!("{message}{code}{data}"))
-}
-
-/// Returns the text on one line, cut to `DETAIL_MAX` characters.
-fn short(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(DETAIL_MAX).collect()
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::agent::{AttemptInput, served};
-use crate::config::Client;
+use crate::config::{Client, ModelAddress, ModelServer};
 
 pub(super) const CLAUDE_SETTINGS: &str = "harness.json";
 pub(super) const CLAUDE_TOOLS_FILE: &str = "harness-tools.json";
@@ -99,7 +99,7 @@ const XDG: [(&str, &str); 4] = [
 pub(super) fn furnish(
     client: Client,
     home: &Path,
-    model: Option<&str>,
+    (model, server): (Option<&str>, Option<&ModelServer>),
     work: &AttemptInput<'_>,
 ) -> io::Result<()> {
     match client {
@@ -138,7 +138,7 @@ pub(super) fn furnish(
         }
         Client::Opencode => {
             let config = inside(home, "config/opencode")?;
-            write(&config.join("opencode.json"), &opencode(work).to_string())?;
+            write(&config.join("opencode.json"), &opencode(server, work).to_string())?;
             // opencode would fetch a package for plugins at every start, and block without network.
             inside(home, "config/opencode/node_modules")?;
             write(&config.join("package-lock.json"), OPENCODE_LOCK)?;
@@ -190,7 +190,33 @@ fn codex(model: Option<&str>, work: &AttemptInput<'_>) -> String {
     lines.join("\n") + "\n"
 }
 
-fn opencode(work: &AttemptInput<'_>) -> Value {
+/// Returns the entry of a provider that opencode does not know, or knows at another address.
+fn provider(server: &ModelServer, work: &AttemptInput<'_>) -> Value {
+    let metered = variable(work, "MODEL_BASE_URL").map(|base| base.to_string_lossy().into_owned());
+    let (base, key) = match &server.at {
+        ModelAddress::Usual => (None, server.key_env.as_deref()),
+        ModelAddress::Url(url) => (Some(url.clone()), server.key_env.as_deref()),
+        ModelAddress::Meter => (metered, Some("MODEL_API_KEY")),
+    };
+    let mut options = json!({});
+    if let Some(key) = key {
+        options["apiKey"] = json!(format!("{{env:{key}}}"));
+    }
+    let is_known =
+        matches!(server.provider.as_str(), "anthropic" | "openai") && server.at != ModelAddress::Meter;
+    let mut entry = json!({ "models": { &server.model: { "name": server.model } } });
+    if let Some(base) = base {
+        options["baseURL"] = json!(base);
+        if !is_known {
+            entry["npm"] = json!("@ai-sdk/openai-compatible");
+            entry["name"] = json!(server.provider);
+        }
+    }
+    entry["options"] = options;
+    entry
+}
+
+fn opencode(server: Option<&ModelServer>, work: &AttemptInput<'_>) -> Value {
     let known = [
         ("anthropic", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "/v1"),
         ("openai", "OPENAI_BASE_URL", "OPENAI_API_KEY", ""),
@@ -200,6 +226,7 @@ fn opencode(work: &AttemptInput<'_>) -> Value {
         let options = json!({ "baseURL": format!("{base}{beneath}"), "apiKey": format!("{{env:{key}}}") });
         Some((provider.to_owned(), json!({ "options": options })))
     });
+    let own = server.map(|server| (server.provider.clone(), provider(server, work)));
     let servers = servers(work, |command, args| {
         let command: Vec<&str> = std::iter::once(command).chain(args.iter().map(String::as_str)).collect();
         json!({ "type": "local", "command": command, "enabled": true })
@@ -210,7 +237,7 @@ fn opencode(work: &AttemptInput<'_>) -> Value {
         "autoupdate": false,
         "snapshot": false,
         "permission": { "*": "allow" },
-        "provider": Value::Object(reached.collect()),
+        "provider": Value::Object(reached.chain(own).collect()),
     })
 }
 

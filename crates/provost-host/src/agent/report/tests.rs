@@ -10,7 +10,7 @@ use super::{LINE_MAX, ParsedReport, Reader, Speaks};
 /// Parses the output; the result must not depend on how the bytes are split.
 fn heard(speaks: Speaks, output: &[u8]) -> ParsedReport {
     let read = |size: usize| {
-        let mut reader = Reader::new(speaks);
+        let mut reader = Reader::new(speaks, None);
         output.chunks(size).for_each(|chunk| reader.take(chunk));
         reader.finish(true)
     };
@@ -63,7 +63,7 @@ fn a_recorded_client_that_is_cut_anywhere_is_never_half_counted() {
     for (speaks, name, (input, output)) in RECORDED {
         let Some(bytes) = recorded(name) else { continue };
         for cut in (0..bytes.len()).step_by(97) {
-            let mut reader = Reader::new(speaks);
+            let mut reader = Reader::new(speaks, None);
             reader.take(&bytes[..cut]);
             let usage = reader.finish(false).usage;
             assert!([None, tokens(input, output)].contains(&counted(&usage)), "{name} at {cut}: {usage:?}");
@@ -153,7 +153,7 @@ fn garbage_and_floods_count_for_nothing() {
         assert_eq!(heard(speaks, &garbage), ParsedReport::default());
         let deep = "[".repeat(100_000);
         assert_eq!(heard(speaks, deep.as_bytes()), ParsedReport::default());
-        let mut reader = Reader::new(speaks);
+        let mut reader = Reader::new(speaks, None);
         // A line that is too long, then a valid one.
         (0..LINE_MAX / 1024 + 9).for_each(|_| reader.take(&[b'x'; 1024]));
         assert!(reader.line.capacity() <= LINE_MAX * 2, "{}", reader.line.capacity());
@@ -163,4 +163,28 @@ fn garbage_and_floods_count_for_nothing() {
         let reads = matches!(speaks, Speaks::Claude | Speaks::Json);
         assert_eq!(after.as_deref(), reads.then_some("after the flood"), "{speaks:?}");
     }
+}
+
+#[test]
+fn what_is_used_so_far_is_the_sum_of_the_calls() {
+    let spent = |speaks, lines: &[&str]| {
+        let mut reader = Reader::new(speaks, None);
+        lines.iter().for_each(|line| reader.take(format!("{line}\n").as_bytes()));
+        counted(&reader.spent())
+    };
+    let message = |id: &str, output: u64| {
+        format!(
+            r#"{{"type":"assistant","message":{{"id":"{id}","usage":{{"input_tokens":10,"cache_read_input_tokens":90,"output_tokens":{output}}}}}}}"#
+        )
+    };
+    // A message arrives in parts, each with the usage of the whole so far.
+    let parts = [message("a", 1), message("a", 5), message("b", 7)];
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    assert_eq!(spent(Speaks::Claude, &parts[..2]), tokens(100, 5));
+    assert_eq!(spent(Speaks::Claude, &parts), tokens(200, 12));
+    let step = r#"{"type":"step_finish","part":{"reason":"tool-calls","cost":0.1,"tokens":{"input":40,"output":2,"cache":{"read":60}}}}"#;
+    assert_eq!(spent(Speaks::Opencode, &[step, step]), tokens(200, 4));
+    // These report only at their end.
+    assert_eq!(spent(Speaks::Codex, &parts), None);
+    assert_eq!(spent(Speaks::Json, &parts), None);
 }

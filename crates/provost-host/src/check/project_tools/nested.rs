@@ -8,7 +8,7 @@ use super::VIRTUAL;
 /// Deepest folder of a project, counted from the workspace.
 const DEPTH_MAX: usize = 4;
 /// Most folders that are read.
-const FOLDERS_MAX: usize = 1_000;
+const FOLDERS_MAX: usize = 10_000;
 const PACKAGES: &str = "node_modules";
 /// Folders that hold no project: results of builds and copies of other projects.
 const SKIPPED: [&str; 8] = [PACKAGES, "target", "vendor", "venv", "dist", "build", "coverage", "__pycache__"];

@@ -269,7 +269,7 @@ impl Run<'_> {
             grace: GRACE,
             keep: SAID,
             tag: &tag,
-            stop: self.means.stop,
+            stop: process::stop_flag(self.means.stop),
             tee: None,
             bounds: None,
         })

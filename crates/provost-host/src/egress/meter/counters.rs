@@ -19,6 +19,7 @@ pub struct Limit {
 #[derive(Debug, Default)]
 pub(super) struct UsageCounters {
     calls: u64,
+    /// Tokens of each model.
     models: BTreeMap<String, u64>,
     input: Sum,
     output: Sum,
@@ -31,6 +32,16 @@ pub(super) struct UsageCounters {
     /// Answers that ended before they reported their output.
     unsaid: u64,
     stopped: Option<String>,
+    /// The last answer, if it was an error.
+    refused: Option<ApiRefusal>,
+}
+
+/// An answer of the model's API that is an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiRefusal {
+    pub status: u16,
+    /// The header that says when to come back, as `name: value`.
+    pub after: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -65,6 +76,15 @@ fn guess(bytes: usize) -> u64 {
 }
 
 impl UsageCounters {
+    /// Keeps the last answer if it is an error; an answer that is none makes the one before unimportant.
+    pub(super) fn answered(&mut self, refusal: Option<ApiRefusal>) {
+        self.refused = refusal;
+    }
+
+    pub(super) fn refused(&self) -> Option<ApiRefusal> {
+        self.refused.clone()
+    }
+
     /// Counts a call that begins.
     pub(super) fn begin(&mut self) {
         self.calls += 1;
@@ -72,9 +92,6 @@ impl UsageCounters {
 
     pub(super) fn book(&mut self, call: &FinishedCall<'_>) {
         let ReportedUsage { model, input, output, cache_read, cache_write } = call.counted;
-        if let Some(model) = model {
-            *self.models.entry(model.clone()).or_default() += 1;
-        }
         self.input.add(*input);
         self.output.add(*output);
         self.cache_read.add(*cache_read);
@@ -83,7 +100,12 @@ impl UsageCounters {
         self.unsaid += u64::from(output.is_none());
         let input = input.unwrap_or_else(|| guess(call.bytes.0));
         let output = output.unwrap_or_else(|| guess(call.bytes.1));
-        self.tokens = self.tokens.saturating_add(input).saturating_add(output);
+        let tokens = input.saturating_add(output);
+        self.tokens = self.tokens.saturating_add(tokens);
+        if let Some(model) = model {
+            let used = self.models.entry(model.clone()).or_default();
+            *used = used.saturating_add(tokens);
+        }
         self.micro_usd = self.micro_usd.saturating_add(call.micro_usd.unwrap_or(0));
     }
 
@@ -109,8 +131,8 @@ impl UsageCounters {
     }
 
     pub(super) fn usage(&self) -> Usage {
-        // The model with the most calls.
-        let model = self.models.iter().max_by_key(|(_, calls)| **calls).map(|(model, _)| model.clone());
+        // The model with the most tokens: side models for titles and summaries are called as often.
+        let model = self.models.iter().max_by_key(|(_, tokens)| **tokens).map(|(model, _)| model.clone());
         Usage {
             model,
             calls: Some(self.calls),
@@ -147,6 +169,21 @@ fn dollars(micro_usd: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::{FinishedCall, Limit, ReportedUsage, UsageCounters};
+
+    #[test]
+    fn an_attempt_is_filed_under_the_model_that_did_the_work() {
+        let mut tally = UsageCounters::default();
+        for (model, input) in [("big", 9000), ("tiny", 40), ("tiny", 50)] {
+            let counted = ReportedUsage {
+                model: Some(model.to_owned()),
+                input: Some(input),
+                output: Some(10),
+                ..ReportedUsage::default()
+            };
+            tally.book(&FinishedCall { counted: &counted, micro_usd: None, bytes: (0, 0) });
+        }
+        assert_eq!(tally.usage().model.as_deref(), Some("big"));
+    }
 
     #[test]
     fn what_one_answer_left_unsaid_is_unknown_in_the_sum_and_counts_for_the_limit() {

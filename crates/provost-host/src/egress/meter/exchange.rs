@@ -9,12 +9,14 @@ use serde_json::Value;
 
 use super::api::No;
 use super::count::{ReportedUsage, Tap};
-use super::counters::FinishedCall;
+use super::counters::{ApiRefusal, FinishedCall};
 use super::http::{Framing, HttpHead};
 use super::question::{self, BodyMemory, MeteredRequest};
 use super::upstream::UpstreamConnection;
 use super::{Counter, locked};
 
+/// The kind of an error that occurred before the whole request was sent.
+const NOT_SENT: ErrorKind = ErrorKind::BrokenPipe;
 /// Longest pause between two requests of a client.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 /// Longest event that is filtered, in bytes; a longer one is passed on unfiltered.
@@ -142,9 +144,9 @@ impl Counter {
         let connect = || self.way.connect(&self.service.target).map_err(Unanswered::Unreached);
         let wire = kept.map_or_else(connect, Ok)?;
         match self.ask(wire, agent, number, question) {
-            // An error on a reused connection is taken as a close by the upstream while it was idle, so the
-            // request is sent again on a new connection.
-            Err(error) if is_kept && error.kind() != ErrorKind::ConnectionAborted => {
+            // The upstream closed a reused connection while it was idle, so the request is sent again on a new
+            // one. A request that was sent may cost money already, and is not sent twice.
+            Err(error) if is_kept && error.kind() == NOT_SENT => {
                 self.ask(connect()?, agent, number, question).map_err(Unanswered::Lost)
             }
             asked => asked.map_err(Unanswered::Lost),
@@ -169,7 +171,7 @@ impl Counter {
                 (Ok(Some(head)), _) => head,
                 (Ok(None), Ok(())) => return Err(ErrorKind::UnexpectedEof.into()),
                 (Err(error), Ok(())) => return Err(error),
-                (_, Err(error)) => return Err(io::Error::new(error.kind(), error.to_string())),
+                (_, Err(error)) => return Err(io::Error::new(NOT_SENT, error.to_string())),
             };
             // Interim answers such as 100 and 103 are not passed on.
             if status(&head) >= 200 {
@@ -189,6 +191,9 @@ impl Counter {
         let is_bare = question.method == "HEAD" || matches!(status, 204 | 304);
         let framing = if is_bare { Some(Framing::Length(0)) } else { head.length()? };
         let is_error = !(200..300).contains(&status);
+        if question.form.is_some() {
+            locked(&self.tally).answered(is_error.then(|| ApiRefusal { status, after: come_back(head) }));
+        }
         let mut tap = question.form.map(|form| Tap::new(form, head.header("content-type")));
         let mut sieve = question.drops_usage.then(Sieve::default).filter(|_| !is_error);
         let mut closing = None;
@@ -220,6 +225,13 @@ enum Unanswered {
     Unreached(io::Error),
     /// The upstream may have seen the request.
     Lost(io::Error),
+}
+
+/// Returns the header that says when the API wants to be asked again.
+fn come_back(head: &HttpHead) -> Option<String> {
+    const NAMES: [&str; 2] = ["retry-after-ms", "retry-after"];
+    let is_sane = |value: &&str| value.len() <= 40 && value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    NAMES.iter().find_map(|name| Some(format!("{name}: {}", head.header(name).filter(is_sane)?)))
 }
 
 fn status(head: &HttpHead) -> u16 {

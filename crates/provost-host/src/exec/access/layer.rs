@@ -4,7 +4,6 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use provost_core::model::hash::Hash;
@@ -25,18 +24,18 @@ pub struct HomeLayer {
 impl HomeLayer {
     pub fn take(homes: &Path, role: &str) -> io::Result<Self> {
         let role = homes.join(folder_name(role));
-        make(&role)?;
+        folder::make_private(&role)?;
         for number in 1..=AT_ONCE {
             let folder = role.join(number.to_string());
-            make(&folder)?;
+            folder::make_private(&folder)?;
             let lock = File::create(folder.join("lock"))?;
             match lock.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => continue,
                 Err(TryLockError::Error(error)) => return Err(error),
             }
-            make(&folder.join("upper"))?;
-            make(&folder.join("work"))?;
+            folder::make_private(&folder.join("upper"))?;
+            folder::make_private(&folder.join("work"))?;
             return Ok(Self { folder, _lock: lock });
         }
         Err(io::ErrorKind::ResourceBusy.into())
@@ -55,13 +54,9 @@ impl HomeLayer {
         folder::remove(&aside);
         fs::rename(&upper, &aside).ok()?;
         folder::remove(&work);
-        make(&upper).and_then(|()| make(&work)).ok()?;
+        folder::make_private(&upper).and_then(|()| folder::make_private(&work)).ok()?;
         Some(aside)
     }
-}
-
-fn make(folder: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().mode(0o700).recursive(true).create(folder)
 }
 
 /// Returns a folder name for a role, which may have any name.

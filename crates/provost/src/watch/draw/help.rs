@@ -24,6 +24,7 @@ const KEYS: [(&str, &[(&str, &str)]); 5] = [
             ("g", "the gate of the plan"),
             ("l", "its log"),
             ("d", "what the selected step changed (in a plan and in the inbox)"),
+            ("t", "what the agent said and did in its last attempt (in a plan and in the inbox)"),
             ("i", "its inbox (in a plan)"),
         ],
     ),

@@ -100,7 +100,7 @@ fn a_plan_has_its_steps_above_or_beside_what_was_seen() {
             line 4 of part post 1
             line 5 of part post 1                             ↓ 25 more
 
-            ? help  q quit  Esc back  ↑↓ step  d diff  PgDn scroll
+            ? help  q quit  Esc back  ↑↓ step  d diff  t transcript
         "#]],
     );
     check(
@@ -117,7 +117,7 @@ fn a_plan_has_its_steps_above_or_beside_what_was_seen() {
                                                     │ line 4 of part post 1
                                                     │ line 5 of part post 1                           ↓ 25 more
 
-            ? help  q quit  Esc back  ↑↓ step  d diff  PgDn scroll  g gate  l log  i inbox
+            ? help  q quit  Esc back  ↑↓ step  d diff  t transcript  PgDn scroll  g gate  l log  i inbox
         "#]],
     );
 }

@@ -129,7 +129,7 @@ pub(crate) fn known() -> Known {
             open: true,
             page: vec![Said::strong("gate"), Said::plain("An approval binds to revision 3f9a1c02be77aaaa")],
         }),
-        changes: None,
+        work: None,
         log: [
             line(1, "TASK_STARTED", "▶ step 1: given to coder", Tone::Busy),
             line(2, "CONTRACT_JUDGED", "✗ step 1: checked: \u{1b}[2Jcontract \u{202e}broke", Tone::Bad),

@@ -15,17 +15,7 @@ pub(super) fn page(overview: &Overview, seen: &PlanSnapshot, step: u32) -> Resul
     let work = step_changes::look(&harness, number)?;
     let title = seen.run.title(number).unwrap_or_default();
     let mut page = vec![Said::strong(format!("Changes of step {step}. {title}"))];
-    if work.files.is_empty() {
-        page.push(Said::plain("no file changed"));
-    }
-    for file in &work.files {
-        let (more, less) = file.count();
-        page.push(Said::plain(format!("{} {} (+{more} -{less})", file.kind.word(), file.path)));
-    }
-    let others =
-        work.others.iter().map(|path| format!("not part of this step: {path} changed before it began"));
-    let refused = work.refused.iter().map(|refused| format!("left out: {refused}"));
-    page.extend(others.chain(refused).map(|line| Said::new(Tone::Wait, line)));
+    page.extend(work.lines().iter().map(Said::plain));
     work.files.iter().for_each(|file| diff(&mut page, file));
     Ok(page)
 }

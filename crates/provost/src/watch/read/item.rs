@@ -46,6 +46,13 @@ fn page(item: &InboxItemView, answers: &[Answer]) -> Vec<Said> {
         page.extend([Said::gap(), Said::strong("Configure outside of the run")]);
         page.push(Said::indented(Tone::Plain, names.join(", ")));
     }
+    if let Some(said) = &context.said {
+        page.extend([
+            Said::gap(),
+            Said::strong("Last words of the agent"),
+            Said::indented(Tone::Plain, said),
+        ]);
+    }
     if let Some(output) = &context.output {
         page.extend([Said::gap(), Said::strong("Last output"), Said::indented(Tone::Plain, output)]);
     }

@@ -185,6 +185,18 @@ fn the_mouse_chooses_opens_and_scrolls() {
 }
 
 #[test]
+fn the_transcript_of_a_step_opens_from_the_plan_and_scrolls() {
+    let (mut view, known) = start();
+    press(&mut view, &known, "⏎");
+    view.settle(&known);
+    assert_eq!(press(&mut view, &known, "t"), Wish::Read);
+    let auth = PlanId("auth-1a2b".to_owned());
+    assert_eq!(*view.screen(), Screen::Transcript(auth.clone(), 2), "the step that waits is selected");
+    assert_eq!(view.open_work(), Some((&auth, 2)));
+    assert_eq!(press(&mut view, &known, "␛↓t"), Wish::Nothing, "a postcondition has no agent");
+}
+
+#[test]
 fn the_changes_of_a_step_open_from_the_plan_and_from_the_inbox() {
     let (mut view, known) = start();
     press(&mut view, &known, "⏎");

@@ -14,6 +14,8 @@ pub(crate) struct Client {
     requests: u64,
     /// Progress notifications, one per line.
     pub heard: Vec<String>,
+    /// Addresses of resources that have changed.
+    pub updated: Vec<String>,
 }
 
 pub(crate) fn initialize(id: u64) -> Value {
@@ -58,7 +60,7 @@ impl Client {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("provost mcp");
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().expect("its output"));
-        Self { child, input, output, requests: 0, heard: Vec::new() }
+        Self { child, input, output, requests: 0, heard: Vec::new(), updated: Vec::new() }
     }
 
     fn greet(&mut self) {
@@ -92,10 +94,30 @@ impl Client {
             if message["id"] == id {
                 return message;
             }
-            if let Some(words) = message["params"]["message"].as_str() {
-                self.heard.push(words.to_owned());
-            }
+            self.hear(&message);
         }
+    }
+
+    fn hear(&mut self, message: &Value) {
+        if let Some(words) = message["params"]["message"].as_str() {
+            self.heard.push(words.to_owned());
+        }
+        if message["method"] == "notifications/resources/updated" {
+            self.updated.extend(message["params"]["uri"].as_str().map(str::to_owned));
+        }
+    }
+
+    /// Waits until the server has reported that a resource has changed.
+    pub(crate) fn wait_for_update(&mut self, uri: &str) {
+        while !self.updated.iter().any(|updated| updated == uri) {
+            self.hear_one();
+        }
+    }
+
+    /// Waits for one message of the server.
+    pub(crate) fn hear_one(&mut self) {
+        let message = self.any();
+        self.hear(&message);
     }
 
     pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
@@ -133,6 +155,11 @@ impl Client {
 pub(crate) struct Reply(pub Value);
 
 impl Reply {
+    /// Returns the answer as data.
+    pub(crate) fn data(&self) -> &Value {
+        &self.0["result"]["structuredContent"]
+    }
+
     pub(crate) fn text(&self) -> &str {
         self.0["result"]["content"][0]["text"].as_str().unwrap_or_default()
     }

@@ -1,8 +1,8 @@
-//! Tests with the official clients: the Python SDK and the inspector, from their registries.
+//! Tests with the official clients: the Python and TypeScript SDKs and the inspector, from their registries.
 //!
 //! If a registry is not reachable, the test is reported as skipped.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::env::Env;
 use crate::registry;
 use crate::registry::{installed, python_package};
 
-fn variables(env: &Env) -> Value {
+pub(super) fn variables(env: &Env) -> Value {
     let command = env.command(&[]);
     let pairs = command
         .get_envs()
@@ -20,8 +20,8 @@ fn variables(env: &Env) -> Value {
     Value::Object(pairs.collect())
 }
 
-#[test]
-fn the_python_client_lists_and_calls_every_tool() {
+/// Installs the Python SDK; `None` if its registry is not reachable.
+pub(crate) fn python_client() -> Option<PathBuf> {
     let folder = installed("mcp-python", "mcp", |folder| {
         let mut pip = Command::new("python3");
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"])
@@ -29,10 +29,12 @@ fn the_python_client_lists_and_calls_every_tool() {
             .arg("mcp");
         pip
     });
-    let folder = match folder {
-        Ok(folder) => folder,
-        Err(why) => return python_package("mcp", &why),
-    };
+    folder.inspect_err(|why| python_package("mcp", why)).ok()
+}
+
+#[test]
+fn the_python_client_lists_and_calls_every_tool() {
+    let Some(folder) = python_client() else { return };
     let env = workspace(IN_PLACE);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/mcp/official.py");
     let output = Command::new("python3")
@@ -46,7 +48,7 @@ fn the_python_client_lists_and_calls_every_tool() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
     expect_test::expect![[r#"
-        tools plan_create plan_next plan_show postcondition_verify step_update topic_publish topic_read
+        tools plan_create plan_list plan_next plan_show plan_take postcondition_verify step_update topic_publish topic_read
         plan_create ok Plan write-it is made
         plan_show ok Plan write-it: Write it
         plan_next ok Next: step 1: Write out.txt
@@ -56,8 +58,8 @@ fn the_python_client_lists_and_calls_every_tool() {
         topic_publish ok published to notes, 6 bytes; others read it after the step has passed
         topic_read refused there is no topic `notes`; none was published yet
         claimed False Step 1 has passed: its check held
-        resources provost://log provost://plan provost://plan.md
-        prompts finish make_plan
+        resources provost://inbox provost://log provost://plan provost://plan.md provost://plans/write-it
+        prompts finish make_plan what_is_open
     "#]]
     .assert_eq(&said.lines().map(|line| format!("{}\n", line.split(" (").next().filter(|_| line.contains(" (/") || line.starts_with("claimed")).unwrap_or(line))).collect::<String>());
 }
@@ -85,7 +87,7 @@ fn the_inspector_finds_no_fault_with_the_schemas_and_calls_every_tool() {
     let (code, said, err) = inspect(&["--method", "tools/list", "--strict"]);
     assert_eq!(code, Some(0), "{said}\n{err}");
     let tools: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
-    assert_eq!(tools["tools"].as_array().map(Vec::len), Some(7));
+    assert_eq!(tools["tools"].as_array().map(Vec::len), Some(9));
     assert_eq!(tools["tools"][0]["_meta"], json!({ "anthropic/alwaysLoad": true }));
     // Every call starts a new server; the servers know the session by its name.
     let steps =
@@ -113,4 +115,35 @@ fn the_inspector_finds_no_fault_with_the_schemas_and_calls_every_tool() {
         assert_eq!(code, Some(0), "{said}\n{err}");
         assert!(said.contains(words), "{said}");
     }
+}
+
+#[test]
+fn the_typescript_client_calls_subscribes_and_cancels() {
+    let package = ["@modelcontextprotocol/sdk@1.32.2"];
+    let proof = "node_modules/@modelcontextprotocol/sdk/package.json";
+    let Some(folder) = registry::npm("mcp-typescript", proof, &package) else { return };
+    let env = workspace(IN_PLACE);
+    let output = Command::new("node")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/mcp/official.mjs"))
+        .arg(folder)
+        .arg(env!("CARGO_BIN_EXE_provost"))
+        .arg(variables(&env).to_string())
+        .current_dir(env.work())
+        .output()
+        .expect("node");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    expect_test::expect![[r#"
+        tools 9 true
+        plan_create ok write-it approved 
+        updated provost://plans/write-it
+        step_update refused write-it in-progress pending
+        step_update ok write-it in-progress passed
+        cancelled cancelled
+        plan_next ok write-it done 
+        next true true
+        resource text/plain Plan write-it: Write it
+        prompt true
+    "#]]
+    .assert_eq(&said);
 }

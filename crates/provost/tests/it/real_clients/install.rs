@@ -15,11 +15,13 @@ pub(super) enum Client {
     Codex,
     Gemini,
     Opencode,
+    Qwen,
+    Copilot,
 }
 
 /// An address without a server: only requests to the model succeed.
 const NOWHERE: &str = "http://127.0.0.1:9";
-const KEY: &str = "sk-rehearsed-and-not-a-real-key";
+pub(super) const KEY: &str = "sk-rehearsed-and-not-a-real-key";
 
 impl Client {
     pub(super) fn word(self) -> &'static str {
@@ -28,6 +30,8 @@ impl Client {
             Client::Codex => "codex",
             Client::Gemini => "gemini",
             Client::Opencode => "opencode",
+            Client::Qwen => "qwen",
+            Client::Copilot => "copilot",
         }
     }
 
@@ -38,6 +42,8 @@ impl Client {
             Client::Codex => ("codex-0.166.0", &["@openai/codex@0.166.0"]),
             Client::Gemini => ("gemini-cli-0.61.0", &["@google/gemini-cli@0.61.0"]),
             Client::Opencode => ("opencode-1.18.33", &["opencode-ai@1.18.33"]),
+            Client::Qwen => ("qwen-code-0.24.4", &["@qwen-code/qwen-code@0.24.4"]),
+            Client::Copilot => ("copilot-1.0.102", &["@github/copilot@1.0.102"]),
         };
         if self == Client::Opencode {
             opencodes_plugin()?;
@@ -100,6 +106,33 @@ impl Client {
                 write(&folder.join("opencode.json"), &opencode(model).to_string());
                 seed(&folder);
             }
+            Client::Qwen => {
+                // It would send requests to this machine to the proxy, too.
+                all.retain(|(name, _)| *name != "HTTPS_PROXY");
+                all.extend([
+                    ("OPENAI_BASE_URL", format!("{}/v1", model.url())),
+                    ("OPENAI_API_KEY", KEY.to_owned()),
+                    ("OPENAI_MODEL", "scripted-1".to_owned()),
+                ]);
+                let settings = json!({
+                    "privacy": { "usageStatisticsEnabled": false },
+                    "general": { "enableAutoUpdate": false },
+                    "telemetry": { "enabled": false },
+                    "tools": { "toolSearch": { "enabled": false } },
+                });
+                write(&home.join(".qwen/settings.json"), &settings.to_string());
+            }
+            Client::Copilot => {
+                all.extend([
+                    ("COPILOT_PROVIDER_BASE_URL", format!("{}/v1", model.url())),
+                    ("COPILOT_PROVIDER_API_KEY", KEY.to_owned()),
+                    ("COPILOT_MODEL", "scripted-1".to_owned()),
+                    ("COPILOT_OFFLINE", "true".to_owned()),
+                ]);
+                // The dialog at the first start in a folder writes this.
+                let work = env.work().canonicalize().expect("a folder");
+                write(&home.join(".copilot/config.json"), &json!({ "trustedFolders": [work] }).to_string());
+            }
         }
         all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
@@ -111,6 +144,7 @@ impl Client {
             Client::Codex => "gpt-5.5",
             Client::Gemini => "gemini-2.5-pro",
             Client::Opencode => "anthropic/claude-sonnet-4-5",
+            Client::Qwen | Client::Copilot => "scripted-1",
         }
     }
 
@@ -118,7 +152,7 @@ impl Client {
     pub(super) fn address(self, model: &Rehearsal) -> Vec<(String, String)> {
         let (name, key, beneath) = match self {
             Client::Claude | Client::Opencode => ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", ""),
-            Client::Codex => ("OPENAI_BASE_URL", "OPENAI_API_KEY", "/v1"),
+            Client::Codex | Client::Qwen | Client::Copilot => ("OPENAI_BASE_URL", "OPENAI_API_KEY", "/v1"),
             Client::Gemini => ("GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY", ""),
         };
         vec![(name.to_owned(), format!("{}{beneath}", model.url())), (key.to_owned(), KEY.to_owned())]
@@ -140,6 +174,8 @@ impl Client {
             Client::Codex => &["exec", "--json", "-s", "danger-full-access"],
             Client::Gemini => &["-m", "gemini-2.5-pro", "--approval-mode", "yolo", "-o", "stream-json", "-p"],
             Client::Opencode => &["run", "--format", "json"],
+            Client::Qwen => &["--auth-type", "openai", "--approval-mode", "yolo", "-o", "stream-json", "-p"],
+            Client::Copilot => &["--allow-all-tools", "--no-auto-update", "-p"],
         };
         // `timeout` kills the whole process group if it does not end.
         let mut command = Command::new("timeout");

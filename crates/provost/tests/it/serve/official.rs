@@ -41,10 +41,10 @@ fn the_python_client_works_on_a_plan_of_its_own_over_http() {
     assert_eq!(
         lines,
         [
-            "tools 7",
+            "tools 9",
             "plan_create ok Plan write-it is made",
             "plan_show ok Plan write-it: Write it",
-            "plan_show refused there is no plan in this session yet: call plan_create first, with an objective, steps and a check for each",
+            "plan_show refused there is no plan in this session yet: call plan_create first, with an objective, steps and a check for each; or plan_take, to carry out a plan that is there",
             "step_update refused Step 1 is NOT done: its check broke: exit code 1",
             "step_update ok Step 1 has passed: its check held",
         ]

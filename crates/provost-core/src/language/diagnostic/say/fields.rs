@@ -42,6 +42,11 @@ pub fn text_unread(span: Span) -> D {
         .hint("Put what the agent should know after `**task:**`.")
 }
 
+pub fn field_elsewhere(span: Span, name: &str, known: &str) -> D {
+    new(Code::TextUnread, span, format!("`{name}` is not a field, so provost does not read this line"))
+        .hint(format!("Did you mean `**{known}:**`?"))
+}
+
 pub fn field_form(span: Span, name: &str, fix: Option<(Span, String)>) -> D {
     let d = new(
         Code::FieldForm,

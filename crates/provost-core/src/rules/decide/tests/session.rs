@@ -38,6 +38,9 @@ fn a_session_is_sent_back_and_passes_by_a_verdict_alone() {
         assert_eq!(say(&mut run, look(one, broke())), sent_back);
         assert_eq!(run.step(StepNumber(1)).unwrap().state, StepState::Pending);
     }
+    // No stop uses up a retry of the plan, and none makes the first failure of a run a repetition.
+    let step = run.step(StepNumber(1)).unwrap();
+    assert_eq!((step.failures, &step.fingerprint, run.summary().retries), (0, &None, 0));
     assert!(say(&mut run, look(post, broke())).starts_with("refused"));
     assert_eq!(
         say(&mut run, look(one, CheckOutcome::Held)),

@@ -14,6 +14,8 @@ impl Run {
             step.attempts = attempt;
             step.claim = None;
             step.ended = None;
+            // A person allows only what the last attempt asked for.
+            step.asks = None;
             step.wait = None;
             step.held_apart = false;
             step.check_again = false;
@@ -23,6 +25,9 @@ impl Run {
     pub(super) fn step_claimed(&mut self, number: StepNumber, evidence: &str) {
         if let Some(step) = self.step_mut(number) {
             step.claim = Some(evidence.to_owned());
+            if let Some(session) = &mut step.session {
+                session.claim = evidence.to_owned();
+            }
         }
     }
 
@@ -42,6 +47,7 @@ impl Run {
             step.posts.clone_from(&ended.published);
             let before = step.session.take();
             step.session = ended.session.as_ref().map(|id| Conversation::after(before, id, &ended.usage));
+            step.asks.clone_from(&ended.asks);
             step.ended = Some((ended.end.clone(), ended.report.clone()));
         }
         self.set_state(number, StepState::Ended { attempt: ended.attempt });

@@ -1,7 +1,7 @@
 //! Applies what follows a failure: recipes, escalations, and the answers of people.
 
 use crate::model::escalation::EscalationCause;
-use crate::model::event::{Breach, BudgetScope, Choice, FailureClass};
+use crate::model::event::{Breach, BudgetScope, Choice, FailureClass, SESSION_RECIPE};
 use crate::model::plan::StepNumber;
 use crate::model::usage::Amount;
 use crate::model::verdict::Verdict;
@@ -42,8 +42,11 @@ impl Run {
         role: Option<&str>,
         fresh: bool,
     ) {
-        self.retries += 1;
         self.try_again(number, check_again);
+        if recipe == SESSION_RECIPE {
+            return self.sent_back(number);
+        }
+        self.retries += 1;
         if let Some(step) = self.step_mut(number) {
             let before = step.recipe.as_ref().filter(|(name, _)| name == recipe);
             step.recipe = Some((recipe.to_owned(), before.map_or(0, |(_, times)| *times) + 1));
@@ -54,6 +57,15 @@ impl Run {
             if role.is_some() || fresh {
                 step.session = None;
             }
+        }
+    }
+
+    /// Applies that a session continues after its stop. The stop uses up no retry, and the next failure does
+    /// not count as a repetition of what the session left.
+    fn sent_back(&mut self, number: StepNumber) {
+        if let Some(step) = self.step_mut(number) {
+            step.failures = step.failures.saturating_sub(1);
+            step.fingerprint = None;
         }
     }
 
@@ -122,7 +134,11 @@ impl Run {
                     step.recipe = None;
                     step.wait = None;
                     step.role = None;
-                    step.session = None;
+                    // The answer allows what the agent asked for: it goes on in the same conversation.
+                    match step.asks.take() {
+                        Some(asked) => step.granted.push(asked),
+                        None => step.session = None,
+                    }
                     step.precondition_held = false;
                     step.verdict = None;
                 }

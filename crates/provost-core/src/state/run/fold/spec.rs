@@ -73,6 +73,8 @@ impl Run {
         self.approved_by = Some(by.clone());
         (self.checks_unread, self.trusted_checks) = match by {
             Approver::Person(_) => (false, Vec::new()),
+            // The agent may have answered the dialog itself.
+            Approver::Dialog { .. } => (true, Vec::new()),
             Approver::Policy { name, unread, trusted, .. } => {
                 (*unread || name == SESSION_POLICY, trusted.clone())
             }
