@@ -2,14 +2,18 @@
 //! process that has ended or may not be examined, the functions return nothing.
 
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, geteuid, getpid};
 
 /// The longest time a process may take to start another program; a busy machine needs part of a second.
 const LONGEST_EXEC: Duration = Duration::from_secs(2);
+/// Longest part of an environment that is read.
+const ENVIRON_MAX: usize = 256 * 1024;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stat {
@@ -47,16 +51,44 @@ fn stat_fields(pid: i32) -> Option<String> {
 pub(super) fn variable(pid: i32, name: &str) -> Option<String> {
     let begun = Instant::now();
     loop {
-        let environ = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let environ = environ(pid)?;
         let is_blank = environ.iter().all(|byte| *byte == 0);
         if !is_blank || !may_be_in_exec(pid) || begun.elapsed() > LONGEST_EXEC {
-            let value = environ.split(|byte| *byte == 0).find_map(|entry| {
-                entry.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"="))
-            })?;
-            return Some(String::from_utf8_lossy(value).into_owned());
+            return value_of(&environ, name);
         }
         std::thread::sleep(Duration::from_micros(200));
     }
+}
+
+/// Returns the environment as the kernel shows it now, which is empty for a moment during `exec`.
+fn environ(pid: i32) -> Option<Vec<u8>> {
+    let path = format!("/proc/{pid}/environ");
+    let read = fs::File::open(path).and_then(|mut file| {
+        // One read sees one program; with several, the end could be missing.
+        let mut environ = vec![0; ENVIRON_MAX];
+        let count = file.read(&mut environ)?;
+        environ.truncate(count);
+        Ok(environ)
+    });
+    match read {
+        Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => Some(Vec::new()),
+        read => read.ok(),
+    }
+}
+
+fn value_of(environ: &[u8], name: &str) -> Option<String> {
+    let mut entries = environ.split(|byte| *byte == 0);
+    while let Some(entry) = entries.next() {
+        let Some(rest) = entry.strip_prefix(name.as_bytes()) else { continue };
+        let value = match rest {
+            // bash writes a zero byte over the `=` for a moment while it starts.
+            [] => entries.next()?,
+            [b'=', value @ ..] => value,
+            _ => continue,
+        };
+        return Some(String::from_utf8_lossy(value).into_owned());
+    }
+    None
 }
 
 /// Returns whether a process whose environment read as empty may be in the middle of `exec`: it is no
@@ -65,10 +97,11 @@ fn may_be_in_exec(pid: i32) -> bool {
     let Some(fields) = stat_fields(pid) else { return false };
     let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
     let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
-    // Fields 23, 50 and 51 of proc(5), counted from the state, which is the third.
-    let (memory, environ_start, environ_end) = (number(20), number(47), number(48));
+    // Fields 23, 26, 50 and 51 of proc(5), counted from the state, which is the third. The kernel sets the
+    // start of the code last.
+    let (memory, code_start, environ_start, environ_end) = (number(20), number(23), number(47), number(48));
     let is_dead = matches!(fields.first(), Some(&("Z" | "X")));
-    !is_dead && memory > 0 && (environ_end == 0 || environ_start < environ_end)
+    !is_dead && memory > 0 && (code_start == 0 || environ_start < environ_end)
 }
 
 /// Returns the command line of the process, shortened, or its short name.
@@ -165,4 +198,18 @@ pub(super) fn holders_of_pipe(inode: u64) -> Vec<i32> {
 
 pub(super) fn typed(pid: i32) -> Option<Pid> {
     if pid > 0 { Pid::from_raw(pid) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_is_read_while_bash_starts_too() {
+        let read = |environ: &str| value_of(environ.as_bytes(), "TAG");
+        assert_eq!(read("A=1\0TAG=a/1\0B=2\0").as_deref(), Some("a/1"));
+        assert_eq!(read("A=1\0TAG\0a/1\0B=2\0").as_deref(), Some("a/1"));
+        assert_eq!(read("A=1\0TAGS=a/1\0"), None);
+        assert_eq!(read(""), None);
+    }
 }
