@@ -52,8 +52,8 @@ pub(super) fn variable(pid: i32, name: &str) -> Option<String> {
     let begun = Instant::now();
     loop {
         let environ = environ(pid)?;
-        let is_blank = environ.iter().all(|byte| *byte == 0);
-        if !is_blank || !may_be_in_exec(pid) || begun.elapsed() > LONGEST_EXEC {
+        // Some programs, such as PostgreSQL, write over theirs with zero bytes: that is not an empty one.
+        if !environ.is_empty() || !may_be_in_exec(pid) || begun.elapsed() > LONGEST_EXEC {
             return value_of(&environ, name);
         }
         std::thread::sleep(Duration::from_micros(200));
