@@ -15,6 +15,7 @@ use provost_core::model::usage::Usage;
 use serde_json::json;
 use tokio::sync::watch;
 
+use crate::answer_form::AnswerForm;
 use crate::call_log::CallLog;
 use crate::context::Context;
 use crate::event::AgentEvent;
@@ -192,7 +193,7 @@ impl Agent<'_> {
             let Reply { text, calls, cut, replay, .. } = reply;
             state.transcript.push(Message::Assistant { text: text.clone(), calls: calls.clone(), replay });
             if calls.is_empty() {
-                match self.judge_answer(&text, cut, state, tell) {
+                match self.judge_text(&text, cut, state, tell) {
                     Verdict::Taken(outcome) => return outcome,
                     Verdict::GoOn(message) => state.transcript.push(Message::User(message)),
                 }
@@ -213,6 +214,13 @@ impl Agent<'_> {
             let images = self.catalogue.take_images();
             if !images.is_empty() {
                 state.transcript.push(Message::Images(images));
+            }
+            if let Some(answer) = self.settings.form.as_ref().and_then(AnswerForm::take) {
+                match self.judge_answer(&answer, state, tell) {
+                    Verdict::Taken(outcome) => return outcome,
+                    Verdict::GoOn(message) => state.transcript.push(Message::User(message)),
+                }
+                last = answer;
             }
         }
         self.unfinished(Bound::Turns(self.settings.max_turns), last)
@@ -328,21 +336,33 @@ impl Agent<'_> {
         }
     }
 
-    /// Accepts or refuses a final answer.
-    fn judge_answer(&self, text: &str, cut: bool, state: &mut State, tell: Observer<'_>) -> Verdict {
+    /// Accepts or refuses a final answer that the model wrote as text.
+    fn judge_text(&self, text: &str, cut: bool, state: &mut State, tell: Observer<'_>) -> Verdict {
         if cut {
             return Verdict::GoOn(include_str!("prompt/cut.md").to_owned());
         }
-        let plan = self.holder.plan();
-        let (message, missing) = match &plan {
+        let read = match &self.settings.form {
+            Some(form) => form.read(text),
+            None => Ok(text.to_owned()),
+        };
+        match read {
+            Ok(answer) => self.judge_answer(&answer, state, tell),
+            Err(why) => {
+                let message = include_str!("prompt/form.md").trim_end().replace("{why}", &why);
+                self.refuse(text, message, vec!["no answer in the required form".to_owned()], state, tell)
+            }
+        }
+    }
+
+    /// Accepts or refuses a final answer.
+    fn judge_answer(&self, answer: &str, state: &mut State, tell: Observer<'_>) -> Verdict {
+        let answer = answer.to_owned();
+        let is_empty = answer.trim().is_empty();
+        let (message, missing) = match self.holder.plan() {
             Some(plan) => match plan.readiness() {
-                Readiness::Open => (unfinished(plan), plan.missing()),
-                Readiness::Blocked => {
-                    return Verdict::Taken(RunEnd::Blocked { answer: text.to_owned() });
-                }
-                Readiness::Ready if !text.trim().is_empty() => {
-                    return Verdict::Taken(RunEnd::Finished { answer: text.to_owned() });
-                }
+                Readiness::Open => (unfinished(&plan), plan.missing()),
+                Readiness::Blocked => return Verdict::Taken(RunEnd::Blocked { answer }),
+                Readiness::Ready if !is_empty => return Verdict::Taken(RunEnd::Finished { answer }),
                 Readiness::Ready => {
                     (include_str!("prompt/empty.md").to_owned(), vec!["no answer".to_owned()])
                 }
@@ -350,17 +370,27 @@ impl Agent<'_> {
             None if self.settings.planning == PlanRequirement::Required => {
                 (include_str!("prompt/no_plan.md").to_owned(), vec!["no plan".to_owned()])
             }
-            None if text.trim().is_empty() => {
-                (include_str!("prompt/empty.md").to_owned(), vec!["no answer".to_owned()])
-            }
-            None => return Verdict::Taken(RunEnd::Finished { answer: text.to_owned() }),
+            None if is_empty => (include_str!("prompt/empty.md").to_owned(), vec!["no answer".to_owned()]),
+            None => return Verdict::Taken(RunEnd::Finished { answer }),
         };
+        self.refuse(&answer, message, missing, state, tell)
+    }
+
+    /// Sends the model back to work, until it was refused too often in a row.
+    fn refuse(
+        &self,
+        answer: &str,
+        message: String,
+        missing: Vec<String>,
+        state: &mut State,
+        tell: Observer<'_>,
+    ) -> Verdict {
         state.refusals += 1;
         state.refusals_in_row += 1;
         tell(AgentEvent::FinalizationRefused { missing: missing.clone() });
         if state.refusals_in_row >= self.settings.max_refusals {
             let bound = Bound::Refusals(self.settings.max_refusals);
-            return Verdict::Taken(RunEnd::Unfinished { bound, missing, answer: text.to_owned() });
+            return Verdict::Taken(RunEnd::Unfinished { bound, missing, answer: answer.to_owned() });
         }
         Verdict::GoOn(message)
     }

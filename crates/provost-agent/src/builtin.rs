@@ -16,6 +16,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::agent::{Agent, AgentRun, Bound, Compaction, RunEnd, Settings, Stop};
+use crate::answer_form::{AnswerForm, AnswerFormError};
 use crate::budget::LoopBudget;
 use crate::conversation::{self, Continuation};
 use crate::delegate;
@@ -72,6 +73,8 @@ pub struct BuiltinOptions {
     pub text_tools: bool,
     /// There is a tool that reads pages of the web.
     pub web: bool,
+    /// The JSON Schema of the final answer.
+    pub answer_schema: Option<serde_json::Value>,
     /// A command for after edits.
     pub after_edit: Option<String>,
     /// Program with arguments that starts commands in a session of their own; without it, they share the
@@ -94,6 +97,8 @@ pub enum NotBegun {
     KeyCommand { command: String, why: String },
     #[error(transparent)]
     Provider(#[from] NotBuilt),
+    #[error(transparent)]
+    AnswerForm(#[from] AnswerFormError),
     #[error(transparent)]
     McpServer(#[from] McpServerError),
     #[error("the conversation of the last attempt cannot be read: {0}")]
@@ -226,7 +231,9 @@ pub fn perform(
         catalogue = catalogue.with(fetch::tool().map_err(NotBuilt::Client)?);
     }
     let after_edit = orders.after_edit.as_ref().map(|command| AfterEdit::new(command, &workspace));
-    let settings = Settings { after_edit, ..settings(orders, key) };
+    let form = orders.answer_schema.clone().map(AnswerForm::new).transpose()?;
+    catalogue = catalogue.with_all(form.as_ref().map(AnswerForm::tool));
+    let settings = Settings { after_edit, form, ..settings(orders, key) };
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(NotBegun::Runtime)?;
     let servers = runtime.block_on(connections(&orders.servers, &workspace))?;

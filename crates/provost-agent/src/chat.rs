@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::agent::{Agent, Observer, RunEnd, Settings, Stop};
+use crate::answer_form::AnswerForm;
 use crate::builtin::{self, BuiltinOptions, Environment, NotBegun};
 use crate::call_log::CallLog;
 use crate::conversation::{self, Continuation};
@@ -82,8 +83,11 @@ impl Chat {
         if orders.web {
             catalogue = catalogue.with(fetch::tool().map_err(NotBuilt::Client)?);
         }
+        let form = orders.answer_schema.clone().map(AnswerForm::new).transpose()?;
         let catalogue = catalogue.map(|tool| watched(tool, watch.clone()));
+        let catalogue = catalogue.with_all(form.as_ref().map(AnswerForm::tool));
         let settings = Settings {
+            form,
             system: [INSTRUCTIONS.trim_end(), project.trim()].join("\n\n").trim_end().to_owned(),
             ..builtin::settings(orders, key)
         };

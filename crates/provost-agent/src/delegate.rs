@@ -92,6 +92,7 @@ impl Team {
             ledger,
             settings: Settings {
                 budget,
+                form: None,
                 max_turns: self.settings.max_turns.min(TURNS),
                 ..self.settings.clone()
             },

@@ -63,6 +63,7 @@ pub mod tool;
 pub mod provider;
 pub mod transcript;
 
+pub mod answer_form;
 pub mod agent;
 mod truncate;
 mod context;

@@ -98,6 +98,8 @@ pub struct AttemptInput<'a> {
     pub limit: Option<SpendLimit<'a>>,
     /// What the agent asked for in this step, and a person allowed.
     pub granted: &'a [String],
+    /// JSON Schema of the answer, for an agent that can be held to one.
+    pub answer_schema: Option<&'a serde_json::Value>,
 }
 
 /// A folder, empty at first, in which the agent may write one file for each of these topics.

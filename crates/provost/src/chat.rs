@@ -48,6 +48,8 @@ pub(crate) struct ChatOptions {
     pub model: Option<String>,
     pub allow_all: bool,
     pub resume: bool,
+    /// The JSON Schema of the answer to a single message.
+    pub answer_schema: Option<PathBuf>,
 }
 
 /// Opens the conversation and leads it to its end.
@@ -65,6 +67,7 @@ pub(crate) fn open(global: &Global, options: ChatOptions, read_options: OptionRe
         launcher: vec![own_program()?.into(), OWN_SESSION.into()],
         conversation: Some(saved.clone()),
         resume,
+        answer_schema: options.answer_schema.as_deref().map(schema).transpose()?,
         ..orders
     };
     let sessions = AgentSessions::open(settings)?;
@@ -81,7 +84,7 @@ pub(crate) fn open(global: &Global, options: ChatOptions, read_options: OptionRe
     let project = project.unwrap_or_default();
     let chat = Chat::open(&orders, &cwd, &variable, &project, watch)
         .map_err(|error| Failure::usage(error.to_string(), "See docs/chat.md."))?;
-    let mut talk = Talk { chat, screen: Screen::new(), input, gate, model: orders.model, saved };
+    let mut talk = Talk { chat, screen: Screen::new(!options.once), input, gate, model: orders.model, saved };
     if resume {
         let count = terminal::count(talk.chat.messages(), "message");
         terminal::talk(&format!("the last conversation in this folder, with {count} of yours"));
@@ -112,6 +115,14 @@ fn role(folder: &Path, options: &ChatOptions) -> Result<ChatRole, Failure> {
 fn own_program() -> Result<PathBuf, Failure> {
     std::env::current_exe()
         .map_err(|source| Failure::Io { what: "find this program's own file".to_owned(), source })
+}
+
+fn schema(file: &Path) -> Result<serde_json::Value, Failure> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|source| Failure::Io { what: format!("read {}", file.display()), source })?;
+    serde_json::from_str(&text).map_err(|error| {
+        Failure::usage(format!("{} is not JSON: {error}", file.display()), "Give a file with a JSON Schema.")
+    })
 }
 
 /// Adds provost's own server: the agent makes plans and claims steps through it.
@@ -146,8 +157,10 @@ impl Talk {
     /// Answers one message.
     fn once(&mut self, message: &str) -> Answer {
         match self.turn(message) {
-            RunEnd::Finished { .. } | RunEnd::Blocked { .. } if self.gate.waits() => Ok(Outcome::Waiting),
-            RunEnd::Finished { .. } | RunEnd::Blocked { .. } => Ok(Outcome::Done),
+            RunEnd::Finished { answer } | RunEnd::Blocked { answer } => {
+                self.screen.answer(&answer);
+                Ok(if self.gate.waits() { Outcome::Waiting } else { Outcome::Done })
+            }
             RunEnd::Stopped => Ok(Outcome::Interrupted),
             RunEnd::Unfinished { .. } | RunEnd::Failed(_) => Ok(Outcome::PlanFailed),
         }

@@ -1,5 +1,6 @@
 //! Limits and settings of a run.
 
+use crate::answer_form::AnswerForm;
 use crate::budget::LoopBudget;
 use crate::provider::Patience;
 use crate::provider::api::Key;
@@ -23,6 +24,8 @@ pub struct Settings {
     pub compaction: Compaction,
     /// A command that the loop runs after a turn that changed files, and whose output the model gets.
     pub after_edit: Option<AfterEdit>,
+    /// The form of the final answer; without one, it is text.
+    pub form: Option<AnswerForm>,
     /// The API key, which is removed from the answers of tools.
     pub key: Key,
 }
@@ -40,6 +43,7 @@ impl Default for Settings {
             budget: LoopBudget::default(),
             compaction: Compaction::Deterministic,
             after_edit: None,
+            form: None,
             key: Key::none(),
         }
     }

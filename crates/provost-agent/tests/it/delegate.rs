@@ -8,21 +8,10 @@ use serde_json::{Value, json};
 
 use crate::stage::{KEY, Stage};
 
-/// Runs the agent as its process does; returns its exit code and its report.
 fn perform(model: &provost_rehearsal::Rehearsal, stage: &Stage, tokens: Option<u64>) -> (i32, Value) {
     let amount = Amount { tokens, ..Amount::default() };
-    let options = BuiltinOptions {
-        model: "rehearsed".to_owned(),
-        provider: Some("anthropic".to_owned()),
-        base_url: Some(model.url()),
-        budget: LoopBudget { amount, prices: None },
-        ..BuiltinOptions::default()
-    };
-    let environment = |name: &str| (name == builtin::API_KEY).then(|| KEY.to_owned());
-    let mut out = Vec::new();
-    let code = builtin::perform(&options, "do it", stage.path(), &environment, &mut out).expect("begun");
-    let out = String::from_utf8(out).expect("text");
-    (code, serde_json::from_str(out.lines().last().unwrap_or_default()).expect("a report"))
+    let budget = LoopBudget { amount, prices: None };
+    stage.perform(model, BuiltinOptions { budget, ..BuiltinOptions::default() })
 }
 
 fn delegate(tasks: &[&str]) -> Turn {

@@ -1,5 +1,6 @@
 //! Tests the loop from outside: with a model in the process, and with a server for each API.
 
+mod answer_form;
 mod delegate;
 mod faults;
 mod gate;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use provost_agent::agent::{Agent, AgentRun, Settings, Stop};
+use provost_agent::builtin::{self, BuiltinOptions};
 use provost_agent::call_log::CallLog;
 use provost_agent::event::AgentEvent;
 use provost_agent::plan_state::PlanHolder;
@@ -13,6 +14,7 @@ use provost_agent::provider::{Patience, Provider};
 use provost_agent::tool::Catalogue;
 use provost_agent::tool::files::Workspace;
 use provost_rehearsal::Rehearsal;
+use serde_json::Value;
 use tempfile::TempDir;
 
 pub(crate) const KEY: &str = "sk-rehearsed-and-not-a-real-key";
@@ -60,6 +62,21 @@ impl Stage {
         };
         let events = self.events.clone();
         agent.run(task, &self.stop, &mut move |event| events.lock().expect("events").push(event)).await
+    }
+
+    /// Runs the agent as its process does; returns its exit code and its report.
+    pub(crate) fn perform(&self, model: &Rehearsal, options: BuiltinOptions) -> (i32, Value) {
+        let options = BuiltinOptions {
+            model: "rehearsed".to_owned(),
+            provider: options.provider.or(Some("anthropic".to_owned())),
+            base_url: Some(model.url()),
+            ..options
+        };
+        let environment = |name: &str| (name == builtin::API_KEY).then(|| KEY.to_owned());
+        let mut out = Vec::new();
+        let code = builtin::perform(&options, "do it", self.path(), &environment, &mut out).expect("begun");
+        let out = String::from_utf8(out).expect("text");
+        (code, serde_json::from_str(out.lines().last().unwrap_or_default()).expect("a report"))
     }
 
     pub(crate) fn told(&self) -> Vec<AgentEvent> {

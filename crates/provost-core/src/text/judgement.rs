@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::model::hash::Hash;
 use crate::model::rubric;
@@ -56,6 +56,25 @@ pub fn ask(rubric: &str, changes: &ChangedFiles, again: Option<&str>) -> String 
         ("again", &again),
     ];
     prompt::fill(ASK, &parts)
+}
+
+/// Returns the JSON Schema of an answer.
+pub fn answer_schema() -> Value {
+    let text = json!({ "type": "string" });
+    let citation = json!({
+        "type": "object",
+        "properties": { "file": text, "lines": text, "quote": text },
+        "required": ["file", "quote"],
+    });
+    json!({
+        "type": "object",
+        "properties": {
+            "holds": { "type": "boolean" },
+            "reasons": { "type": "array", "items": text },
+            "citations": { "type": "array", "items": citation },
+        },
+        "required": ["holds", "reasons", "citations"],
+    })
 }
 
 /// Returns the changes, one hunk per file; not minimal, but complete.

@@ -31,6 +31,8 @@ pub struct ConsultRequest<'a> {
     pub sees: &'a Path,
     /// Folder in which it may write an answer.
     pub answers: Option<&'a Path>,
+    /// JSON Schema of the answer; only the built-in agent is held to it.
+    pub answer_schema: Option<&'a serde_json::Value>,
     /// The most it may use.
     pub limit: Amount,
 }
@@ -88,6 +90,7 @@ pub fn ask(
         heard: None,
         limit: account.is_none().then_some(SpendLimit { amount: question.limit, cost: &cost }),
         granted: &[],
+        answer_schema: question.answer_schema,
     };
     let desk = ConsultPaths { sees: question.sees, answers: question.answers };
     let mut said = ground.ask(&*agent, &work, desk, &grant)?;

@@ -86,6 +86,7 @@ impl JudgeRequest<'_> {
         used: &mut Option<Usage>,
     ) -> Result<Verdict, Interrupted> {
         let level = self.ground.level;
+        let schema = judgement::answer_schema();
         let mut again: Option<String> = None;
         for round in 1..=ROUNDS {
             let prompt = judgement::ask(self.rubric, changes, again.as_deref());
@@ -99,6 +100,7 @@ impl JudgeRequest<'_> {
                 tag: &tag,
                 sees: folder,
                 answers: None,
+                answer_schema: Some(&schema),
                 limit: self.limit,
             };
             let said = match consult::ask(self.site, self.ground, self.metering, &question)? {

@@ -133,6 +133,7 @@ fn rounds(
             tag: &format!("{}/draft/{number}", harness.id()),
             sees: &harness.place().workspace,
             answers: Some(desk),
+            answer_schema: None,
             limit: Amount::default(),
         };
         let said = match consult::ask(harness.site(), ground, &metering, &question) {

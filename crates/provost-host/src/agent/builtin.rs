@@ -128,6 +128,7 @@ impl AgentDriver for BuiltinDriver {
             (Some(kept), Some(resume)) if kept.is_resumed => resume.prompt,
             _ => work.prompt,
         };
+        args.extend(work.answer_schema.map(|schema| format!("--answer-schema={schema}").into()));
         args.extend(kept.iter().flat_map(Conversation::arguments));
         let launch = Launch { program: &self.program, args: &args, env: &[] };
         let report = start(launch, prompt.as_bytes(), Speaks::Json, work)?;

@@ -26,6 +26,7 @@ pub(crate) fn work<'a>(workspace: &'a Path, tag: &'a str) -> AttemptInput<'a> {
         heard: None,
         limit: None,
         granted: &[],
+        answer_schema: None,
         prompt: "write the file\n",
         workspace,
         step: StepNumber(2),

@@ -76,6 +76,7 @@ fn a_layer_that_cannot_be_kept_is_said() {
         heard: None,
         limit: None,
         granted: &[],
+        answer_schema: None,
         prompt: "",
         workspace: &site.workspace,
         step: StepNumber(1),

@@ -8,17 +8,26 @@ use provost_agent::event::AgentEvent;
 use crate::terminal;
 
 pub(super) struct Screen {
+    /// The text of the model appears as it arrives; otherwise only the last answer is printed.
+    is_live: bool,
     /// The cursor is not at the beginning of a line.
     is_within_line: bool,
 }
 
 impl Screen {
-    pub(super) fn new() -> Self {
-        Self { is_within_line: false }
+    pub(super) fn new(is_live: bool) -> Self {
+        Self { is_live, is_within_line: false }
+    }
+
+    /// Prints the answer to a single question.
+    pub(super) fn answer(&mut self, text: &str) {
+        self.write(text.trim_end());
+        self.new_line();
     }
 
     pub(super) fn show(&mut self, event: &AgentEvent) {
         match event {
+            AgentEvent::Text(_) | AgentEvent::Thought(_) if !self.is_live => {}
             AgentEvent::Text(text) => self.write(text),
             AgentEvent::Thought(text) => self.write(&terminal::coloured(text, "2")),
             AgentEvent::Called { tool, arguments, .. } => {

@@ -60,6 +60,9 @@ pub(super) struct Args {
     /// Offer a tool that reads pages of the web
     #[arg(long)]
     web: bool,
+    /// JSON Schema of the final answer
+    #[arg(long, value_name = "JSON", value_parser = schema)]
+    answer_schema: Option<serde_json::Value>,
     /// Command to run after edits; the model gets its output
     #[arg(long)]
     after_edit: Option<String>,
@@ -77,6 +80,10 @@ pub(super) struct Args {
 fn effort(word: &str) -> Result<ThinkingEffort, String> {
     let words = || ThinkingEffort::ALL.map(ThinkingEffort::word).join(", ");
     ThinkingEffort::from_word(word).ok_or_else(|| format!("use one of: {}", words()))
+}
+
+fn schema(text: &str) -> Result<serde_json::Value, serde_json::Error> {
+    serde_json::from_str(text)
 }
 
 fn server(text: &str) -> Result<McpServer, serde_json::Error> {
@@ -109,6 +116,7 @@ impl From<Args> for BuiltinOptions {
             compaction: if args.summarise { Compaction::Summary } else { Compaction::Deterministic },
             text_tools: args.text_tools,
             web: args.web,
+            answer_schema: args.answer_schema,
             after_edit: args.after_edit,
             launcher: Vec::new(),
             budget: LoopBudget {

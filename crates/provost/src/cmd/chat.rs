@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use crate::chat::{self, ChatOptions, OptionReader};
 use crate::open_plan::Global;
 use crate::outcome::Answer;
@@ -21,6 +23,9 @@ pub(super) struct Args {
     /// Answer this message and end; what needs your permission is refused
     #[arg(short = 'p', long = "print", value_name = "TEXT", conflicts_with = "text")]
     print: Option<String>,
+    /// Give the answer as JSON that fits the JSON Schema in this file
+    #[arg(long, value_name = "FILE", requires = "print")]
+    answer_schema: Option<PathBuf>,
     /// Role of provost.toml with `driver = "builtin"`
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
@@ -43,6 +48,7 @@ pub(super) fn obey(global: &Global, args: Args, read_options: OptionReader) -> A
         model: args.model,
         allow_all: args.yes,
         resume: args.resume,
+        answer_schema: args.answer_schema,
     };
     chat::open(global, options, read_options)
 }

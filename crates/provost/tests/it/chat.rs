@@ -91,6 +91,26 @@ fn a_conversation_goes_on_where_it_ended() {
 }
 
 #[test]
+fn an_answer_can_be_held_to_a_schema() {
+    let model = Model::script([
+        Turn::text("I will count them."),
+        Turn::call("answer", json!({ "count": 7 })).expecting("does not have the form"),
+    ]);
+    let model = model.key(KEY).serve().expect("a model");
+    let env = place(&model);
+    env.write(
+        "form.json",
+        r#"{"type":"object","properties":{"count":{"type":"integer"}},"required":["count"]}"#,
+    );
+    let said = once(&env, &["-p", "how many?", "--answer-schema", "form.json"]).exits(0);
+    assert_eq!(said.out, "{\"count\":7}\n", "{}", said.err);
+    model.expect_kept();
+    env.write("form.json", "{");
+    let wrong = once(&env, &["-p", "how many?", "--answer-schema", "form.json"]).exits(2);
+    assert!(wrong.err.contains("form.json is not JSON"), "{}", wrong.err);
+}
+
+#[test]
 fn without_a_person_nothing_is_changed_unless_everything_is_allowed() {
     let write = || Turn::call("write_file", json!({ "path": "new.txt", "content": "x\n" }));
     let model = Model::script([write(), Turn::text("I may not.").expecting("asks no questions")]);

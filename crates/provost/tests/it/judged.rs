@@ -1,5 +1,8 @@
 //! Tests contracts that a model judges: another role, a valid answer, and a pass that is shown as weaker.
 
+use provost_rehearsal::{Model, Turn};
+use serde_json::json;
+
 use crate::env::Env;
 
 const PLAN: &str = "---\ntype: plan\nstatus: draft\nowner: test\ntouches: [\"out/**\"]\n---\n\n# A plan\n\n## Steps\n\n### 1. Say hello\n\n**target:** coder\n**task:** Write a friendly greeting to `out/hello.txt`.\n**contract:** judge\nThe greeting is friendly.\n\n```shell\ntest -s out/hello.txt\n```\n\n**on_fail:** retry(1), then escalate\n";
@@ -127,4 +130,30 @@ fn behind_a_fence_a_judge_reads_the_tree_and_writes_nothing() {
     run.env("STATE_OF_TEST", env.state()).env("WORK_OF_TEST", env.work());
     let run = crate::env::answer(run.output().expect("provost")).exits(0);
     assert!(!env.work().join("x").exists(), "{}", run.err);
+}
+
+#[test]
+fn the_built_in_agent_judges_in_the_required_form() {
+    let citation = json!({ "file": "out/hello.txt", "quote": "hello, dear reader" });
+    let model = Model::script([
+        Turn::call("answer", json!({ "holds": "yes", "reasons": [], "citations": [] })),
+        Turn::call(
+            "answer",
+            json!({ "holds": true, "reasons": ["it is friendly"], "citations": [citation] }),
+        )
+        .expecting("boolean"),
+    ]);
+    let model = model.serve().expect("a model");
+    let env = Env::new(PLAN).agent(CODER).isolation("guard+clean");
+    let config = env.read("provost.toml");
+    let role = format!(
+        "[agents.reviewer]\ndriver = \"builtin\"\nmodel = \"rehearsed\"\nprovider = \"anthropic\"\nbase_url = \
+         \"{}\"\nkey_command = [\"echo\", \"sk-not-a-real-key\"]\n[judge]\nrole = \"reviewer\"\n",
+        model.url()
+    );
+    env.write("provost.toml", format!("{config}{role}"));
+    env.approve();
+    let run = env.provost(&["run"]).exits(0);
+    model.expect_kept();
+    assert!(run.out.contains("🤖 plan done: 1 judged by a model"), "{}", run.out);
 }

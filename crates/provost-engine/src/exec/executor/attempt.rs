@@ -319,6 +319,7 @@ impl Executor<'_> {
             heard: Some(&heard),
             limit: account.is_none().then_some(SpendLimit { amount: order.limit, cost: &cost }),
             granted: &order.granted,
+            answer_schema: None,
         };
         let veil = order.veiled.as_ref().map(|text| Veil { path: &self.site.place.path, text });
         let key = TranscriptKey { plan: self.site.id.clone(), step: order.step, attempt: order.attempt };

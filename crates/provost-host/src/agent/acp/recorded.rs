@@ -42,6 +42,7 @@ fn first_turn(messages: &[(bool, Value)]) -> (Finish, String) {
         heard: None,
         limit: None,
         granted: &[],
+        answer_schema: None,
     };
     let mode = messages.iter().find(|(_, message)| message["method"] == "session/set_mode");
     let mode = mode.and_then(|(_, message)| message["params"]["modeId"].as_str().map(str::to_owned));

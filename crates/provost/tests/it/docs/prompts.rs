@@ -98,6 +98,10 @@ const SECTIONS: [(&str, &[(&str, &str)]); 5] = [
             ("prompt/unfinished.md", "The model says that it is done, and its own plan is not complete."),
             ("prompt/empty.md", "The model answers with nothing."),
             ("prompt/cut.md", "The answer was cut off, because it was too long."),
+            (
+                "prompt/form.md",
+                "The answer of a judge, or of `provost chat --answer-schema`, is not JSON in the form that was asked for.",
+            ),
             ("prompt/text_tools.md", "After the system prompt, if the role has `tool_calls = \"text\"`."),
             ("prompt/summary.md", "The context is full, and the role has `compaction = \"summary\"`."),
             ("prompt/no_images.md", "Instead of an image, if the model's API refused it."),
