@@ -225,7 +225,7 @@ fn answer(mut to: &UnixStream, status: &str, why: &str) -> io::Result<()> {
     let body = format!("provost: {why}\n");
     let answer = format!(
         "HTTP/1.1 {status}\r\nContent-Type: \
-         text/plain; charset=utf-8\r\nContent-Length: {}\r\n Connection: close\r\n\r\n{body}",
+         text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     );
     to.write_all(answer.as_bytes())?;
