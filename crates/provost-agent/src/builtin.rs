@@ -24,6 +24,7 @@ use crate::progress;
 use crate::provider::Provider;
 use crate::provider::api::{Api, Dialect, Key, NotBuilt, ThinkingEffort};
 use crate::provider::text_tools::TextTools;
+use crate::repo_map;
 use crate::tool::after_edit::AfterEdit;
 use crate::tool::files::Workspace;
 use crate::tool::mcp_server::{McpConnection, McpServer, McpServerError};
@@ -59,6 +60,8 @@ pub struct BuiltinOptions {
     pub key_command: Vec<String>,
     pub max_turns: Option<u32>,
     pub context_tokens: Option<usize>,
+    /// Most tokens of the map of the repository in the first prompt; 0 for none.
+    pub map_tokens: Option<usize>,
     /// How much the model thinks before it answers.
     pub effort: Option<ThinkingEffort>,
     pub topics: Option<PathBuf>,
@@ -116,6 +119,14 @@ fn words() -> String {
 /// Looks up a variable; an empty one counts as unset.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
+/// The model behind its API.
+pub struct ModelConnection {
+    pub provider: Arc<dyn Provider>,
+    key: Key,
+    /// The variables that may contain the key.
+    withheld: Vec<String>,
+}
+
 impl BuiltinOptions {
     fn dialect(&self) -> Result<Dialect, NotBegun> {
         match &self.provider {
@@ -166,13 +177,22 @@ impl BuiltinOptions {
 }
 
 impl BuiltinOptions {
-    /// Returns the model's API, its key, and the variables that may contain the key.
-    pub fn connect(&self, environment: Environment<'_>) -> Result<(Api, Key, Vec<String>), NotBegun> {
+    pub fn connect(&self, environment: Environment<'_>) -> Result<ModelConnection, NotBegun> {
         let dialect = self.dialect()?;
         let (key, withheld) = self.key(dialect, environment)?;
         let base_url = self.base_url(dialect, environment);
         let api = Api::new(dialect, self.model.as_str(), base_url.as_deref(), key.clone())?;
-        Ok((api.with_effort(self.effort), key, withheld))
+        let api = api.with_effort(self.effort);
+        let provider: Arc<dyn Provider> = match self.text_tools {
+            true => Arc::new(TextTools { model: api }),
+            false => Arc::new(api),
+        };
+        Ok(ModelConnection { provider, key, withheld })
+    }
+
+    /// Returns the map of the repository for the first prompt.
+    pub(crate) fn map(&self, workspace: &Workspace, task: &str) -> Option<String> {
+        repo_map::draw(workspace, task, self.map_tokens.unwrap_or(repo_map::DEFAULT_TOKENS))
     }
 
     /// Returns the model's API with its key, and the folder, in which no command gets the key.
@@ -181,11 +201,7 @@ impl BuiltinOptions {
         folder: &Path,
         environment: Environment<'_>,
     ) -> Result<(Arc<dyn Provider>, Key, Workspace), NotBegun> {
-        let (api, key, withheld) = self.connect(environment)?;
-        let provider: Arc<dyn Provider> = match self.text_tools {
-            true => Arc::new(TextTools { model: api }),
-            false => Arc::new(api),
-        };
+        let ModelConnection { provider, key, withheld } = self.connect(environment)?;
         let workspace = Workspace::new(folder).map_err(NotBegun::Workspace)?;
         let workspace = workspace.started_by(self.launcher.clone());
         Ok((provider, key, withheld.into_iter().fold(workspace, Workspace::withhold)))
@@ -221,7 +237,10 @@ pub fn perform(
             known.transcript.push(Message::User(prompt.to_owned()));
             known
         }
-        _ => Continuation::of_task(prompt),
+        _ => Continuation::of_task(&match orders.map(&workspace, prompt) {
+            Some(map) => format!("{}\n\n{map}", prompt.trim_end()),
+            None => prompt.to_owned(),
+        }),
     };
     let mut catalogue = Catalogue::standard(&workspace, &ledger).with_plan(&holder, &ledger);
     if let Some(folder) = &orders.topics {

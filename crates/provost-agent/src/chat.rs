@@ -86,11 +86,10 @@ impl Chat {
         let form = orders.answer_schema.clone().map(AnswerForm::new).transpose()?;
         let catalogue = catalogue.map(|tool| watched(tool, watch.clone()));
         let catalogue = catalogue.with_all(form.as_ref().map(AnswerForm::tool));
-        let settings = Settings {
-            form,
-            system: [INSTRUCTIONS.trim_end(), project.trim()].join("\n\n").trim_end().to_owned(),
-            ..builtin::settings(orders, key)
-        };
+        let map = orders.map(&workspace, "").unwrap_or_default();
+        let parts = [INSTRUCTIONS.trim_end(), project.trim(), &map];
+        let system = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n");
+        let settings = Settings { form, system, ..builtin::settings(orders, key) };
         let usage = None;
         Ok(Self { runtime, provider, catalogue, _servers: servers, ledger, settings, transcript, usage })
     }

@@ -64,6 +64,7 @@ pub mod provider;
 pub mod transcript;
 
 pub mod answer_form;
+mod repo_map;
 pub mod agent;
 mod truncate;
 mod context;

@@ -37,9 +37,10 @@ use tasks::{SmallTask, TASKS};
 pub const TASK_COUNT: usize = TASKS.len();
 
 /// The fixed texts of the loop, besides its system prompt.
-const OF_THE_LOOP: [&str; 5] = [
+const OF_THE_LOOP: [&str; 6] = [
     include_str!("prompt/cut.md"),
     include_str!("prompt/empty.md"),
+    include_str!("prompt/form.md"),
     include_str!("prompt/left_out.md"),
     include_str!("prompt/no_plan.md"),
     include_str!("prompt/unfinished.md"),

@@ -2,8 +2,6 @@
 
 use std::ffi::OsString;
 
-use provost_core::model::plan::AgentNetwork;
-
 use crate::agent::AgentDriver;
 use crate::agent::acp::Acp;
 use crate::agent::builtin::BuiltinDriver;
@@ -28,7 +26,7 @@ pub fn agent(config: &Config, role: &str, launcher: &[OsString]) -> Result<Box<d
         Driver::Builtin(orders) => Ok(Box::new(BuiltinDriver {
             program: launcher.first().cloned().unwrap_or_default(),
             orders: orders.clone(),
-            has_web: found.reach.network == AgentNetwork::On,
+            has_web: found.reads_web,
         })),
         Driver::Client { client, program, args, server } => Ok(Box::new(Headless {
             client: *client,

@@ -94,7 +94,7 @@ fn search(workspace: &Workspace, ask: &Search) -> ToolAnswer {
 }
 
 /// Returns a walk in the order of names, over everything that git does not ignore.
-pub(super) fn walk(place: &Path) -> WalkBuilder {
+pub(crate) fn walk(place: &Path) -> WalkBuilder {
     let mut walk = WalkBuilder::new(place);
     walk.hidden(false).require_git(false).follow_links(false).sort_by_file_path(Path::cmp);
     walk.filter_entry(|entry| entry.file_name() != ".git");

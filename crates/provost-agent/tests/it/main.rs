@@ -6,6 +6,7 @@ mod faults;
 mod gate;
 mod long;
 mod ollama;
+mod repo_map;
 mod requests;
 mod resume;
 mod stage;

@@ -55,6 +55,7 @@ impl BuiltinDriver {
         orders.key_command.iter().for_each(|word| say("key-command", word.into()));
         orders.max_turns.iter().for_each(|turns| say("max-turns", turns.to_string().into()));
         orders.window().iter().for_each(|tokens| say("context-tokens", tokens.to_string().into()));
+        orders.map_tokens.iter().for_each(|tokens| say("map-tokens", tokens.to_string().into()));
         topics.iter().for_each(|folder| say("topics", (*folder).into()));
         orders.mcp.iter().for_each(|(name, server)| say("mcp", server.to_json(name).to_string().into()));
         if let Some(limit) = limit {

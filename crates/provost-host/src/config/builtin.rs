@@ -16,7 +16,7 @@ use crate::egress::prices;
 use crate::egress::proxy::Address;
 
 /// The keys of a role that only this driver has.
-pub(super) const BUILTIN_KEYS: [&str; 12] = [
+pub(super) const BUILTIN_KEYS: [&str; 13] = [
     "model",
     "provider",
     "base_url",
@@ -24,6 +24,7 @@ pub(super) const BUILTIN_KEYS: [&str; 12] = [
     "key_command",
     "max_turns",
     "context_tokens",
+    "map_tokens",
     "effort",
     "mcp",
     "after_edit",
@@ -51,6 +52,8 @@ pub struct BuiltinConfig {
     pub key_command: Vec<String>,
     pub max_turns: Option<u32>,
     pub context_tokens: Option<u64>,
+    /// Most tokens of the map of the repository in the first prompt; 0 for none.
+    pub map_tokens: Option<u64>,
     /// How much the model thinks before it answers; without it, its provider decides.
     pub effort: Option<String>,
     /// The MCP servers whose tools it gets, by name.

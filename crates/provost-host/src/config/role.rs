@@ -41,6 +41,8 @@ pub struct Role {
     pub folders: Folders,
     /// Addresses (`host:port`) that count as the model's, besides the well-known ones.
     pub api: Vec<String>,
+    /// Its agents reach more than their model: the network, or addresses that the configuration names.
+    pub reads_web: bool,
     /// The role that tries after this one has failed twice in the same way.
     pub fallback: Option<String>,
     /// The format in which its client reports.
@@ -163,6 +165,8 @@ struct RoleKeys {
     max_turns: Option<u32>,
     #[serde(deserialize_with = "integer::<_, u64, _, LEAST_CONTEXT, 100_000_000>")]
     context_tokens: Option<u64>,
+    #[serde(deserialize_with = "integer::<_, u64, _, 0, 100_000>")]
+    map_tokens: Option<u64>,
     mcp: Option<BTreeMap<String, McpServerConfig>>,
     #[serde(deserialize_with = "builtin::effort")]
     effort: Option<String>,
@@ -205,6 +209,7 @@ impl RoleKeys {
             key_command,
             max_turns,
             context_tokens,
+            map_tokens,
             mcp,
             effort,
             after_edit,
@@ -273,6 +278,7 @@ impl RoleKeys {
             key_command: self.key_command.clone().unwrap_or_default(),
             max_turns: self.max_turns,
             context_tokens: self.context_tokens,
+            map_tokens: self.map_tokens,
             effort: self.effort.clone(),
             mcp: self.mcp.clone().unwrap_or_default(),
             after_edit: self.after_edit.clone(),
@@ -288,6 +294,7 @@ impl TryFrom<RoleKeys> for Role {
     fn try_from(keys: RoleKeys) -> Result<Self, String> {
         let driver = keys.driver()?;
         keys.check()?;
+        let reads_web = keys.network == AgentNetwork::On || !keys.api.is_empty();
         let mut api = keys.api;
         let address = match &driver {
             Driver::Builtin(BuiltinConfig { base_url: Some(url), .. }) => server_address::address(url),
@@ -304,6 +311,7 @@ impl TryFrom<RoleKeys> for Role {
             reach: AgentAccess { network: keys.network, git: keys.git, home: keys.home },
             folders: Folders { read: keys.read, write: keys.write },
             api,
+            reads_web,
             fallback: keys.fallback,
             speaks: keys.speaks.unwrap_or_default(),
             model: keys.model,

@@ -36,6 +36,9 @@ pub(super) struct Args {
     max_turns: Option<u32>,
     #[arg(long)]
     context_tokens: Option<usize>,
+    /// Most tokens of the map of the repository
+    #[arg(long)]
+    map_tokens: Option<usize>,
     /// How much the model thinks: none, minimal, low, medium, high, xhigh or max
     #[arg(long, value_parser = effort)]
     effort: Option<ThinkingEffort>,
@@ -108,6 +111,7 @@ impl From<Args> for BuiltinOptions {
             key_command: args.key_command,
             max_turns: args.max_turns,
             context_tokens: args.context_tokens,
+            map_tokens: args.map_tokens,
             effort: args.effort,
             topics: args.topics,
             servers: args.mcp,

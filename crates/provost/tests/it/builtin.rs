@@ -174,6 +174,31 @@ fn pages_of_the_web_are_read_by_roles_with_network_access() {
     }
 }
 
+/// Behind the fence, the addresses of the configuration are the only ones: loopback is not there, and the proxy
+/// refuses names.
+#[test]
+fn behind_the_fence_a_page_is_read_only_from_an_address_of_the_configuration() {
+    let (page, other) = (crate::reach::server("the page"), crate::reach::server("another page"));
+    let fetch = |url: String| Turn::call("fetch", json!({ "url": url }));
+    let model = Model::script([
+        fetch(format!("http://127.0.0.1:{page}/")),
+        fetch(format!("http://127.0.0.1:{other}/")).expecting("hello from the page"),
+        fetch("http://docs.example.org/".to_owned()).expecting("the sandbox may not allow this address"),
+        Turn::call("shell", json!({ "command": "mkdir -p out; echo done > out/1" })).expecting("HTTP 403"),
+        Turn::text("Wrote out/1."),
+    ]);
+    let model = model.key(KEY).serve().expect("a model");
+    let env = Env::new(&plan(&["grep -q done out/1"], "retry(1), then escalate"));
+    env.write("provost.toml", of("anthropic", &model, &format!("api = [\"127.0.0.1:{page}\"]\n")));
+    let env = env.isolation("clean");
+    if !env.has_fences() {
+        return;
+    }
+    let said = run(&env).exits(0);
+    model.expect_kept();
+    assert!(!model.has_seen("another page"), "{}", said.err);
+}
+
 /// A model without tool calls of its own writes them as text.
 #[test]
 fn a_model_without_tool_calls_passes_a_step_by_text() {

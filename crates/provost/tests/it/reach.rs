@@ -7,7 +7,7 @@ use std::thread;
 use crate::env::{Env, plan};
 
 /// Starts a server that answers every connection; returns its port.
-fn server(name: &'static str) -> u16 {
+pub(crate) fn server(name: &'static str) -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a listener");
     let port = listener.local_addr().expect("an address").port();
     thread::spawn(move || {

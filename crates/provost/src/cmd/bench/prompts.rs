@@ -2,7 +2,6 @@ use std::path::PathBuf;
 
 use provost_agent::builtin::BuiltinOptions;
 use provost_agent::prompt_bench::{self, PromptBenchError, PromptResult, PromptVersion, TASK_COUNT};
-use provost_agent::provider::Provider;
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -41,6 +40,9 @@ pub(super) struct Args {
     /// Environment variable with its key
     #[arg(long, requires = "model", value_name = "NAME")]
     key_env: Option<String>,
+    /// It has no tool calls of its own and writes them as text
+    #[arg(long, requires = "model")]
+    text_tools: bool,
 }
 
 pub(super) fn obey(global: &Global, args: Args) -> Answer {
@@ -48,9 +50,10 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let model = args.model.map(|model| {
         let (provider, base_url, key_env) = (args.provider, args.base_url, args.key_env);
-        BuiltinOptions { model, provider, base_url, key_env, ..BuiltinOptions::default() }
+        let text_tools = args.text_tools;
+        BuiltinOptions { model, provider, base_url, key_env, text_tools, ..BuiltinOptions::default() }
             .connect(&environment)
-            .map(|(api, _, _)| api)
+            .map(|model| model.provider)
     });
     let model = model.transpose().map_err(|why| {
         Failure::usage(why.to_string(), "See `provost bench prompts --help` for the options of a model.")
@@ -59,7 +62,7 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let mut results = Vec::new();
     for version in versions {
         let folder = tempfile::tempdir().map_err(broken)?;
-        let real = model.as_ref().map(|model| model as &dyn Provider);
+        let real = model.as_deref();
         let measured = prompt_bench::measure(&version, real, args.tasks as usize, folder.path());
         results.extend(measured.map_err(|why| match why {
             PromptBenchError::Io(source) => broken(source),

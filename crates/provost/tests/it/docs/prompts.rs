@@ -102,6 +102,10 @@ const SECTIONS: [(&str, &[(&str, &str)]); 5] = [
                 "prompt/form.md",
                 "The answer of a judge, or of `provost chat --answer-schema`, is not JSON in the form that was asked for.",
             ),
+            (
+                "prompt/map.md",
+                "After the first prompt, if the repository has three source files or more and `map_tokens` is not 0.",
+            ),
             ("prompt/text_tools.md", "After the system prompt, if the role has `tool_calls = \"text\"`."),
             ("prompt/summary.md", "The context is full, and the role has `compaction = \"summary\"`."),
             ("prompt/no_images.md", "Instead of an image, if the model's API refused it."),
