@@ -8,6 +8,7 @@ mod symbols;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
+use provost_core::text::prompt;
 use symbols::Symbol;
 
 use crate::tool::files::Workspace;
@@ -56,7 +57,10 @@ pub(crate) fn draw(workspace: &Workspace, task: &str, tokens: usize) -> Option<S
         }
         map.push_str(&lines);
     }
-    (!map.is_empty()).then(|| include_str!("prompt/map.md").trim_end().replace("{map}", map.trim_end()))
+    let map = map.trim_end();
+    // The map is filled in last, so that placeholders in it stay as they are.
+    let frame = include_str!("prompt/map.md").trim_end().replace("{fence}", &prompt::fence_for(map));
+    (!map.is_empty()).then(|| frame.replace("{map}", map))
 }
 
 fn sources(workspace: &Workspace) -> Vec<Source> {

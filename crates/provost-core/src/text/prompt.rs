@@ -377,7 +377,7 @@ fn output(stream: Stream, excerpt: &Excerpt) -> String {
 }
 
 /// Returns a fence longer than any run of backticks inside, so that no content can close it.
-pub(crate) fn fence_for(text: &str) -> String {
+pub fn fence_for(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     "`".repeat(longest.max(2) + 1)
 }

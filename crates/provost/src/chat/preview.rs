@@ -1,12 +1,15 @@
 //! Shows what a call would do before the person allows it: the change of a file, or the command.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
 use similar::TextDiff;
 
 use crate::terminal;
 
+/// Time limit for comparing two texts; after it the difference is longer than necessary.
+const TIME_LIMIT: Duration = Duration::from_millis(300);
 /// Most lines of a change that are shown.
 const LINES: usize = 60;
 
@@ -66,7 +69,12 @@ pub(super) fn of(tool: &str, arguments: &Value, folder: &Path) -> CallPreview {
 }
 
 fn diff(old: &str, new: &str) -> Vec<String> {
-    let text = TextDiff::from_lines(old, new).unified_diff().context_radius(2).to_string();
+    let text = TextDiff::configure()
+        .timeout(TIME_LIMIT)
+        .diff_lines(old, new)
+        .unified_diff()
+        .context_radius(2)
+        .to_string();
     shortened(text.lines().filter(|line| !line.starts_with("@@")).map(coloured).collect())
 }
 
