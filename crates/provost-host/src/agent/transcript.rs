@@ -4,7 +4,7 @@
 //!
 //! **Invariant:** no output makes it fail, and memory stays bounded.
 
-use provost_core::model::transcript::TranscriptEntry;
+use provost_core::model::transcript::{TranscriptEntry, call_summary};
 use provost_core::model::usage::Usage;
 use serde_json::Value;
 
@@ -33,27 +33,7 @@ const TEXT_MAX: usize = 16 * 1024;
 const ARGUMENT_MAX: usize = 4 * 1024;
 /// Longest line of plain text that is held until it ends, in bytes.
 const LINE_MAX: usize = 64 * 1024;
-const SUMMARY_MAX: usize = 160;
 const NAME_MAX: usize = 100;
-/// Arguments that say most about a call, the most telling first.
-const TELLING: [&str; 16] = [
-    "command",
-    "cmd",
-    "file_path",
-    "filePath",
-    "path",
-    "absolute_path",
-    "notebook_path",
-    "pattern",
-    "query",
-    "url",
-    "objective",
-    "title",
-    "description",
-    "name",
-    "evidence",
-    "text",
-];
 
 /// Passes entries on, and keeps each message on lines of its own.
 pub(super) struct EntrySink<'a> {
@@ -106,7 +86,7 @@ impl<'a> EntrySink<'a> {
         self.pass(TranscriptEntry::ToolCall {
             id: id.chars().take(NAME_MAX).collect(),
             name: name.chars().take(NAME_MAX).collect(),
-            summary: summary(arguments),
+            summary: call_summary(arguments),
             arguments: bounded(arguments),
         });
     }
@@ -167,40 +147,6 @@ impl TextLines {
             sink.chunk(&String::from_utf8_lossy(&self.0));
             self.0.clear();
         }
-    }
-}
-
-/// Returns the most telling argument, on one line.
-fn summary(arguments: &Value) -> String {
-    let text = match arguments {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Object(fields) if fields.is_empty() => String::new(),
-        // Some clients wrap the arguments of tools of MCP servers.
-        Value::Object(fields) if fields.get("arguments").is_some_and(Value::is_object) => {
-            return summary(&fields["arguments"]);
-        }
-        Value::Object(fields) => match TELLING.iter().find_map(|name| words(fields.get(*name)?)) {
-            Some(telling) => telling,
-            None => arguments.to_string(),
-        },
-        other => other.to_string(),
-    };
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(SUMMARY_MAX) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
-}
-
-/// Returns a text, or the words of a list of texts.
-fn words(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()).filter(|text| !text.trim().is_empty()),
-        Value::Array(all) if !all.is_empty() => {
-            Some(all.iter().map(Value::as_str).collect::<Option<Vec<_>>>()?.join(" "))
-        }
-        _ => None,
     }
 }
 

@@ -73,6 +73,7 @@ fn diff(old: &str, new: &str) -> Vec<String> {
         .timeout(TIME_LIMIT)
         .diff_lines(old, new)
         .unified_diff()
+        .missing_newline_hint(false)
         .context_radius(2)
         .to_string();
     shortened(text.lines().filter(|line| !line.starts_with("@@")).map(coloured).collect())

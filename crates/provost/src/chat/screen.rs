@@ -4,6 +4,7 @@ use std::io::Write as _;
 
 use provost_agent::agent::RunEnd;
 use provost_agent::event::AgentEvent;
+use provost_core::model::transcript::call_summary;
 
 use crate::terminal;
 
@@ -31,8 +32,8 @@ impl Screen {
             AgentEvent::Text(text) => self.write(text),
             AgentEvent::Thought(text) => self.write(&terminal::coloured(text, "2")),
             AgentEvent::Called { tool, arguments, .. } => {
-                let words: String = arguments.to_string().chars().take(120).collect();
-                self.line(&terminal::coloured(&format!("• {tool} {words}"), "36"));
+                let call = format!("• {tool} {}", call_summary(arguments));
+                self.line(&terminal::coloured(call.trim_end(), "36"));
             }
             AgentEvent::Compacted { before, after } => {
                 self.line(&format!("the conversation was shortened from {before} to {after} tokens"));
