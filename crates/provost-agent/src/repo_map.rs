@@ -44,9 +44,12 @@ struct Source {
 
 /// Returns the map, with a heading; `None` if there is nothing to show.
 pub(crate) fn draw(workspace: &Workspace, task: &str, tokens: usize) -> Option<String> {
+    if tokens == 0 {
+        return None;
+    }
     let sources = sources(workspace);
     // A few files are seen with one call of a tool.
-    if tokens == 0 || sources.len() < 3 {
+    if sources.len() < 3 {
         return None;
     }
     let lines = ranked(&sources, task);
