@@ -228,8 +228,11 @@ async fn carry_out(
         counts.output_tokens += worked.usage.output_tokens.unwrap_or(0);
         let exit_code = match worked.outcome {
             RunEnd::Finished { .. } => 0,
-            RunEnd::Failed(failure) => return Err(PromptBenchError::Model(failure)),
-            RunEnd::Blocked { .. } | RunEnd::Unfinished { .. } | RunEnd::Stopped => 1,
+            // A conversation that the model cannot take is its own fault; nothing else would go better later.
+            RunEnd::Failed(failure) if !matches!(failure, Failure::TooLong { .. }) => {
+                return Err(PromptBenchError::Model(failure));
+            }
+            RunEnd::Failed(_) | RunEnd::Blocked { .. } | RunEnd::Unfinished { .. } | RunEnd::Stopped => 1,
         };
         let ended = EndedAttempt::new(STEP, attempt, AttemptEnd::Exited { exit_code });
         harness(&mut run, HarnessCommand::AttemptEnded(ended))?;

@@ -77,6 +77,8 @@ fn is_too_long(message: &str) -> bool {
         "context_length_exceeded",
         "context length",
         "context window",
+        // llama.cpp
+        "available context size",
         "maximum context",
         "input token count",
         "too many tokens",
@@ -147,6 +149,8 @@ mod tests {
         assert!(matches!(kind(529, ""), Failure::Busy { .. }));
         assert!(matches!(kind(503, ""), Failure::Server { .. }));
         assert!(matches!(kind(400, "prompt is too long: 210000 tokens"), Failure::TooLong { .. }));
+        let of_llama = "request (8227 tokens) exceeds the available context size (8192 tokens)";
+        assert!(matches!(kind(400, of_llama), Failure::TooLong { .. }));
         assert!(matches!(kind(400, "This model's maximum context length is 8192"), Failure::TooLong { .. }));
         assert!(matches!(kind(404, "no such model"), Failure::Rejected { status: 404, .. }));
     }
