@@ -64,7 +64,7 @@ const OWN_KEY: &str = "provost";
 pub(crate) enum Care {
     /// Only entries that are as they were written.
     Unchanged,
-    /// Also those that somebody changed.
+    /// Also entries that a person or the client has changed since.
     Any,
 }
 

@@ -141,7 +141,8 @@ impl Search<'_> {
         !self.ours.is_empty() && entry.to_string().contains(self.ours)
     }
 
-    /// Returns the list in an entry that also has something of somebody else, and which of it is provost's.
+    /// Finds a list in which both provost and the user have items. Returns its key and the indexes of provost's
+    /// items.
     fn shared(&self, entry: &Table) -> Option<(String, Vec<usize>)> {
         entry.iter().find_map(|(key, value)| {
             let list = value.as_array()?;
@@ -151,7 +152,7 @@ impl Search<'_> {
     }
 }
 
-/// A header or a key with its value, and where it is.
+/// A table header, or a key with its value, and its position in the text.
 struct Statement {
     path: Vec<Part>,
     start: usize,

@@ -253,7 +253,7 @@ fn a_client_is_read_in_its_own_form_and_priced() {
     assert_eq!((&usage["model"], &usage["micro_usd"]), (&json!("my-model"), &json!(1_500_000)));
     assert_eq!(cost(&env)["usd"], 1.5);
     // Without a known price, the cost is unknown.
-    let env = client("codex", codex, "model = \"nobody-knows-it\"\n");
+    let env = client("codex", codex, "model = \"model-without-a-price\"\n");
     env.provost(&["run"]).exits(0);
     let cost = cost(&env);
     assert_eq!((&cost["tokens"], &cost["usd"]), (&json!(1_000_500), &Value::Null));
@@ -305,10 +305,10 @@ fn a_program_that_a_budget_cannot_stop_is_named_at_the_gate() {
         "coder: the budget in tokens cannot end a running attempt, because its program reports usage only";
     assert!(said.contains(words), "{said}");
     assert!(!shown(&text, codex).contains("cannot end"), "no limit, no word about it");
-    let claude = "driver = \"claude\"\nprogram = \"/bin/true\"\nmodel = \"nobody-knows-it\"";
+    let claude = "driver = \"claude\"\nprogram = \"/bin/true\"\nmodel = \"model-without-a-price\"";
     assert!(!shown(&budget("max 9k tokens"), claude).contains("cannot end"));
     let said = shown(&budget("max $1"), claude);
-    assert!(said.contains("because the price of `nobody-knows-it` is unknown"), "{said}");
+    assert!(said.contains("because the price of `model-without-a-price` is unknown"), "{said}");
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn a_dollar_budget_for_a_model_without_a_price_says_unknown() {
     let env = metered(&text, &line);
     env.write(
         "agent.sh",
-        format!("{}\ncat out/1 >&2; exit 1\n", ASKS.replace("claude-sonnet-4-5", "nobody-knows")),
+        format!("{}\ncat out/1 >&2; exit 1\n", ASKS.replace("claude-sonnet-4-5", "model-without-a-price")),
     );
     let env = env.isolation("in-place");
     env.approve();

@@ -35,7 +35,7 @@ fn a_session_that_did_not_take_the_plan_is_not_held_and_changes_nothing() {
     for client in ["claude", "codex", "gemini", "opencode", "cursor"] {
         let first = stop(&env, client, &format!("q {client}"));
         assert_eq!(refused(&first), None, "{client}");
-        // The person is told once.
+        // The first stop tells the person how to take the plan; the next stops say nothing.
         let told = first["systemMessage"].as_str().or(first["note"].as_str()).unwrap_or_default();
         assert!(client == "cursor" || told.contains("provost session take PLAN.md"), "{client}: {first}");
         for _ in 0..3 {

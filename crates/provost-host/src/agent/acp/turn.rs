@@ -435,7 +435,7 @@ impl<'a> AcpTurn<'a> {
             }
             Permissions::Ask => {
                 // The failure rule `agent-asks` matches this text.
-                let why = format!("the agent asks for permission, and nobody is there to give it: {name}");
+                let why = format!("the agent asks for permission, and no person is there to give it: {name}");
                 self.failure.get_or_insert(why);
                 if self.refused.is_none() {
                     self.refused = Some(name);

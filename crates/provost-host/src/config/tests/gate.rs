@@ -51,6 +51,6 @@ fn who_lets_the_plans_of_sessions_through_is_one_of_two() {
     assert_eq!(parsed("").mcp.gate, SessionGate::Auto);
     assert_eq!(parsed("[mcp]\ngate = \"person\"\n").mcp.gate, SessionGate::Person);
     let error =
-        parse(Path::new("provost.toml"), "[mcp]\ngate = \"nobody\"\n").expect_err("refused").to_string();
-    assert!(error.contains("`gate` cannot be `nobody`") && error.contains("auto"), "{error}");
+        parse(Path::new("provost.toml"), "[mcp]\ngate = \"never\"\n").expect_err("refused").to_string();
+    assert!(error.contains("`gate` cannot be `never`") && error.contains("auto"), "{error}");
 }

@@ -27,8 +27,8 @@ pub(crate) fn member(text: &str, path: &[&str], existing: usize) -> Option<Strin
     checked(text, left, expected)
 }
 
-/// Removes the elements of the list at `path` that are provost's. Where one holds a list that also has
-/// something of somebody else, only provost's part of it is removed.
+/// Removes provost's elements from the list at `path`. If an element holds a list in which the user has
+/// entries too, this function removes only provost's entries from that list.
 pub(crate) fn elements(
     text: &str,
     path: &[&str],

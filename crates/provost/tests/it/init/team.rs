@@ -117,7 +117,7 @@ fn a_clone_is_wholly_gated_or_says_that_it_is_not() {
     assert!(!findings(&found, "opencode").contains("missing"), "{found}");
     let without = provost_in(&env, &whole, &["doctor", "--json"], &path()).exits(0).json();
     assert!(findings(&without, "claude").contains("this checkout is not gated"), "{without}");
-    // Entries of somebody else's provost are replaced, without a record of them.
+    // `init` replaces the entries that a colleague's provost wrote, although it has no record of them.
     provost_in(&env, &whole, &[&["init", "--yes"], &clients[..]].concat(), &path()).exits(0);
     let own = provost_in(&env, &whole, &["doctor", "--json"], &path()).exits(0).json();
     assert_eq!(findings(&own, "claude"), "[]");
@@ -182,7 +182,7 @@ fn a_push_is_checked_before_any_command_of_the_hook_can_end_it() {
             );
         }
         env.approve();
-        assert!(text.is_empty() || push(&env, &env.work()).0, "{place}: nobody checks yet");
+        assert!(text.is_empty() || push(&env, &env.work()).0, "{place}: no hook checks the push yet");
         env.provost(&["init", "--yes", "--agent", "git-pre-push"]).exits(0);
         let (pushed, said) = push(&env, &env.work());
         assert!(!pushed && said.contains("Step 1 is open"), "{place}: {said}");
