@@ -7,6 +7,7 @@ pub mod plan;
 pub mod rubric;
 pub mod graph;
 pub mod usage;
+pub mod test_results;
 pub mod verdict;
 pub mod run_policy;
 pub mod escalation;

@@ -59,6 +59,9 @@ const HASTE: Duration = Duration::from_millis(300);
 const DRAIN: Duration = Duration::from_millis(200);
 /// Time for a child to exit by itself after its conversation is over.
 const LEAVE: Duration = Duration::from_secs(2);
+/// Variable that is set to the inode of the child's stdout if the environment has it: a program then knows
+/// whether provost reads what it prints.
+pub const STDOUT: &str = "PROVOST_STDOUT";
 const USUAL_PIPE: usize = 64 * 1024;
 const FLOODED_PIPE: usize = 1024 * 1024;
 
@@ -254,24 +257,27 @@ struct Reading {
 impl Attended {
     fn start(spawn: &Spawn<'_>, converses: bool) -> Result<Self, StartError> {
         let program = find_program(spawn)?;
+        let other = |source| StartError::Other { program: program.clone(), source };
+        let (stdout, stdout_of_child, inode) = output::pipe().map_err(other)?;
+        let is_asked = spawn.env.iter().any(|(name, _)| name == STDOUT);
         // A process group, but no closure before exec: that would prevent the use of posix_spawn.
         let started = Command::new(&program)
             .args(spawn.args)
             .current_dir(spawn.cwd)
             .env_clear()
             .envs(spawn.env.iter().map(|(name, value)| (name, value)))
+            .envs(is_asked.then_some((STDOUT, inode)))
             .env(TAG, spawn.tag)
             .process_group(0)
-            .stdin(
-                input(spawn.stdin, converses)
-                    .map_err(|source| StartError::Other { program: program.clone(), source })?,
-            )
-            .stdout(Stdio::piped())
+            .stdin(input(spawn.stdin, converses).map_err(other)?)
+            .stdout(stdout_of_child)
             .stderr(Stdio::piped())
             .spawn();
         let mut child = started.map_err(|source| why_not(program.clone(), spawn.cwd, source))?;
         let pid = Pid::from_child(&child);
-        match pidfd_open(pid, PidfdFlags::empty()).and_then(|end| Self::attach(&mut child, end, spawn.keep)) {
+        match pidfd_open(pid, PidfdFlags::empty())
+            .and_then(|end| Self::attach(&mut child, stdout, end, spawn.keep))
+        {
             Ok((end, outputs)) => {
                 let buffer = vec![0; USUAL_PIPE];
                 Ok(Self { child, group: pid, end, outputs, buffer, cgroup: None })
@@ -287,13 +293,12 @@ impl Attended {
 
     fn attach(
         child: &mut Child,
+        stdout: OwnedFd,
         end: OwnedFd,
         keep: HeadAndTail,
     ) -> rustix::io::Result<(OwnedFd, [Reading; 2])> {
-        let pipes = [
-            (Stream::Stdout, child.stdout.take().map(OwnedFd::from)),
-            (Stream::Stderr, child.stderr.take().map(OwnedFd::from)),
-        ];
+        let pipes =
+            [(Stream::Stdout, Some(stdout)), (Stream::Stderr, child.stderr.take().map(OwnedFd::from))];
         for pipe in pipes.iter().filter_map(|(_, pipe)| pipe.as_ref()) {
             rustix::io::ioctl_fionbio(pipe, true)?;
         }

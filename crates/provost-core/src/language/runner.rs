@@ -10,8 +10,10 @@ use crate::language::shell::{self, Word, WrappedCommand};
 use crate::model::plan::Shell;
 
 mod count;
+pub mod expectations;
 pub mod plant;
 pub mod report;
+pub mod results;
 mod select;
 
 pub use count::{tests_run, tests_run_by, too_few};

@@ -279,8 +279,20 @@ impl Shell {
         self.expectations.iter().any(|each| match each.value {
             Expectation::ExitIs(code) => code != 0,
             Expectation::ExitIsNot(code) => code == 0,
-            Expectation::Contains { .. } | Expectation::Matches { .. } | Expectation::Empty { .. } => false,
+            _ => false,
         })
+    }
+
+    /// Returns whether an expectation is about single tests.
+    pub fn expects_tests(&self) -> bool {
+        self.expectations.iter().any(|each| each.value.is_about_tests())
+    }
+
+    /// Returns whether tests may fail if they failed before the work.
+    pub fn allows_earlier_failures(&self) -> bool {
+        self.expectations
+            .iter()
+            .any(|each| matches!(each.value, Expectation::NoNewFailures | Expectation::TestsFixed { .. }))
     }
 
     /// Returns whether the contract expects a certain output, and so identifies the failure it means.
@@ -288,7 +300,7 @@ impl Shell {
         self.expectations.iter().any(|each| match &each.value {
             Expectation::Contains { text, .. } => !text.is_empty(),
             Expectation::Matches { pattern, .. } => !pattern.is_empty(),
-            Expectation::ExitIs(_) | Expectation::ExitIsNot(_) | Expectation::Empty { .. } => false,
+            _ => false,
         })
     }
 }
@@ -309,6 +321,34 @@ pub enum Expectation {
     Empty {
         stream: Stream,
     },
+    /// These tests pass, and failed or did not exist before the work.
+    TestsFixed {
+        names: Vec<String>,
+    },
+    /// No test fails, is gone or is skipped that did not fail before the work.
+    NoNewFailures,
+    TestsPassed {
+        at_least: u32,
+    },
+    /// Every test that ran before the work still runs.
+    NoTestRemoved,
+}
+
+impl Expectation {
+    /// Returns whether it is about single tests.
+    pub fn is_about_tests(&self) -> bool {
+        match self {
+            Expectation::TestsFixed { .. }
+            | Expectation::NoNewFailures
+            | Expectation::TestsPassed { .. }
+            | Expectation::NoTestRemoved => true,
+            Expectation::ExitIs(_)
+            | Expectation::ExitIsNot(_)
+            | Expectation::Contains { .. }
+            | Expectation::Matches { .. }
+            | Expectation::Empty { .. } => false,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -335,6 +375,10 @@ impl fmt::Display for Expectation {
             Expectation::Contains { stream, text } => write!(f, "{stream} contains \"{text}\""),
             Expectation::Matches { stream, pattern } => write!(f, "{stream} matches /{pattern}/"),
             Expectation::Empty { stream } => write!(f, "{stream} is empty"),
+            Expectation::TestsFixed { names } => write!(f, "tests fixed: {}", names.join(", ")),
+            Expectation::NoNewFailures => write!(f, "no new failures"),
+            Expectation::TestsPassed { at_least } => write!(f, "tests passed >= {at_least}"),
+            Expectation::NoTestRemoved => write!(f, "no test removed or skipped"),
         }
     }
 }

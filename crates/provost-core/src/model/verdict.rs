@@ -10,6 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use crate::model::check_environment::{CheckEnvironment, ToolVersion};
+use crate::model::test_results::TestSummary;
 use crate::model::usage::Usage;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +38,9 @@ pub struct Verdict {
     /// Number of tests that its runner reported, if it starts a runner that reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests: Option<u32>,
+    /// Results of single tests, if its runners report them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test_results: Option<Box<TestSummary>>,
     /// Result of the negative control: whether the check notices a failing test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub teeth: Option<Box<Teeth>>,
@@ -187,6 +191,7 @@ impl Verdict {
             cached: false,
             provisioned: Vec::new(),
             tests: None,
+            test_results: None,
             teeth: None,
             runners: Vec::new(),
             uncontrolled: None,
@@ -218,6 +223,7 @@ impl Verdict {
             let names = first_names(&self.rests_on, self.rests_on.len());
             remarks.push(format!("it does not hold without the agent's {names}"));
         }
+        remarks.extend(self.test_results.iter().flat_map(|results| results.remarks()));
         remarks
     }
 

@@ -118,6 +118,7 @@ fn weakens(code: Code) -> bool {
             | Code::PipeHides
             | Code::Background
             | Code::LastDecides
+            | Code::OtherCommands
             | Code::Placeholder
             | Code::ToolMissing
             | Code::TouchesOpen

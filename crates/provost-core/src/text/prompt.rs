@@ -29,6 +29,8 @@ const TOUCHES: &str = include_str!("prompt/touches.md");
 const UNFINISHED: &str = include_str!("prompt/unfinished.md");
 /// Replaces a hidden contract.
 const VEIL: &str = "**contract:** (hidden)";
+/// Most tests of one kind that a prompt names.
+const TESTS_MAX: usize = 30;
 const REFUSED_MAX: usize = 10;
 /// The name of a plan without a name.
 const UNNAMED: &str = "PLAN.md";
@@ -346,7 +348,36 @@ fn the_check(step: &Step, verdict: &Verdict) -> String {
     let Some(Check::Shell(shell)) = step.contract.as_ref().map(|contract| &contract.check) else {
         return String::new();
     };
-    format!("{}{}", fenced("shell", &shell.command), unmet(step, verdict))
+    format!("{}{}{}", fenced("shell", &shell.command), unmet(step, verdict), red_tests(verdict))
+}
+
+/// Lists the tests that the work made fail, and tells them from those that failed before.
+fn red_tests(verdict: &Verdict) -> String {
+    let mut text = String::new();
+    let Some(changes) = verdict.test_results.as_ref().and_then(|results| results.changes.as_ref()) else {
+        return text;
+    };
+    let kinds = [
+        ("These tests did not fail before your work and fail now", &changes.broken),
+        ("These tests are new and fail", &changes.new_failing),
+        ("These tests passed or failed before and are gone", &changes.gone),
+        ("These tests ran before and are skipped now", &changes.skipped_now),
+        (
+            "These tests failed before your work too; leave them unless the task names them",
+            &changes.failed_before,
+        ),
+    ];
+    for (what, names) in kinds.into_iter().filter(|(_, names)| !names.is_empty()) {
+        let _ = writeln!(text, "\n{what}:\n");
+        for name in names.names.iter().take(TESTS_MAX) {
+            let _ = writeln!(text, "- {}", quote::code(name));
+        }
+        let more = (names.count as usize).saturating_sub(TESTS_MAX.min(names.names.len()));
+        if more > 0 {
+            let _ = writeln!(text, "- and {more} more");
+        }
+    }
+    text
 }
 
 /// Names the expectations that were not met.

@@ -67,6 +67,13 @@ fn provocations() -> Vec<(Code, String)> {
         (Code::NonAscii, change("file:src/parser.rs", "file:src/pаrser.rs")),
         (Code::HiddenHtml, change("accept tabs.", "accept tabs. <!-- or not -->")),
         (Code::Passing, check("! cargo test")),
+        (
+            Code::OtherCommands,
+            change(
+                "cargo test\n```\nexit_code == 0\n",
+                "cargo test; cargo fmt --check\n```\nno new failures\n",
+            ),
+        ),
         (Code::Empty, "\n \n".into()),
         (
             Code::Secret,

@@ -7,6 +7,7 @@
 //!
 //! **Invariant:** a check never holds if it left a process running or if its sandbox failed.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -14,20 +15,22 @@ use std::time::Duration;
 
 use provost_core::language::runner::report::RunnerReport;
 use provost_core::language::{inconclusive_failure, runner};
-use provost_core::model::plan::{Expectation, Shell, Stream};
+use provost_core::model::plan::Shell;
 use provost_core::model::verdict::{CheckOutcome, Isolation, Verdict};
 use provost_core::rules::recover::environment;
-use regex::bytes::{Regex, RegexBuilder};
 use rustix::process::Signal;
 
+use self::expected::{Expectations, Expected, crash_signal, unmet_by};
 use self::reporter::Reporter;
 use crate::process::{Bounds, HeadAndTail, How, Output, ProcessEnd, Spawn, StartError};
 use crate::sandbox::{CheckFence, Confines, Processes, SandboxFeatures, Unavailable};
 use crate::{Interrupted, process, sandbox};
 
 mod check_tools;
+mod expected;
 mod missing;
 pub mod reporter;
+mod single_tests;
 mod temp_folders;
 mod surroundings;
 mod toolchains;
@@ -38,11 +41,11 @@ pub use surroundings::bash;
 pub use temp_folders::{leave, private_folder};
 
 /// The part of an output in which expectations are searched; a text in the cut middle is not found.
-const KEEP: HeadAndTail = HeadAndTail { head: 1024 * 1024, tail: 1024 * 1024 };
+const KEEP: HeadAndTail = HeadAndTail { head: 15 * 1024 * 1024, tail: 1024 * 1024 };
 /// Time between the request to end and the kill of a check's processes.
 const GRACE: Duration = Duration::from_millis(500);
 /// Longest output that is kept whole, in bytes; a longer one loses its middle.
-pub const OUTPUT_MAX: u64 = 2 * 1024 * 1024;
+pub const OUTPUT_MAX: u64 = 16 * 1024 * 1024;
 const EXCERPT_OF_FAILURE: usize = 8 * 1024;
 const EXCERPT_OF_SUCCESS: usize = 1024;
 
@@ -139,9 +142,17 @@ pub fn observed(
         Ok(ProcessEnd { how: How::Stopped, .. }) => Err(Interrupted),
         Ok(ended) => {
             let report = reporter.map(|reporter| reporter.finish(court.root())).unwrap_or_default();
+            let (ended, report) = single_tests::read(shell, ended, report);
+            let may_fail = single_tests::explain_exit(shell, report.results.as_ref());
+            let expected = Expectations { all: expected, may_fail };
             let tests = tests(shell, &report, &ended);
-            let verdict =
-                Verdict { tests, runners: report.names(), ..judged(shell, court, &expected, &ended) };
+            let results = report.results.as_ref().map(|results| results.summary(None, &BTreeSet::new()));
+            let verdict = Verdict {
+                tests,
+                test_results: results.map(Box::new),
+                runners: report.names(),
+                ..judged(shell, court, &expected, &ended)
+            };
             Ok((verifiable(shell, court, &ended, verdict), report))
         }
         Err(NotJudged::Program(error)) => Ok(not_run(court, told(&error))),
@@ -207,7 +218,12 @@ fn run(
     }
 }
 
-fn judged(shell: &Shell, court: &CheckRequest<'_>, expected: &[Expected<'_>], ended: &ProcessEnd) -> Verdict {
+fn judged(
+    shell: &Shell,
+    court: &CheckRequest<'_>,
+    expected: &Expectations<'_>,
+    ended: &ProcessEnd,
+) -> Verdict {
     let mut unmet = Vec::new();
     let outcome = match ended.how {
         How::TimedOut | How::Stopped => CheckOutcome::TimedOut { after_ms: milliseconds(court.timeout) },
@@ -374,99 +390,6 @@ fn tests(shell: &Shell, report: &RunnerReport, ended: &ProcessEnd) -> Option<u32
         return report.tests();
     }
     runner::tests_run_by(&shell.command, report, &[&text(&ended.stdout), &text(&ended.stderr)])
-}
-
-/// Returns the name of a signal that a program causes itself, or that the kernel sends if it uses too much.
-/// Other signals come from other processes.
-fn crash_signal(signal: i32) -> Option<&'static str> {
-    let names = [
-        (Signal::ILL, "SIGILL"),
-        (Signal::TRAP, "SIGTRAP"),
-        (Signal::ABORT, "SIGABRT"),
-        (Signal::BUS, "SIGBUS"),
-        (Signal::FPE, "SIGFPE"),
-        (Signal::SEGV, "SIGSEGV"),
-        (Signal::PIPE, "SIGPIPE"),
-        (Signal::XCPU, "SIGXCPU"),
-        (Signal::XFSZ, "SIGXFSZ"),
-        (Signal::SYS, "SIGSYS"),
-    ];
-    names.into_iter().find(|(known, _)| known.as_raw() == signal).map(|(_, name)| name)
-}
-
-/// Describes a crash. Shells and the sandbox report a program that died of signal n as exit code 128 + n.
-fn crash_behind(exit_code: i32) -> Option<String> {
-    let signal = sandbox::signal_behind(exit_code)?;
-    let name = match crash_signal(signal) {
-        Some(name) => name,
-        None if signal == Signal::KILL.as_raw() => "SIGKILL, often because memory ran out",
-        None if signal == Signal::TERM.as_raw() => "SIGTERM",
-        None => return None,
-    };
-    Some(format!("no program of the check may crash: exit code {exit_code} is signal {signal} ({name})"))
-}
-
-fn unmet_by(expected: &[Expected<'_>], exit_code: i32, ended: &ProcessEnd) -> Vec<String> {
-    let of_exit = |expected: &Expected<'_>| {
-        matches!(expected.written, Expectation::ExitIs(_) | Expectation::ExitIsNot(_))
-    };
-    // Without an expectation about the exit code, it must be 0: an output alone must not pass a command
-    // that failed.
-    let implied =
-        (exit_code != 0 && !expected.iter().any(of_exit)).then(|| Expectation::ExitIs(0).to_string());
-    let written = expected
-        .iter()
-        .filter(|expected| !expected.is_met(exit_code, ended))
-        .map(|expected| expected.written.to_string());
-    // A crash does not meet `exit_code != 0`; a contract that expects a crash names its exact code.
-    let wanted = expected.iter().any(|expected| *expected.written == Expectation::ExitIs(exit_code));
-    let crashed = crash_behind(exit_code).filter(|_| !wanted);
-    implied.into_iter().chain(written).chain(crashed).collect()
-}
-
-/// An expectation with its compiled pattern.
-struct Expected<'a> {
-    written: &'a Expectation,
-    pattern: Option<Regex>,
-}
-
-impl<'a> Expected<'a> {
-    fn read(written: &'a Expectation) -> Result<Self, regex::Error> {
-        let pattern = match written {
-            Expectation::Contains { text, .. } => Some(Regex::new(&regex::escape(text))?),
-            // `^` and `$` match at lines, as in grep, because every output ends with a newline.
-            Expectation::Matches { pattern, .. } => {
-                Some(RegexBuilder::new(pattern).multi_line(true).build()?)
-            }
-            Expectation::ExitIs(_) | Expectation::ExitIsNot(_) | Expectation::Empty { .. } => None,
-        };
-        Ok(Self { written, pattern })
-    }
-
-    fn is_met(&self, exit_code: i32, ended: &ProcessEnd) -> bool {
-        let output = |stream| match stream {
-            Stream::Stdout => &ended.stdout,
-            Stream::Stderr => &ended.stderr,
-        };
-        match *self.written {
-            Expectation::ExitIs(code) => exit_code == code,
-            Expectation::ExitIsNot(code) => exit_code != code,
-            Expectation::Empty { stream } => output(stream).bytes == 0,
-            Expectation::Contains { stream, .. } | Expectation::Matches { stream, .. } => {
-                self.pattern.as_ref().is_some_and(|pattern| is_found(pattern, output(stream)))
-            }
-        }
-    }
-}
-
-fn is_found(pattern: &Regex, output: &Output) -> bool {
-    if output.tail.is_empty() {
-        return pattern.is_match(&output.head);
-    }
-    if output.is_whole() {
-        return pattern.is_match(&[output.head.as_slice(), &output.tail].concat());
-    }
-    pattern.is_match(&output.head) || pattern.is_match(&output.tail)
 }
 
 fn not_run(court: &CheckRequest<'_>, reason: String) -> Verdict {

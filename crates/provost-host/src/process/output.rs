@@ -2,6 +2,9 @@
 //!
 //! **Invariant:** memory is bounded by [`HeadAndTail`], however much is printed.
 
+use std::io::{self, PipeWriter};
+use std::os::fd::OwnedFd;
+
 /// How many bytes of a stream are kept from its beginning and from its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadAndTail {
@@ -22,6 +25,13 @@ impl Output {
     pub fn is_whole(&self) -> bool {
         self.bytes == (self.head.len() + self.tail.len()) as u64
     }
+}
+
+/// Returns both ends of a new pipe, and its inode.
+pub(super) fn pipe() -> io::Result<(OwnedFd, PipeWriter, String)> {
+    let (reader, writer) = io::pipe()?;
+    let inode = rustix::fs::fstat(&reader)?.st_ino.to_string();
+    Ok((reader.into(), writer, inode))
 }
 
 pub(super) struct Capture {

@@ -15,6 +15,7 @@ mod proxy;
 mod reach;
 mod remote;
 mod sandbox;
+mod single_tests;
 mod teeth;
 mod tree;
 mod travel;

@@ -11,7 +11,7 @@ use provost_core::model::verdict::{CheckOutcome, Isolation, Verdict};
 use provost_host::config;
 use provost_host::config::{Config, Demand};
 use provost_host::exec::environment::{
-    self, ApprovedFiles, CheckExtras, CheckSettings, CheckSpec, ExecEnv, RunPaths,
+    self, ApprovedFiles, CheckExtras, CheckSettings, CheckSpec, Comparison, ExecEnv, RunPaths,
 };
 use provost_host::tree::ImportLimits;
 use provost_rehearsal::skip;
@@ -136,6 +136,7 @@ fn judge(ground: &ExecEnv, tree: Option<&str>, with_work: bool, command: &str) -
             given: CheckExtras::default(),
             bounds: None,
             doubts: Default::default(),
+            compare: Comparison::Nothing,
             known: None,
         })
         .unwrap()

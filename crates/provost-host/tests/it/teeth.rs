@@ -7,12 +7,12 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
-use provost_core::model::plan::{Shell, Span};
+use provost_core::model::plan::{Expectation, Shell, Span, Spanned};
 use provost_core::model::verdict::{Isolation, Verdict};
 use provost_host::check::negative_control::{BaseResult, Doubts};
 use provost_host::config::Config;
 use provost_host::exec::environment::{
-    ApprovedFiles, CheckExtras, CheckSettings, CheckSpec, ExecEnv, RunPaths,
+    ApprovedFiles, CheckExtras, CheckSettings, CheckSpec, Comparison, ExecEnv, RunPaths,
 };
 use provost_host::tree::ImportLimits;
 use provost_rehearsal::skip;
@@ -33,6 +33,16 @@ pub(crate) type Files<'a> = &'a [(&'a str, &'a str)];
 impl Project {
     /// Creates the approved project and judges the contract before the work.
     pub(crate) fn new(contract: &str, touches: &[&str], files: Files<'_>) -> (Self, Verdict) {
+        Self::expecting(contract, &[], touches, files)
+    }
+
+    /// The same with expectations.
+    pub(crate) fn expecting(
+        contract: &str,
+        expectations: &[Expectation],
+        touches: &[&str],
+        files: Files<'_>,
+    ) -> (Self, Verdict) {
         let folder = TempDir::new().unwrap();
         let (work, state) = (folder.path().join("work"), folder.path().join("state"));
         std::fs::create_dir(&work).unwrap();
@@ -56,7 +66,9 @@ impl Project {
             wanted,
         };
         let ground = ExecEnv::prepare(None, Isolation::GuardClean, &estate, &approval).unwrap();
-        let shell = Shell { command: contract.to_owned(), body: Span::default(), expectations: Vec::new() };
+        let expected = expectations.iter().map(|each| Spanned::new(each.clone(), Span::default()));
+        let expectations = expected.collect();
+        let shell = Shell { command: contract.to_owned(), body: Span::default(), expectations };
         let mut project = Self { folder, ground, shell, before: None };
         let control = project.judged(false, Doubts::default());
         let runners = control.runners.clone();
@@ -80,6 +92,7 @@ impl Project {
             processes: Default::default(),
             given: CheckExtras::default(),
             doubts,
+            compare: if with_work { Comparison::With(None) } else { Comparison::Nothing },
             known: None,
             bounds: None,
         };
@@ -399,7 +412,7 @@ fn configuration_that_a_wide_glob_lets_in_is_not_taken_over() {
 }
 
 /// Returns the folder in which `./test --full` installed jest, vitest and mocha; `None` in an ordinary run.
-fn fetched(name: &str) -> Option<PathBuf> {
+pub(crate) fn fetched(name: &str) -> Option<PathBuf> {
     if std::env::var_os("PROVOST_RUNNERS").is_none() {
         skip::full(name);
         return None;
@@ -534,7 +547,7 @@ fn go_is_tried_and_ctest_is_counted() {
             &[("honest", &[("done", "")])],
             expect![[r#"
                 before: broke: exit code 8 | exit_code == 0 | tests: 1
-                honest: held | tests: 1 | no failing test could be planted: ctest runs programs of the build
+                honest: held | tests: 1 | no failing test could be planted: ctest runs programs of the build | uncontrolled: ctest runs programs of the build
             "#]],
         );
     }

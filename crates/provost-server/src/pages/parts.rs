@@ -6,6 +6,7 @@ use super::frame::{instant, word};
 use super::text::T;
 use crate::layout::diff::{Line, Side};
 use crate::layout::timeline::lasted;
+use provost_core::model::test_results::TestSummary;
 use provost_engine::observe::view::{AttemptView, CheckView, DiagnosticView, VerdictView};
 
 /// Renders a check: the command, the rubric, or that a person confirms it.
@@ -37,6 +38,7 @@ pub(super) fn verdict(verdict: &VerdictView) -> Markup {
                 @if let Some(at) = verdict.at { ", " (instant(at)) }
             }
         }
+        @if let Some(results) = &verdict.test_results { (tests(results)) }
         @for line in &verdict.unmet { p class="bad" { "Not met: " (T(line)) } }
         @for remark in &verdict.remarks { p { "Note: " (T(remark)) } }
         @for (name, text) in [("Output", &verdict.stdout), ("Errors", &verdict.stderr)] {
@@ -51,6 +53,28 @@ pub(super) fn verdict(verdict: &VerdictView) -> Markup {
             p class="quiet" {
                 "Ignored by git, so not part of the check: "
                 (T(&verdict.ignored.join(", "))) (more(verdict.ignored_more))
+            }
+        }
+    }
+}
+
+/// Renders the results of single tests: how many of each kind, and their names.
+fn tests(results: &TestSummary) -> Markup {
+    let none = Vec::new();
+    let kinds = results.changes.as_ref().map_or(none, |changes| changes.kinds());
+    html! {
+        @if results.has_changes() || results.failed > 0 {
+            details {
+                summary { "Tests: " (T(&results.counts())) }
+                @if kinds.is_empty() && !results.failing.is_empty() {
+                    p class="quiet" { "failing: " (T(&results.failing.listed(usize::MAX))) }
+                }
+                @for (word, names) in kinds {
+                    p class="quiet" { (word) ": " (T(&names.listed(usize::MAX))) }
+                }
+                @if !results.flaky.is_empty() {
+                    p class="quiet" { "flaky: " (T(&results.flaky.listed(usize::MAX))) }
+                }
             }
         }
     }

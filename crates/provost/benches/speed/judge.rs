@@ -12,7 +12,7 @@ use provost_core::model::plan::{Shell, Span};
 use provost_host::check::negative_control::Doubts;
 use provost_host::config::{Config, Demand};
 use provost_host::exec::environment::{
-    self, ApprovedFiles, CheckExtras, CheckSettings, CheckSpec, ExecEnv, RunPaths,
+    self, ApprovedFiles, CheckExtras, CheckSettings, CheckSpec, Comparison, ExecEnv, RunPaths,
 };
 use provost_host::tree::ImportLimits;
 
@@ -146,6 +146,7 @@ impl Bench {
             given: CheckExtras::default(),
             bounds: None,
             doubts: Doubts::default(),
+            compare: Comparison::Nothing,
             known: None,
         };
         let Ok(verdict) = self.ground.judge(&case) else { unreachable!("nobody interrupts") };

@@ -102,6 +102,12 @@ fn line(step: &StepView, total: u32) -> String {
     let uncontrolled = if step.uncontrolled.is_some() { " · uncontrolled" } else { "" };
     let remarks: String =
         verdict.iter().flat_map(|verdict| &verdict.remarks).map(|remark| format!(" · {remark}")).collect();
+    let results = verdict.and_then(|verdict| verdict.test_results.as_ref());
+    let tests: String = results
+        .filter(|results| results.has_changes())
+        .map(|results| format!(" · tests: {}", results.counts()))
+        .into_iter()
+        .collect();
     let attempts = match step.attempt_count {
         0 => String::new(),
         1 => " · 1 attempt".to_owned(),
@@ -111,7 +117,7 @@ fn line(step: &StepView, total: u32) -> String {
     let plan = step.plan.as_ref().map(|plan| format!(" · sub-plan {plan}")).unwrap_or_default();
     let wait = step.not_before.map(|until| format!(" · not tried again before {until}"));
     format!(
-        "[Step {}/{total}] {} {}{plan}{attempts}{}{uncontrolled}{remarks}{waived}{}",
+        "[Step {}/{total}] {} {}{plan}{attempts}{}{uncontrolled}{tests}{remarks}{waived}{}",
         step.number,
         step.symbol(),
         step.title,

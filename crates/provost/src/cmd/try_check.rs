@@ -97,6 +97,9 @@ fn report(trial: &Trial, results: &TrialResults) -> String {
         text.push_str(format!("{name:first$}  {one:second$}  {other}").trim_end());
         text.push('\n');
     }
+    if let Some(results) = workspace.test_results.as_ref().filter(|results| results.has_changes()) {
+        text.push_str(&format!("tests: {}\n", results.counts()));
+    }
     for (name, verdict) in [("base", base), ("workspace", workspace)] {
         text.push_str(&output(name, verdict));
     }
@@ -120,7 +123,11 @@ fn result(verdict: &Verdict) -> String {
 }
 
 fn tests(verdict: &Verdict) -> String {
-    verdict.tests.map_or("–".to_owned(), |tests| tests.to_string())
+    match &verdict.test_results {
+        Some(results) if results.failed > 0 => format!("{}, {} fail", results.run(), results.failed),
+        Some(results) => results.run().to_string(),
+        None => verdict.tests.map_or("–".to_owned(), |tests| tests.to_string()),
+    }
 }
 
 fn time(verdict: &Verdict) -> String {

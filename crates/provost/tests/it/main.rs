@@ -65,6 +65,7 @@ mod redteam;
 mod run;
 mod serve;
 mod sessions;
+mod single_tests;
 mod skips;
 mod small_model;
 mod start;

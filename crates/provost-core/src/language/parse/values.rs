@@ -169,9 +169,13 @@ pub(super) enum Misread {
     Pattern(String),
 }
 
-/// Reads `exit_code == 0`, `stdout contains "…"`, `stderr is empty`, `stdout matches /…/`.
+/// Reads `exit_code == 0`, `stdout contains "…"`, `stderr is empty`, `stdout matches /…/`, and expectations
+/// about single tests.
 pub(super) fn expectation(line: &str) -> Result<Expectation, Misread> {
     let line = line.trim();
+    if let Some(about_tests) = of_tests(line) {
+        return about_tests;
+    }
     if let Some(rest) = line.strip_prefix("exit_code") {
         let rest = rest.trim_start();
         let (is, number) = match (rest.strip_prefix("=="), rest.strip_prefix("!=")) {
@@ -207,6 +211,51 @@ pub(super) fn expectation(line: &str) -> Result<Expectation, Misread> {
         ["is", "empty"] => Ok(Expectation::Empty { stream }),
         _ => Err(Misread::Form),
     }
+}
+
+/// Reads `tests fixed: a, b`, `no new failures`, `tests passed >= 3`, `no test removed or skipped`; `None` if
+/// the line is about something else.
+fn of_tests(line: &str) -> Option<Result<Expectation, Misread>> {
+    let words: Vec<&str> = uncommented(line).split_whitespace().collect();
+    match words.as_slice() {
+        ["no", "new", "failures"] => Some(Ok(Expectation::NoNewFailures)),
+        ["no", "test", "removed", "or", "skipped"] => Some(Ok(Expectation::NoTestRemoved)),
+        ["tests", "fixed:", ..] => {
+            // A name may contain a comma, in its parameters.
+            let names = uncommented(line).split_once(':').map_or("", |(_, names)| names);
+            let names = outside_brackets(names);
+            Some(if names.is_empty() { Err(Misread::Form) } else { Ok(Expectation::TestsFixed { names }) })
+        }
+        ["tests", "passed", ">=", number] => {
+            let at_least = number.parse().ok().filter(|number| *number > 0);
+            Some(at_least.map(|at_least| Expectation::TestsPassed { at_least }).ok_or(Misread::Form))
+        }
+        ["tests", "fixed" | "passed" | "passed:", ..] | ["no", "new", "failure", ..] => {
+            Some(Err(Misread::Form))
+        }
+        ["no", "test" | "tests", "removed" | "skipped", ..] => Some(Err(Misread::Form)),
+        _ => None,
+    }
+}
+
+/// Splits at commas that are not inside of square brackets.
+fn outside_brackets(text: &str) -> Vec<String> {
+    let mut names = vec![String::new()];
+    let mut depth = 0u32;
+    for c in text.chars() {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        match (c, depth, names.last_mut()) {
+            (',', 0, _) => names.push(String::new()),
+            (_, _, Some(name)) => name.push(c),
+            (_, _, None) => {}
+        }
+    }
+    let plain = |name: &String| name.trim().trim_matches('`').to_owned();
+    names.iter().map(plain).filter(|name| !name.is_empty()).collect()
 }
 
 fn looks_like_one(line: &str) -> Misread {

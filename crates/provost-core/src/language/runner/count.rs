@@ -68,7 +68,7 @@ fn sum(numbers: impl Iterator<Item = u32>) -> Option<u32> {
 }
 
 /// Removes `ESC [ … letter`.
-fn without_colours(text: &str) -> String {
+pub(super) fn without_colours(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut parts = text.split("\u{1b}[");
     plain.push_str(parts.next().unwrap_or_default());

@@ -1,11 +1,13 @@
 //! Reads the records of the reporters in a check: which test runners started, and the results of their tests.
 //!
 //! A record is one line with fields separated by `\x1f`: `start`, runner, number, folder, arguments…; `end`,
-//! runner, number, passed, failed, changed; `unmoved`, runner, number, name of a test.
+//! runner, number, passed, failed, changed; `unmoved`, runner, number, name of a test; `test`, runner, number,
+//! result, name; `list`, runner, number, number of `test` records; `json`, `go`, number, whether with `-v`.
 //!
 //! **Invariant:** a record that cannot be read is skipped; skipping never makes a session look better.
 
 use super::{Runner, RunnerStart, recognised};
+use crate::model::test_results::{TestResult, TestResults};
 
 /// Maximum number of sessions that are kept.
 const SESSIONS_MAX: usize = 1000;
@@ -25,6 +27,18 @@ pub struct TestSession {
     pub unmoved: Vec<String>,
 }
 
+/// The single tests that a runner reported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TestList {
+    pub runner: Runner,
+    number: String,
+    /// The folder it ran in, relative to the tree.
+    pub folder: String,
+    pub tests: Vec<(String, TestResult)>,
+    /// The number of tests that were sent; `None` if the list is not complete.
+    pub total: Option<u32>,
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TestCounts {
     pub passed: u32,
@@ -40,6 +54,16 @@ pub struct RunnerReport {
     pub started: Vec<RunnerStart>,
     /// Names of runners for which no failing test can be planted.
     pub others: Vec<String>,
+    /// The results of single tests.
+    pub lists: Vec<TestList>,
+    /// Test results that belong to no list.
+    pub strays: u32,
+    /// `go test` prints JSON for provost; the value is `true` if the check asked for `-v`.
+    pub go_prints: Option<bool>,
+    /// The results of all single tests, if they can be read.
+    pub results: Option<TestResults>,
+    /// Why they cannot be read.
+    pub unread: Option<String>,
     /// Some records were dropped because there were too many.
     pub is_cut: bool,
 }
@@ -60,6 +84,15 @@ impl RunnerReport {
                         session.ended.get_or_insert(TestCounts { passed, failed });
                     }
                 }
+                ["test", _, number, result, name, ..] => report.test(number, result, name),
+                ["list", _, number, total, ..] => {
+                    if let Some(list) = report.list(number) {
+                        list.total = total.parse().ok();
+                    }
+                }
+                ["json", "go", _, verbose, ..] => {
+                    *report.go_prints.get_or_insert(false) |= *verbose == "1";
+                }
                 ["unmoved", _, number, name, ..] => {
                     if let Some(session) = report.session(number) {
                         session.unmoved.push((*name).to_owned());
@@ -71,6 +104,38 @@ impl RunnerReport {
         report
     }
 
+    fn list(&mut self, number: &str) -> Option<&mut TestList> {
+        self.lists.iter_mut().find(|list| list.number == number)
+    }
+
+    fn test(&mut self, number: &str, result: &str, name: &str) {
+        let result = match result {
+            "passed" => Some(TestResult::Passed),
+            "failed" => Some(TestResult::Failed),
+            "skipped" => Some(TestResult::Skipped),
+            _ => None,
+        };
+        match (self.list(number), result) {
+            (Some(list), Some(result)) => list.tests.push((name.to_owned(), result)),
+            _ => self.strays += 1,
+        }
+    }
+
+    /// Begins the list of a runner that reports single tests.
+    fn begin_list(&mut self, name: &str, number: &str, folder: Option<&String>) {
+        let runner = match name {
+            "pytest" => Runner::Pytest,
+            "unittest" => Runner::Unittest,
+            "mocha-run" => Runner::Mocha,
+            "node --test" => Runner::Node,
+            "jest" => Runner::Jest,
+            "vitest" => Runner::Vitest,
+            _ => return,
+        };
+        let (number, folder) = (number.to_owned(), folder.cloned().unwrap_or_default());
+        self.lists.push(TestList { runner, number, folder, tests: Vec::new(), total: None });
+    }
+
     fn session(&mut self, number: &str) -> Option<&mut TestSession> {
         self.sessions.iter_mut().find(|session| session.number == number)
     }
@@ -80,6 +145,7 @@ impl RunnerReport {
             self.is_cut = true;
             return;
         }
+        self.begin_list(name, number, folder.as_ref());
         let session =
             |runner| TestSession { runner, number: number.to_owned(), ended: None, unmoved: Vec::new() };
         let known = match name {

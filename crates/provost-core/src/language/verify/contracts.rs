@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use crate::language::diagnostic::say;
 use crate::language::facts::Facts;
 use crate::language::parse::Sink;
+use crate::language::runner::expectations::only_runs_tests;
 use crate::language::shell::{self, Join, ShellCommand, ShellScript, is_assignment};
 use crate::model::plan::{Check, Contract, Expectation, Plan, Shell, Span};
 
@@ -83,8 +84,22 @@ fn one(
     let look = Look { source: &check.command, script: &script, place };
     let reads_output = check.expectations.iter().any(|expectation| match &expectation.value {
         Expectation::Contains { .. } | Expectation::Matches { .. } | Expectation::Empty { .. } => true,
-        Expectation::ExitIs(_) | Expectation::ExitIsNot(_) => false,
+        Expectation::ExitIs(_)
+        | Expectation::ExitIsNot(_)
+        | Expectation::TestsFixed { .. }
+        | Expectation::NoNewFailures
+        | Expectation::TestsPassed { .. }
+        | Expectation::NoTestRemoved => false,
     });
+    let is_exit = |each: &Expectation| matches!(each, Expectation::ExitIs(_) | Expectation::ExitIsNot(_));
+    let names_exit = check.expectations.iter().any(|each| is_exit(&each.value));
+    let may_fail = check
+        .expectations
+        .iter()
+        .find(|each| matches!(each.value, Expectation::NoNewFailures | Expectation::TestsFixed { .. }));
+    if let Some(expectation) = may_fail.filter(|_| !names_exit && !only_runs_tests(&check.command)) {
+        sink.push(say::other_commands(expectation.span, &expectation.value.to_string()));
+    }
     // If the output decides, the exit code may be discarded.
     let masked = !reads_output && look.exit_code(sink);
     if !masked && !gate && !reads_output {

@@ -301,6 +301,9 @@ pub(super) fn seen(run: &Run, step: StepNumber, verdict: &Verdict) -> String {
         Some(1) => ", 1 test".to_owned(),
         Some(tests) => format!(", {tests} tests"),
     };
+    let changes = verdict.test_results.as_ref().and_then(|results| results.changes.as_ref());
+    let fixed = changes.map_or(0, |changes| changes.fixed.count);
+    let tests = if fixed == 0 { tests } else { format!("{tests}, {fixed} fixed") };
     if let Some(judgement) = &verdict.judged {
         let by = judgement.by();
         return format!(

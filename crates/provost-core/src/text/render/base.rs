@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::model::plan::{Check, Contract, Plan, StepNumber};
+use crate::model::test_results::tests;
 use crate::model::verdict::{CheckOutcome, Verdict};
 
 /// The results for one revision.
@@ -48,7 +49,8 @@ pub fn lines(plan: &Plan, look: &BaseLook) -> Vec<String> {
             usize::from(found.is_some_and(|verdict| matches!(verdict.outcome, CheckOutcome::Broke { .. })));
         let said = found.map_or("not tried".to_owned(), |verdict| words(&verdict.outcome));
         let guards = if guards && held { ", as it is meant to (guard)" } else { "" };
-        lines.push(format!("  {what}: {said}{guards}"));
+        let failing = found.and_then(failing_tests).unwrap_or_default();
+        lines.push(format!("  {what}: {said}{guards}{failing}"));
     };
     for step in plan.steps.iter().filter(|step| is_shell(step.contract.as_ref())) {
         tell(format!("step {}", step.number), look.steps.get(&step.number), step.is_guard());
@@ -58,6 +60,14 @@ pub fn lines(plan: &Plan, look: &BaseLook) -> Vec<String> {
     }
     lines.insert(0, headline(holding, broken, lines.len()));
     lines
+}
+
+/// Returns which tests fail on the base.
+fn failing_tests(verdict: &Verdict) -> Option<String> {
+    let results = verdict.test_results.as_ref().filter(|results| results.failed > 0)?;
+    let verb = if results.failed == 1 { "fails" } else { "fail" };
+    let all = tests(results.run());
+    Some(format!("; {} of {all} {verb} on the base: {}", results.failed, results.failing))
 }
 
 pub fn is_shell(contract: Option<&Contract>) -> bool {

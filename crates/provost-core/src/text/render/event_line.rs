@@ -243,10 +243,12 @@ fn judged(subject: &CheckSubject, verdict: &Verdict, plan: Option<&str>) -> (Sym
     let by = verdict.judged.iter().map(|judgement| format!("; {}", judgement.by()));
     let tried: String = by.chain(std::iter::once(tried)).collect();
     let missing = left_behind(verdict);
+    let tests = verdict.test_results.as_ref().filter(|results| results.has_changes());
+    let tests: String = tests.iter().map(|results| format!("; tests: {}", results.counts())).collect();
     let worth =
         if matches!(subject, CheckSubject::Postcondition(_)) { worth(verdict) } else { String::new() };
     let words = format!("checked: {what} {}{}{tried}{missing}{worth}", verdict.outcome, because(verdict));
-    (symbol, words)
+    (symbol, format!("{words}{tests}"))
 }
 
 /// Describes how far a held postcondition can be trusted.

@@ -124,6 +124,11 @@ fn step(out: &mut String, run: &Run, step: &Step, state: &StepRun) {
     if let Some(teeth) = state.verdict.as_ref().and_then(tried) {
         let _ = writeln!(out, "   {teeth}");
     }
+    if let Some(results) = state.verdict.as_ref().and_then(|verdict| verdict.test_results.as_ref())
+        && results.has_changes()
+    {
+        let _ = writeln!(out, "   tests: {}", results.counts());
+    }
     for remark in state.verdict.iter().flat_map(Verdict::remarks) {
         let _ = writeln!(out, "   {remark}");
     }

@@ -14,7 +14,7 @@ use provost_core::rules::budget;
 use provost_core::rules::command::HarnessCommand;
 use provost_core::state::run::Run;
 use provost_host::check::negative_control::{BaseResult, Doubts};
-use provost_host::exec::environment::{CheckExtras, CheckSpec};
+use provost_host::exec::environment::{CheckExtras, CheckSpec, Comparison};
 use provost_host::process::Survivor;
 use provost_host::sandbox::Processes;
 use provost_host::tree::Apart;
@@ -36,6 +36,9 @@ pub struct CheckOrder {
     pub(super) tree: Option<String>,
     /// Tree the attempt started with, if it is kept.
     pub(super) start: Option<StartTree>,
+    /// Tree whose test results those of this check are compared with; the outer `None` compares nothing, the
+    /// inner one means the approved base.
+    pub(super) compare: Option<Option<String>>,
     /// Tree that the plan's work started with; the approved one, if it is not kept.
     pub(super) before: Option<String>,
     /// The agent's changes take part.
@@ -121,14 +124,17 @@ impl Executor<'_> {
             }
             _ => self.tree(run),
         };
+        let before = run.began_with.clone().or_else(|| self.within.and_then(|within| within.tree.clone()));
+        let compare = compared_with(run, subject, begins.as_ref(), [&tree, &before]);
         TaskInput::Check(Box::new(CheckOrder {
             subject,
+            compare,
             check: contract.map(|contract| contract.check.clone()),
             timeout: own.map_or(usual, |timeout| timeout.value),
             attempt: step.and_then(|step| run.step(step.number)).map_or(0, |step| step.attempts),
             lost,
             tree,
-            before: run.began_with.clone().or_else(|| self.within.and_then(|within| within.tree.clone())),
+            before,
             start: begins.filter(|_| matches!(subject, CheckSubject::Contract(_))),
             with_work,
             known: is_known(run, subject, contract) && !network && !left_alone,
@@ -265,7 +271,7 @@ impl Executor<'_> {
         let TaskInput::Check(mut order) = order else { return None };
         let Some(Check::Shell(shell)) = order.check.clone().filter(|_| !order.network) else { return None };
         order.timeout = order.timeout.min(limit);
-        (order.with_work, order.runs, order.known) = (false, 1, false);
+        (order.with_work, order.runs, order.known, order.compare) = (false, 1, false, None);
         self.judge(&order, &shell).ok().map(|verdict| self.redacted(verdict))
     }
 
@@ -345,6 +351,10 @@ impl Executor<'_> {
             given: CheckExtras { folders: Some(&self.site.config.verify.folders), secrets: &order.secrets },
             bounds: Some(self.site.config.run.bounds()),
             doubts: order.doubts.clone(),
+            compare: match &order.compare {
+                Some(tree) => Comparison::With(tree.as_deref()),
+                None => Comparison::Nothing,
+            },
             known: order.on_base.as_deref(),
         }
     }
@@ -396,8 +406,12 @@ impl Executor<'_> {
             return Ok(verdict);
         }
         let tag = self.tag(order.step(), order.attempt);
-        let case =
-            CheckSpec { tree: order.before.as_deref(), with_work: false, ..self.case(order, shell, &tag) };
+        let case = CheckSpec {
+            tree: order.before.as_deref(),
+            with_work: false,
+            compare: Comparison::Nothing,
+            ..self.case(order, shell, &tag)
+        };
         let held_before = match self.ground.judge(&case)?.outcome {
             CheckOutcome::Held => Some(true),
             outcome => outcome.is_result().then_some(false),
@@ -428,6 +442,25 @@ fn checked(plan: &Plan, subject: CheckSubject) -> (Option<&Contract>, Option<&St
             let found = plan.postconditions.iter().find(|post| post.number == number);
             (found.and_then(|post| post.contract.as_ref()), None)
         }
+    }
+}
+
+/// Returns the tree whose test results those of a check are compared with; the outer `None` compares nothing.
+/// `trees` are the one of the check, and the one that the plan's work started with.
+fn compared_with(
+    run: &Run,
+    subject: CheckSubject,
+    begins: Option<&StartTree>,
+    [tree, before]: [&Option<String>; 2],
+) -> Option<Option<String>> {
+    match subject {
+        CheckSubject::Control(_) | CheckSubject::Precondition(_) => None,
+        CheckSubject::Contract(_) => Some(begins.map(|start| start.tree.clone()).or_else(|| tree.clone())),
+        CheckSubject::Final(number) => {
+            let start = run.step(number).and_then(|step| step.start.as_ref());
+            Some(start.map(|start| start.tree.clone()).or_else(|| before.clone()))
+        }
+        CheckSubject::Postcondition(_) => Some(before.clone()),
     }
 }
 

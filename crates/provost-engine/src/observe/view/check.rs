@@ -1,6 +1,7 @@
 //! The view of a check and of its verdict.
 
 use provost_core::model::plan::{Check as Contracted, Contract};
+use provost_core::model::test_results::TestSummary;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::model::usage::Usage;
 use provost_core::model::verdict::{ChangedTests, CheckEnvironment, ModelJudgement, Teeth, Verdict};
@@ -63,6 +64,9 @@ pub struct VerdictView {
     pub stdout: String,
     pub stderr: String,
     pub tests: Option<u32>,
+    /// The results of single tests, and what the work changed about them.
+    #[schema(value_type = Option<Object>)]
+    pub test_results: Option<Box<TestSummary>>,
     /// Why no control showed that it can fail; null if one did.
     pub uncontrolled: Option<String>,
     /// The model that judged.
@@ -122,6 +126,7 @@ impl VerdictView {
             stdout: verdict.stdout.to_string(),
             stderr: verdict.stderr.to_string(),
             tests: verdict.tests,
+            test_results: verdict.test_results.clone(),
             uncontrolled: verdict.uncontrolled.clone(),
             judged_by: verdict.judged.as_ref().map(|judgement| judgement.by()),
             remarks: verdict.remarks(),

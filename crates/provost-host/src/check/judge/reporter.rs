@@ -28,10 +28,14 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use tempfile::TempDir;
 
 use super::private_folder;
+use crate::process;
 use crate::sandbox::CACHES;
 
 const PYTHON: &str = include_str!("reporter/sitecustomize.py");
 const NODE: &str = include_str!("reporter/reporter.cjs");
+const JEST: &str = include_str!("reporter/jest.cjs");
+const VITEST: &str = include_str!("reporter/vitest.mjs");
+const NODE_TEST: &str = include_str!("reporter/node_test.mjs");
 const SHIM: &str = include_str!("reporter/shim.sh");
 
 /// Programs that get a wrapper if they are on `PATH`.
@@ -66,8 +70,8 @@ const PROGRAMS: [&str; 28] = [
     "mocha",
 ];
 
-/// Most bytes of records that are kept.
-const KEPT: usize = 4 * 1024 * 1024;
+/// Most bytes of records that are kept: about 200,000 tests.
+const KEPT: usize = 32 * 1024 * 1024;
 
 /// The forced result of a check's tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,6 +93,8 @@ pub struct Reporter {
     tools: Arc<TempDir>,
     folder: TempDir,
     control: Control,
+    /// Runners run every test, also after a failed one.
+    runs_all: bool,
     done: Arc<AtomicBool>,
     wake: File,
     reader: Mutex<Option<JoinHandle<Records>>>,
@@ -118,7 +124,7 @@ impl Places {
 impl Reporter {
     /// Prepares the reporters and starts the reader thread. `folders` are those of the check's `PATH`, where
     /// provost can read them.
-    pub fn start(folders: &[PathBuf], control: Control) -> io::Result<Self> {
+    pub fn start(folders: &[PathBuf], control: Control, runs_all: bool) -> io::Result<Self> {
         let tools = tools(folders)?;
         let folder = tempfile::Builder::new().prefix("report-").tempdir_in(private_folder()?)?;
         let path = folder.path().join("pipe");
@@ -131,7 +137,7 @@ impl Reporter {
         let is_done = done.clone();
         let reader =
             std::thread::Builder::new().name("reporter".to_owned()).spawn(move || listen(pipe, &is_done))?;
-        Ok(Self { tools, folder, control, done, wake, reader: Mutex::new(Some(reader)) })
+        Ok(Self { tools, folder, control, runs_all, done, wake, reader: Mutex::new(Some(reader)) })
     }
 
     pub fn tools(&self) -> &Path {
@@ -168,7 +174,11 @@ impl Reporter {
             ("PATH".into(), before(places.tools.join("bin").into(), ":", known("PATH"))),
             ("PYTHONPATH".into(), before(places.tools.join("python").into(), ":", known("PYTHONPATH"))),
             ("PROVOST_REPORT".into(), places.pipe.join("pipe").into()),
+            (process::STDOUT.into(), OsString::new()),
         ];
+        if self.runs_all {
+            env.push(("PROVOST_TESTS".into(), "all".into()));
+        }
         // Entries of NODE_OPTIONS are separated by spaces.
         if !places.tools.as_os_str().as_encoded_bytes().contains(&b' ') {
             env.push(("NODE_OPTIONS".into(), before(required, " ", known("NODE_OPTIONS"))));
@@ -252,8 +262,15 @@ fn lay_out(path: &OsStr) -> io::Result<TempDir> {
     Ok(folder)
 }
 
-fn files() -> [(&'static str, &'static str); 3] {
-    [("python/sitecustomize.py", PYTHON), ("reporter.cjs", NODE), ("shim.sh", SHIM)]
+fn files() -> [(&'static str, &'static str); 6] {
+    [
+        ("python/sitecustomize.py", PYTHON),
+        ("reporter.cjs", NODE),
+        ("jest.cjs", JEST),
+        ("vitest.mjs", VITEST),
+        ("node_test.mjs", NODE_TEST),
+        ("shim.sh", SHIM),
+    ]
 }
 
 fn is_as_made(folder: &Path) -> bool {

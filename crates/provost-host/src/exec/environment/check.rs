@@ -3,6 +3,7 @@
 //!
 //! **Invariant:** a tree is kept only after the check held on it.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -12,9 +13,10 @@ use provost_core::model::plan::Shell;
 use provost_core::model::quote;
 use provost_core::model::verdict::{CheckOutcome, Isolation, Tree, Verdict};
 
-use super::check_request::CheckSpec;
+use super::check_request::{CheckSpec, Comparison};
 use super::hidden_paths::left_at_home;
 use super::mounts::CheckMounts;
+use super::test_comparison::{Before, held_against, not_comparable};
 use super::{ApprovedTree, ExecEnv, gone, told, view};
 use crate::check::judge::reporter::{Control, Places, Reporter};
 use crate::check::judge::{self, CheckRequest, SuppliedTools};
@@ -32,15 +34,7 @@ impl ExecEnv {
     /// Runs a check and its negative controls, and returns the verdict.
     pub fn judge(&self, case: &CheckSpec<'_>) -> Result<Verdict, Interrupted> {
         let Some(approved) = &self.trees else {
-            let ground = judge::CheckRoot::Workspace;
-            let (verdict, report) = self.in_court_with(case, ground, &[], (&[], None))?;
-            let verdict = negative_control::counted(&case.doubts, ControlRun { verdict, report }).verdict;
-            let again = |case: &CheckSpec<'_>| Ok(self.in_court_with(case, ground, &[], (&[], None))?.0);
-            let verdict = with_output_shown(case, verdict, again)?;
-            let is_open =
-                verdict.held() && case.doubts.bite && test_files::lets_code_decide(&case.shell.command);
-            let why = || format!("at {} provost has no tree of its own to try it on", self.level);
-            return Ok(Verdict { uncontrolled: is_open.then(why), ..verdict });
+            return self.judge_in_place(case);
         };
         let (base, layer) = match approved.look(case) {
             Ok(found) => found,
@@ -65,8 +59,11 @@ impl ExecEnv {
             let reason = format!("provost could not take over everything inside `touches`: {cut}");
             return Ok(Verdict { tree, ..Verdict::not_run(self.level, reason) });
         }
-        let run = |case: &CheckSpec<'_>| self.on(approved, case, &base, &layer, Control::AsTheyAre);
-        let ControlRun { verdict, report } = run(case)?;
+        let before = self.results_before(approved, case)?;
+        let run = |case: &CheckSpec<'_>| self.on(approved, case, &base, &layer, Control::AsTheyAre, &before);
+        let observed = run(case)?;
+        let ControlRun { verdict, report } =
+            self.without_flaky(approved, case, (&base, &layer), observed, &before)?;
         let verdict = with_output_shown(case, verdict, |case| Ok(run(case)?.verdict))?;
         let verdict = self.with_versions(approved, case, (&base, &layer), verdict)?;
         let observed = ControlRun { verdict, report };
@@ -88,7 +85,7 @@ impl ExecEnv {
             base: &base,
             layer: &layer,
             touches: of_step.as_ref().unwrap_or(&approved.touches),
-            run: &|layer, control| self.on(approved, case, &base, layer, control),
+            run: &|layer, control| self.on(approved, case, &base, layer, control, &before),
         };
         let verdict = bench.doubt(observed)?;
         // A tree on which the check held is kept even if a negative control failed, because it is the next
@@ -97,6 +94,25 @@ impl ExecEnv {
             return Ok(Verdict::not_run(self.level, told(&error)));
         }
         Ok(Verdict { tree, ..verdict })
+    }
+
+    /// Runs a check in the workspace itself.
+    fn judge_in_place(&self, case: &CheckSpec<'_>) -> Result<Verdict, Interrupted> {
+        let ground = judge::CheckRoot::Workspace;
+        let compares = !matches!(case.compare, Comparison::Nothing);
+        if let Some(reason) = not_comparable(case.shell, self.level).filter(|_| compares) {
+            return Ok(Verdict::not_run(self.level, reason));
+        }
+        let (verdict, report) = self.in_court_with(case, ground, &[], (&[], None))?;
+        let observed = ControlRun { verdict, report };
+        let ControlRun { verdict, report } =
+            held_against(case, &Before::NotNeeded, &BTreeSet::new(), observed);
+        let verdict = negative_control::counted(&case.doubts, ControlRun { verdict, report }).verdict;
+        let again = |case: &CheckSpec<'_>| Ok(self.in_court_with(case, ground, &[], (&[], None))?.0);
+        let verdict = with_output_shown(case, verdict, again)?;
+        let is_open = verdict.held() && case.doubts.bite && test_files::lets_code_decide(&case.shell.command);
+        let why = || format!("at {} provost has no tree of its own to try it on", self.level);
+        Ok(Verdict { uncontrolled: is_open.then(why), ..verdict })
     }
 
     /// Returns the verdict for a tree that could not be built.
@@ -110,20 +126,25 @@ impl ExecEnv {
         }
     }
 
-    /// Runs the check once on base and layer.
-    fn on(
+    /// Runs the check once on base and layer, and compares its tests with those before the work.
+    pub(super) fn on(
         &self,
         approved: &ApprovedTree,
         case: &CheckSpec<'_>,
         base: &Base,
         layer: &Layer,
         control: Control,
+        before: &Before,
     ) -> Result<ControlRun, Interrupted> {
         // The check also runs if the reporters cannot be started; the verdict then knows less about its
         // tests.
         let is_watched = !test_files::only_looks(&case.shell.command) && self.confining().is_none();
         let (verdict, report) = self.once(approved, case, base, layer, is_watched.then_some(control))?;
         let observed = ControlRun { verdict, report };
+        if control == Control::AsTheyAre {
+            self.keep_results(case, layer, &observed);
+        }
+        let observed = held_against(case, before, &BTreeSet::new(), observed);
         Ok(if control == Control::AsTheyAre {
             negative_control::counted(&case.doubts, observed)
         } else {
@@ -178,7 +199,7 @@ impl ExecEnv {
             Err(error) => return not_run(&error.to_string()),
         };
         let supplied = kept.in_fence(&fitted);
-        let reporter = self.reporter(approved, control, &supplied);
+        let reporter = self.reporter(approved, case, control, &supplied);
         let places = Places::fenced();
         let mut keep = fitted.kept();
         if let (Some(repository), Some(room)) = (&approved.repository, &room) {
@@ -265,7 +286,7 @@ impl ExecEnv {
                     Err(error) => return not_run(error.to_string()),
                 };
                 let supplied = machine.in_folder(&fitted);
-                let reporter = self.reporter(approved, control, &supplied);
+                let reporter = self.reporter(approved, case, control, &supplied);
                 let tools = (supplied.as_slice(), reporter.as_ref());
                 let (verdict, report) = self.in_folder(case, &assembled.path, &fitted, tools)?;
                 Ok((approved.outfit.after(fitted, layer, verdict), report))
@@ -303,11 +324,12 @@ impl ExecEnv {
     fn reporter(
         &self,
         approved: &ApprovedTree,
+        case: &CheckSpec<'_>,
         control: Option<Control>,
         supplied: &[SuppliedTools],
     ) -> Option<Reporter> {
         let folders = self.tools.places(Some(&approved.base.path), supplied);
-        Reporter::start(&folders, control?).ok()
+        Reporter::start(&folders, control?, case.shell.expects_tests()).ok()
     }
 
     /// Returns the environment with the reporters' variables, for a tree at this path.

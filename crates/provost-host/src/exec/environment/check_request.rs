@@ -41,8 +41,20 @@ pub struct CheckSpec<'a> {
     pub bounds: Option<Bounds>,
     /// Which negative controls to run on the check.
     pub doubts: Doubts,
+    /// The tree whose test results those of this check are compared with.
+    pub compare: Comparison<'a>,
     /// An earlier verdict of the same check, which is reused if the tree is the same.
     pub known: Option<&'a Verdict>,
+}
+
+/// What the test results of a check are compared with.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Comparison<'a> {
+    /// The check runs on the tree without the work.
+    #[default]
+    Nothing,
+    /// Those on this tree; `None` means the approved base.
+    With(Option<&'a str>),
 }
 
 /// Folders and secrets that the configuration gives to a check, besides its tree.

@@ -33,8 +33,15 @@ pub fn contract_empty(span: Span) -> D {
 
 pub fn expectation(span: Span, line: &str) -> D {
     new(Code::Expectation, span, format!("{} is not an expectation", clip(line))).hint(
-        "Write `exit_code == 0`, `exit_code != 0`, `stdout contains \"…\"`, `stdout matches /…/` or `stderr is empty`.",
+        "Write `exit_code == 0`, `exit_code != 0`, `stdout contains \"…\"`, `stdout matches /…/`, `stderr is empty`, \
+         `tests fixed: …`, `no new failures`, `tests passed >= 3` or `no test removed or skipped`.",
     )
+}
+
+pub fn other_commands(span: Span, expectation: &str) -> D {
+    let words = format!("`{expectation}` needs a check that does nothing else than run tests");
+    new(Code::OtherCommands, span, words)
+        .hint("Move the other commands to a step or a postcondition of their own, or add `exit_code == 0`.")
 }
 
 pub fn regex_invalid(span: Span, why: &str) -> D {

@@ -17,11 +17,62 @@ node*)
     *" --require=$reporters/reporter.cjs "*) ;;
     *) export NODE_OPTIONS="--require=$reporters/reporter.cjs${NODE_OPTIONS:+ $NODE_OPTIONS}" ;;
     esac
+    case " $* " in *" --test "*) adds=node ;; esac
     ;;
 *)
     if [ -z "$PROVOST_INSIDE" ] && [ -p "$PROVOST_REPORT" ]; then
         record=$(printf 'start\037%s\037%s\037%s' "$name" "$$" "$PWD" && [ $# -eq 0 ] || printf '\037%s' "$@")
         printf '%s\n' "$(printf %s "$record" | tr '\n' ' ')" >"$PROVOST_REPORT"
+        adds=$name
+    fi
+    ;;
+esac
+
+# Each test reports its own result, and every test runs where the check says something about single tests.
+[ "$PROVOST_SHIM" != "$$ $name" ] || adds=
+case ${adds-} in
+cargo)
+    case " $* " in
+    *" nextest "* | *" --no-fail-fast "* | *" --doc "*) ;;
+    *" test "*) [ "$PROVOST_TESTS" = all ] && left=$# ;;
+    esac
+    while [ "${left:-0}" -gt 0 ]; do
+        word=$1
+        shift
+        set -- "$@" "$word"
+        [ "$word" = test ] && set -- "$@" --no-fail-fast && word=
+        left=$((left - 1))
+    done
+    ;;
+go)
+    # Only if the harness itself reads what it prints.
+    if [ "$1" = test ] && [ "$(readlink /proc/$$/fd/1)" = "pipe:[$PROVOST_STDOUT]" ]; then
+        verbose=0
+        case " $* " in *" -v "* | *" -v=true "* | *" -test.v "*) verbose=1 ;; esac
+        case " $* " in
+        *" -json "* | *" -json=true "* | *" -list "* | *" -c "* | *" -bench "*) ;;
+        *)
+            printf 'json\037go\037%s\037%s\n' "$$" "$verbose" >"$PROVOST_REPORT"
+            shift
+            set -- test -json "$@"
+            ;;
+        esac
+    fi
+    ;;
+node)
+    # Node 20 and later load a reporter by its path.
+    version=$(PROVOST_INSIDE=1 PROVOST_REPORT= NODE_OPTIONS= "$name" --version 2>/dev/null)
+    version=${version#v}
+    if [ "${version%%.*}" -ge 20 ] 2>/dev/null; then
+        case "|$NODE_OPTIONS|$*" in
+        *"--test-reporter-destination"* | "|"*"--test-reporter"*"|"*) ;;
+        *"--test-reporter"*)
+            export PROVOST_NODE_SILENT=1
+            set -- --test-reporter="$reporters/node_test.mjs" --test-reporter-destination=/dev/null \
+                --test-reporter-destination=stdout "$@"
+            ;;
+        *) set -- --test-reporter="$reporters/node_test.mjs" "$@" ;;
+        esac
     fi
     ;;
 esac

@@ -2,7 +2,8 @@
 
 Python loads this file in every process of a check, because its folder is on PYTHONPATH. It adds nothing
 until pytest or unittest is imported. PROVOST_REPORT names the pipe that reports go to; PROVOST_CONTROL is
-`fail` or `pass` in a control run, in which every test does just that.
+`fail` or `pass` in a control run, in which every test does just that. PROVOST_TESTS is `all` if every test has to
+be run, also after a failed one.
 """
 
 import os
@@ -11,18 +12,35 @@ import sys
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _REPORT = os.environ.get("PROVOST_REPORT")
 _CONTROL = os.environ.get("PROVOST_CONTROL", "")
+_ALL = os.environ.get("PROVOST_TESTS") == "all" or bool(_CONTROL)
 # A test may run a runner of its own: only the outermost session is the contract's.
 _INSIDE = "PROVOST_INSIDE"
 _NAMES = 5
 
 
+def _line(fields):
+    line = "\x1f".join(str(field).replace("\n", " ").replace("\x1f", " ") for field in fields)
+    return line.encode("utf-8", "replace")[:4000] + b"\n"
+
+
 def _send(*fields):
-    line = "\x1f".join(str(field).replace("\n", " ").replace("\x1f", " ") for field in fields) + "\n"
+    _write([_line(fields)])
+
+
+def _write(lines):
     try:
-        # A write of at most 4096 bytes is not mixed with those of others.
         pipe = os.open(_REPORT, os.O_WRONLY | os.O_NONBLOCK)
         try:
-            os.write(pipe, line.encode("utf-8", "replace")[:4000].rstrip(b"\n") + b"\n")
+            # There is a reader; a full pipe is waited for.
+            os.set_blocking(pipe, True)
+            # A write of at most 4096 bytes is not mixed with those of others.
+            chunk = b""
+            for line in lines:
+                if len(chunk) + len(line) > 4096:
+                    os.write(pipe, chunk)
+                    chunk = b""
+                chunk += line
+            os.write(pipe, chunk)
         finally:
             os.close(pipe)
     except OSError:
@@ -37,7 +55,11 @@ class _Session:
         self.number = os.urandom(6).hex()
         self.passed = self.failed = self.changed = 0
         self.unmoved = []
+        self.tests = []
         self.is_open = False
+
+    def test(self, result, name):
+        self.tests.append(_line(("test", self.runner, self.number, result, name)))
 
     def start(self):
         self.is_open = True
@@ -50,6 +72,7 @@ class _Session:
         self.is_open = False
         if os.environ.get(_INSIDE) == self.number:
             del os.environ[_INSIDE]
+        _write(self.tests + [_line(("list", self.runner, self.number, len(self.tests)))])
         _send("end", self.runner, self.number, self.passed, self.failed, self.changed)
         for name in self.unmoved[:_NAMES]:
             _send("unmoved", self.runner, self.number, name[:300])
@@ -70,12 +93,13 @@ def _watch_pytest(config_module):
 
         def __init__(self):
             self.session = _Session("pytest")
+            self.results = {}
             self.moved = set()
 
         @hookimpl(tryfirst=True)
         def pytest_configure(self, config):
             option = config.option
-            if _CONTROL and hasattr(option, "maxfail"):
+            if _ALL and hasattr(option, "maxfail"):
                 option.maxfail = 0
             if any(getattr(option, name, False) for name in ("collectonly", "setuponly", "setupplan", "showfixtures")):
                 self.session.is_open = False
@@ -91,8 +115,27 @@ def _watch_pytest(config_module):
                     item.runtest = _planted
             yield
 
+        def _end_of_test(self, report):
+            """A test failed if any of its parts did."""
+            known = self.results.get(report.nodeid, "skipped")
+            if report.failed:
+                known = "failed"
+            elif known != "failed" and report.when == "call" and (report.passed or hasattr(report, "wasxfail")):
+                known = "passed"
+            self.results[report.nodeid] = known
+            if report.when == "teardown":
+                self.session.test(self.results.pop(report.nodeid), report.nodeid)
+
+        @hookimpl(trylast=True)
+        def pytest_collectreport(self, report):
+            if report.failed:
+                self.session.test("failed", report.nodeid + "::(its tests could not be collected)")
+
         @hookimpl(trylast=True)
         def pytest_runtest_logreport(self, report):
+            if report.outcome == "rerun":
+                return
+            self._end_of_test(report)
             if report.when != "call":
                 # Its set-up failed: it was run, and it has no other report.
                 self.session.failed += report.failed and report.when == "setup"
@@ -139,14 +182,47 @@ def _watch_unittest(runner_module):
             return [suite]
         return [test for each in inner for test in tests_of(each)]
 
+    def recorded(result, results):
+        """The result object, which also keeps the result of each test by its name."""
+
+        def note(test, outcome):
+            name = test.id()
+            if results.get(name) != "failed":
+                results[name] = outcome
+
+        def watch(method, outcome_of):
+            inner = getattr(result, method, None)
+            if inner is None:
+                return
+
+            def noted(test, *rest):
+                outcome = outcome_of(rest)
+                if outcome:
+                    note(test, outcome)
+                return inner(test, *rest)
+
+            setattr(result, method, noted)
+
+        watch("addSuccess", lambda _: "passed")
+        watch("addExpectedFailure", lambda _: "passed")
+        watch("addSkip", lambda _: "skipped")
+        for method in ("addFailure", "addError", "addUnexpectedSuccess"):
+            watch(method, lambda _: "failed")
+        watch("addSubTest", lambda rest: "failed" if rest[1] is not None else None)
+        return result
+
     def watched(self, test):
         if _INSIDE in os.environ:
             return run(self, test)
         session = _Session("unittest")
         session.start()
         tests = tests_of(test)
-        if _CONTROL:
+        results = {}
+        make_result = self._makeResult
+        self._makeResult = lambda: recorded(make_result(), results)
+        if _ALL:
             self.failfast = False
+        if _CONTROL:
             for each in tests:
                 name = getattr(each, "_testMethodName", None)
                 if name and type(each).__name__ != "_FailedTest":
@@ -155,12 +231,15 @@ def _watch_unittest(runner_module):
         result = run(self, test)
         failed = {str(each) for each, _ in list(result.failures) + list(result.errors)}
         left_out = len(result.skipped)
-        session.failed = len(result.failures) + len(result.errors)
+        # A test with several failed sub-tests is one test.
+        session.failed = sum(found == "failed" for found in results.values())
         session.passed = max(0, result.testsRun - session.failed - left_out)
         if _CONTROL == "fail" and session.passed:
             aside = failed | {str(each) for each, _ in list(result.skipped) + list(result.expectedFailures)}
             changed = [each for each in tests if hasattr(each, "_testMethodName")]
             session.unmoved = [str(each) for each in changed if str(each) not in aside]
+        for name, found in results.items():
+            session.test(found, name)
         session.end()
         return result
 

@@ -1,0 +1,231 @@
+//! Holds the single tests of a check against those before the work.
+//!
+//! The results of a check without the work are kept in the state folder, by tree and command. If they are not
+//! there and the contract needs them, the check runs on that tree once more.
+//!
+//! **Invariant:** a check whose results cannot be read or compared never holds by an expectation about tests.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use provost_core::language::inconclusive_failure::NOT_VERIFIABLE;
+use provost_core::language::runner::expectations::TestRun;
+use provost_core::language::test_files;
+use provost_core::model::hash::Hash;
+use provost_core::model::plan::{Expectation, Shell};
+use provost_core::model::test_results::TestResults;
+use provost_core::model::verdict::{CheckOutcome, Verdict};
+
+use super::check_request::{CheckSpec, Comparison};
+use super::{ApprovedTree, ExecEnv, told};
+use crate::Interrupted;
+use crate::check::judge::reporter::Control;
+use crate::check::negative_control::ControlRun;
+use crate::tree::{Base, Layer};
+
+/// Most files with results that are kept.
+const FILES_MAX: usize = 200;
+
+/// The results before the work.
+pub(super) enum Before {
+    /// The check runs on the tree without the work.
+    Itself,
+    Known(TestResults),
+    /// The contract does not need them, and they are not known.
+    NotNeeded,
+    /// Why they cannot be had.
+    Missing(String),
+}
+
+impl ExecEnv {
+    /// Returns the results of the single tests before the work.
+    pub(super) fn results_before(
+        &self,
+        approved: &ApprovedTree,
+        case: &CheckSpec<'_>,
+    ) -> Result<Before, Interrupted> {
+        let Comparison::With(tree) = case.compare else { return Ok(Before::Itself) };
+        if test_files::only_looks(&case.shell.command) {
+            return Ok(Before::NotNeeded);
+        }
+        let earlier = CheckSpec {
+            tree,
+            start: None,
+            with_work: false,
+            apart: None,
+            compare: Comparison::Nothing,
+            ..case.clone()
+        };
+        let (base, layer) = match approved.look(&earlier) {
+            Ok(found) => found,
+            Err(error) => return Ok(Before::Missing(told(&error))),
+        };
+        if let Some(known) = self.kept_results(case.shell, &layer) {
+            return Ok(Before::Known(known));
+        }
+        if !case.shell.expects_tests() {
+            return Ok(Before::NotNeeded);
+        }
+        let observed = self.on(approved, &earlier, &base, &layer, Control::AsTheyAre, &Before::Itself)?;
+        Ok(match observed.report.results {
+            Some(results) => Before::Known(results),
+            None => {
+                Before::Missing(observed.report.unread.unwrap_or_else(|| match observed.verdict.outcome {
+                    CheckOutcome::NotRun { reason } => reason,
+                    _ => "no test runner was seen".to_owned(),
+                }))
+            }
+        })
+    }
+
+    /// Runs a check again whose tests fail that did not fail before; tests with two results are flaky.
+    pub(super) fn without_flaky(
+        &self,
+        approved: &ApprovedTree,
+        case: &CheckSpec<'_>,
+        (base, layer): (&Base, &Layer),
+        observed: ControlRun,
+        before: &Before,
+    ) -> Result<ControlRun, Interrupted> {
+        let is_wanted = |each: &Expectation| *each == Expectation::NoNewFailures;
+        let expects = case.shell.expectations.iter().any(|each| is_wanted(&each.value));
+        let changes = observed.verdict.test_results.as_ref().and_then(|results| results.changes.as_ref());
+        let is_worse =
+            changes.is_some_and(|changes| !changes.broken.is_empty() || !changes.new_failing.is_empty());
+        let Some(first) = observed.report.results.clone().filter(|_| expects && is_worse) else {
+            return Ok(observed);
+        };
+        let again = self.on(approved, case, base, layer, Control::AsTheyAre, before)?;
+        let Some(second) = &again.report.results else { return Ok(observed) };
+        let flaky = first.unsteady(second);
+        if flaky.is_empty() {
+            return Ok(observed);
+        }
+        // The expectations about tests are decided anew; the others stay as they were.
+        let about_tests = |line: &String| {
+            case.shell
+                .expectations
+                .iter()
+                .any(|each| each.value.is_about_tests() && line.starts_with(&format!("{} (", each.value)))
+        };
+        let mut verdict = observed.verdict;
+        verdict.unmet.retain(|line| !about_tests(line));
+        if verdict.unmet.is_empty() && matches!(verdict.outcome, CheckOutcome::Broke { .. }) {
+            verdict.outcome = CheckOutcome::Held;
+        }
+        Ok(held_against(case, before, &flaky, ControlRun { verdict, report: observed.report }))
+    }
+
+    /// Keeps the results of a check, for comparisons with later ones.
+    pub(super) fn keep_results(&self, case: &CheckSpec<'_>, layer: &Layer, observed: &ControlRun) {
+        // A name may contain a secret that the check has.
+        let Some(results) = observed.report.results.as_ref().filter(|_| case.given.secrets.is_empty()) else {
+            return;
+        };
+        let path = self.results_file(case.shell, layer);
+        let Some(folder) = path.parent() else { return };
+        let Ok(text) = serde_json::to_vec(results) else { return };
+        let next = path.with_extension(std::process::id().to_string());
+        let _ = crate::files::make_private_folder(folder);
+        if fs::write(&next, text).and_then(|()| fs::rename(&next, &path)).is_err() {
+            let _ = fs::remove_file(&next);
+        }
+        forget_oldest(folder);
+    }
+
+    fn kept_results(&self, shell: &Shell, layer: &Layer) -> Option<TestResults> {
+        let text = fs::read(self.results_file(shell, layer)).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    fn results_file(&self, shell: &Shell, layer: &Layer) -> PathBuf {
+        let runs_all = shell.expects_tests();
+        let key = format!("{} {} {runs_all} {}", self.level, layer.id, shell.command);
+        self.state.join("tests").join(format!("{}.json", Hash::of(key.as_bytes())))
+    }
+}
+
+/// Removes the oldest files beyond the most that are kept.
+fn forget_oldest(folder: &std::path::Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let mut files: Vec<_> = entries
+        .flatten()
+        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        .collect();
+    if files.len() > FILES_MAX {
+        files.sort();
+        for (_, path) in &files[..files.len() - FILES_MAX] {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Returns the check with its expectations about tests decided.
+pub(super) fn held_against(
+    case: &CheckSpec<'_>,
+    before: &Before,
+    flaky: &BTreeSet<String>,
+    mut observed: ControlRun,
+) -> ControlRun {
+    let verdict = &mut observed.verdict;
+    let has_run = matches!(verdict.outcome, CheckOutcome::Held | CheckOutcome::Broke { .. });
+    if !has_run {
+        return observed;
+    }
+    let expects = case.shell.expects_tests();
+    let known = match before {
+        Before::Known(results) => Some(results),
+        Before::Itself | Before::NotNeeded => None,
+        Before::Missing(why) if expects => {
+            let reason = format!("{NOT_VERIFIABLE}the tests before the work cannot be compared: {why}");
+            verdict.outcome = CheckOutcome::NotRun { reason };
+            return observed;
+        }
+        Before::Missing(_) => None,
+    };
+    let Some(now) = &observed.report.results else {
+        if expects {
+            let why = observed.report.unread.as_deref().unwrap_or("no test runner was seen");
+            *verdict = unreadable(verdict.clone(), why, known.is_some());
+        }
+        return observed;
+    };
+    let run = TestRun { now, before: known, flaky, writes_tests: case.doubts.writes_tests };
+    verdict.test_results = Some(Box::new(run.summary()));
+    let unmet = run.unmet(case.shell);
+    if !unmet.is_empty() {
+        verdict.unmet.extend(unmet);
+        if verdict.held() {
+            verdict.outcome = CheckOutcome::Broke { exit_code: 0 };
+        }
+    }
+    observed
+}
+
+/// Returns the verdict of a check whose single tests cannot be read. If they could be read before the work,
+/// the work is the cause.
+fn unreadable(mut verdict: Verdict, why: &str, was_readable: bool) -> Verdict {
+    let reason = format!("{NOT_VERIFIABLE}the results of its single tests cannot be read: {why}");
+    if was_readable {
+        if verdict.held() {
+            verdict.outcome = CheckOutcome::Broke { exit_code: 0 };
+        }
+        verdict.unmet.push(reason);
+    } else {
+        verdict.outcome = CheckOutcome::NotRun { reason };
+    }
+    verdict
+}
+
+/// Returns why expectations about tests cannot be decided at a level without trees of provost's own.
+pub(super) fn not_comparable(shell: &Shell, level: impl std::fmt::Display) -> Option<String> {
+    let compares =
+        |each: &Expectation| each.is_about_tests() && !matches!(each, Expectation::TestsPassed { .. });
+    let first = shell.expectations.iter().find(|each| compares(&each.value))?;
+    Some(format!(
+        "`{}` compares with the tests before the work, and at {level} provost has no tree of its own to run \
+         them on",
+        first.value
+    ))
+}
