@@ -25,6 +25,8 @@ use crate::tree::{IgnoreRules, Touches};
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 const LIMIT: Duration = Duration::from_secs(5);
 const THREADS: usize = 2;
+/// Most scripts of which bash's answer is kept.
+const MOST_SCRIPTS: usize = 10_000;
 /// Most plans that are followed through their dependencies; more is a mistake.
 const MOST_PLANS: usize = 1_000;
 
@@ -161,7 +163,7 @@ fn scripts(scripts: &BTreeSet<String>) -> (BTreeMap<String, String>, bool) {
         for _ in 0..THREADS.min(open.len()) {
             scope.spawn(|| {
                 while let Some(script) = open.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Some(why) = refusal(&bash, script) {
+                    if let Some(why) = known_refusal(&bash, script) {
                         let mut refused = refused.lock().unwrap_or_else(PoisonError::into_inner);
                         refused.insert(script.to_string(), why);
                     }
@@ -201,9 +203,36 @@ fn is_reserved(word: &str) -> bool {
     )
 }
 
+/// Returns bash's complaint about a script. A process that verifies a plan at every change, such as the one
+/// behind an editor, asks bash about each script once.
+fn known_refusal(bash: &Path, script: &str) -> Option<String> {
+    static KNOWN: Mutex<BTreeMap<String, Option<String>>> = Mutex::new(BTreeMap::new());
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(why) = known().get(script) {
+        return why.clone();
+    }
+    match refusal(bash, script) {
+        Asked::Answered(why) => {
+            let mut known = known();
+            if known.len() >= MOST_SCRIPTS {
+                known.clear();
+            }
+            known.insert(script.to_owned(), why.clone());
+            why
+        }
+        Asked::Failed(why) => Some(why),
+    }
+}
+
+/// An answer of bash, or why it gave none.
+enum Asked {
+    Answered(Option<String>),
+    Failed(String),
+}
+
 /// Returns bash's complaint about a script. Any output on stderr counts: an unclosed here-document is only
 /// a warning for bash, but a mistake in a contract.
-fn refusal(bash: &Path, script: &str) -> Option<String> {
+fn refusal(bash: &Path, script: &str) -> Asked {
     let started = Command::new(bash)
         .args(["--noprofile", "--norc", "-n"])
         .env_clear()
@@ -215,7 +244,7 @@ fn refusal(bash: &Path, script: &str) -> Option<String> {
         .spawn();
     let mut child = match started {
         Ok(child) => child,
-        Err(error) => return Some(format!("bash could not be started: {error}")),
+        Err(error) => return Asked::Failed(format!("bash could not be started: {error}")),
     };
     let script = format!("{script}\n");
     let stdin = child.stdin.take();
@@ -237,9 +266,9 @@ fn refusal(bash: &Path, script: &str) -> Option<String> {
         let status = wait(&mut child);
         let words = words.join().unwrap_or_default();
         match status {
-            None => Some("bash did not finish reading it".to_string()),
-            Some(true) if words.trim().is_empty() => None,
-            Some(_) => Some(complaint(&words)),
+            None => Asked::Failed("bash did not finish reading it".to_string()),
+            Some(true) if words.trim().is_empty() => Asked::Answered(None),
+            Some(_) => Asked::Answered(Some(complaint(&words))),
         }
     })
 }
@@ -327,8 +356,18 @@ mod tests {
     #[test]
     fn a_very_long_script_and_a_very_long_complaint_both_end() {
         let long = format!("echo {}\n(", "x".repeat(300_000));
-        assert!(refusal(Path::new("/bin/bash"), &long).is_some());
-        assert!(refusal(Path::new("/bin/bash"), &"true; ".repeat(50_000)).is_none());
+        assert!(known_refusal(Path::new("/bin/bash"), &long).is_some());
+        assert!(known_refusal(Path::new("/bin/bash"), &"true; ".repeat(50_000)).is_none());
+    }
+
+    #[test]
+    fn bash_is_asked_once_about_a_script_and_again_if_it_gave_no_answer() {
+        let (bash, none) = (Path::new("/bin/bash"), Path::new("/no/such/bash"));
+        let refused = known_refusal(bash, "echo once && (");
+        assert!(refused.is_some());
+        assert_eq!(known_refusal(none, "echo once && ("), refused);
+        assert!(known_refusal(none, "echo; later").unwrap().starts_with("bash could not be started"));
+        assert_eq!(known_refusal(bash, "echo; later"), None);
     }
 
     #[test]
