@@ -73,6 +73,11 @@ pub fn frontmatter(text: &str) -> Plan {
     plan
 }
 
+/// Returns the name of every field of a step, with a sentence about the form of its value.
+pub fn fields() -> impl Iterator<Item = (&'static str, &'static str)> {
+    field::Field::ALL.into_iter().map(|field| (field.name(), field.form()))
+}
+
 /// Decodes a file, with a diagnostic if it is not UTF-8. Invalid bytes become `\u{fffd}`, so such a text must
 /// only be shown, never parsed or hashed.
 pub fn bytes(bytes: &[u8]) -> (Cow<'_, str>, Option<Diagnostic>) {

@@ -1,4 +1,4 @@
-//! Derives texts from a plan: with its last steps replaced, or without its first steps.
+//! Derives texts from a plan: with its last steps replaced, without its first steps, or with a step moved.
 //!
 //! **Invariant:** the kept parts stay byte for byte the same, except for step numbers that must change.
 
@@ -66,16 +66,59 @@ pub fn rest(text: &str, plan: &Plan, from: StepNumber, target: Option<&str>) -> 
             edits.push((Span::new(first.span.start, last.span.end), list));
         }
     }
+    Ok(edited(&text, Span::new(0, text.len()), edits))
+}
+
+/// Returns a part of the text with these edits, which do not overlap.
+fn edited(text: &str, part: Span, mut edits: Vec<(Span, String)>) -> String {
     edits.sort_by_key(|(span, _)| *span);
-    let mut out = String::with_capacity(text.len());
-    let mut at = 0;
+    let mut out = String::with_capacity(part.end.saturating_sub(part.start));
+    let mut at = part.start;
     for (span, with) in edits {
         out.push_str(text.get(at..span.start).unwrap_or_default());
         out.push_str(&with);
         at = span.end;
     }
-    out.push_str(text.get(at..).unwrap_or_default());
-    Ok(out)
+    out.push_str(text.get(at..part.end).unwrap_or_default());
+    out
+}
+
+/// Returns the part of the text that holds the steps, and its new text with step `from` at the place of step
+/// `to`. All steps are numbered again, and every reference to a step follows it. `None` if there is no such
+/// step, or if the steps are not numbered 1, 2, 3 … without anything between them.
+pub fn moved(text: &str, plan: &Plan, from: StepNumber, to: StepNumber) -> Option<(Span, String)> {
+    let steps = &plan.steps;
+    let is_numbered = |(step, number): (&Step, u32)| step.number == StepNumber(number);
+    let is_whole = steps.iter().zip(1..).all(is_numbered)
+        && steps.windows(2).all(|pair| pair[0].section.end == pair[1].section.start);
+    let part = Span::new(steps.first()?.section.start, steps.last()?.section.end);
+    let (from, to) = (plan.step(from)?.number.0 as usize, plan.step(to)?.number.0 as usize);
+    if !is_whole {
+        return None;
+    }
+    let mut order: Vec<&Step> = steps.iter().collect();
+    let step = order.remove(from - 1);
+    order.insert(to - 1, step);
+    let number_now = |old: StepNumber| match order.iter().position(|step| step.number == old) {
+        Some(at) => (at + 1).to_string(),
+        None => old.to_string(),
+    };
+    let line_end = if part.of(text).contains("\r\n") { "\r\n" } else { "\n" };
+    let sections: Vec<String> = order
+        .iter()
+        .map(|step| {
+            let digits = step.number.to_string().len();
+            let heading = Span::new(step.heading.start, step.heading.start + digits);
+            let mut edits = vec![(heading, number_now(step.number))];
+            if let Needs::Steps(needs) = &step.needs {
+                edits.extend(needs.iter().map(|need| (need.span, number_now(need.value))));
+            }
+            edited(text, step.section, edits).trim_end().to_owned()
+        })
+        .collect();
+    let whole = part.of(text);
+    let tail = &whole[whole.trim_end().len()..];
+    Some((part, sections.join(&format!("{line_end}{line_end}")) + tail))
 }
 
 #[cfg(test)]
@@ -122,5 +165,27 @@ mod tests {
         assert_eq!((needs(0), needs(1)), (Vec::new(), vec![1]));
         assert_eq!(after.status.unwrap().value, "draft");
         assert_eq!(after.postconditions.len(), 1);
+    }
+
+    #[test]
+    fn a_step_moves_and_every_reference_follows_it() {
+        let plan = parse::plan(TEXT).plan;
+        let (part, steps) = moved(TEXT, &plan, StepNumber(3), StepNumber(1)).unwrap();
+        let text = format!("{}{steps}{}", &TEXT[..part.start], &TEXT[part.end..]);
+        let after = parse::plan(&text).plan;
+        let shown = |step: &Step| {
+            let Needs::Steps(needs) = &step.needs else { return format!("{} {}", step.number, step.title) };
+            let needs: Vec<String> = needs.iter().map(|need| need.value.to_string()).collect();
+            format!("{} {} needs {}", step.number, step.title, needs.join(" "))
+        };
+        let shown: Vec<String> = after.steps.iter().map(shown).collect();
+        assert_eq!(shown, ["1 Three needs 2 3", "2 One", "3 Two needs 2"]);
+        assert_eq!(after.postconditions.len(), 1);
+        // Back again it is the same text.
+        let (part, back) = moved(&text, &after, StepNumber(1), StepNumber(3)).unwrap();
+        assert_eq!(format!("{}{back}{}", &text[..part.start], &text[part.end..]), TEXT);
+        assert_eq!(moved(TEXT, &plan, StepNumber(4), StepNumber(1)), None);
+        let gap = parse::plan("---\nstatus: draft\n---\n# P\n## Steps\n### 1. One\n### 3. Three\n").plan;
+        assert_eq!(moved("", &gap, StepNumber(1), StepNumber(3)), None);
     }
 }
