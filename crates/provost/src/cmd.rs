@@ -40,6 +40,7 @@ mod item_mcp;
 mod keeper;
 mod list;
 mod log;
+mod lsp;
 mod man;
 mod mcp;
 mod merge_order;
@@ -143,6 +144,7 @@ enum Command {
     Cluster(Described<cluster::Args>),
     Hook(Described<hook::Args>),
     Mcp(Described<mcp::Args>),
+    Lsp(Described<lsp::Args>),
     Session(Described<session::Args>),
     Classify(Described<classify::Args>),
     Redact(Described<redact::Args>),
@@ -280,6 +282,7 @@ pub(crate) fn obey(cli: Cli) -> Answer {
         #[cfg(feature = "cluster")]
         Command::Keeper(Described(args)) => keeper::obey(args),
         Command::Mcp(Described(args)) => mcp::obey(global, args),
+        Command::Lsp(Described(args)) => lsp::obey(global, args),
         Command::Session(Described(args)) => session::obey(global, args),
         Command::Serve(Described(args)) => serve::obey(global, args),
         Command::Watch(Described(args)) => watch::obey(global, args),

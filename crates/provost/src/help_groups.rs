@@ -16,11 +16,11 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Set up", &["start", "demo", "init", "doctor", "completions", "serve", "gc"]),
     ("Many machines", &["migrate", "worker", "cluster"]),
-    ("For clients and scripts", &["mcp", "hook", "session", "classify", "redact", "bench"]),
+    ("For clients and scripts", &["mcp", "lsp", "hook", "session", "classify", "redact", "bench"]),
 ];
 
 /// Commands that print no document, so that their help does not offer `--json`.
-const WITHOUT_JSON: [&str; 4] = ["chat", "hook", "mcp", "watch"];
+const WITHOUT_JSON: [&str; 5] = ["chat", "hook", "lsp", "mcp", "watch"];
 
 /// Gives the command a help that lists its subcommands by group. A visible subcommand without a group is
 /// listed at the end.

@@ -16,6 +16,7 @@ mod hardening;
 mod help_groups;
 mod here;
 mod hints;
+mod lsp;
 mod report;
 mod run_view;
 mod start;

@@ -42,6 +42,7 @@ mod leases;
 mod levels;
 mod notify;
 mod log;
+mod lsp;
 mod manual;
 mod marks;
 mod mcp;
