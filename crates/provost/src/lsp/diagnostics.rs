@@ -58,7 +58,9 @@ impl Verifier {
             let mut told = BTreeSet::new();
             loop {
                 let document = own.next();
-                let (found, trouble) = diagnose(&surroundings, &document);
+                let work = std::panic::AssertUnwindSafe(|| diagnose(&surroundings, &document));
+                // A panic has been printed; it costs one result.
+                let Ok((found, trouble)) = std::panic::catch_unwind(work) else { continue };
                 if let Some(trouble) = trouble.filter(|trouble| told.insert(trouble.clone())) {
                     outbox.show(Kind::Warning, &format!("the plan is only parsed: {trouble}"));
                 }

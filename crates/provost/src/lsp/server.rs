@@ -191,7 +191,10 @@ impl Server {
                 definition::find(&about.document, at, open).unwrap_or_default()
             }),
             "textDocument/codeLens" => self.lenses(&id, params),
-            _ => self.now(method, params).map(|result| self.outbox.answer(&id, result)),
+            _ => {
+                let result = unpanicked(|| self.now(method, params));
+                result.and_then(|result| result).map(|result| self.outbox.answer(&id, result))
+            }
         };
         if let Err((code, message)) = answered {
             self.outbox.fail(&id, code, &message);
@@ -199,7 +202,7 @@ impl Server {
     }
 
     /// Answers a request that needs only the text.
-    fn now(&mut self, method: &str, params: Value) -> Result<Value, Refusal> {
+    fn now(&self, method: &str, params: Value) -> Result<Value, Refusal> {
         Ok(match method {
             "textDocument/documentSymbol" => json!(outline::symbols(&*self.plan(params)?)),
             "textDocument/foldingRange" => json!(outline::folds(&*self.plan(params)?)),
@@ -281,9 +284,9 @@ impl Server {
 
     fn later(&self, id: &Value, answer: impl FnOnce() -> Value + Send + 'static) {
         let (outbox, id) = (self.outbox.clone(), id.clone());
-        let job = move || match std::panic::catch_unwind(std::panic::AssertUnwindSafe(answer)) {
+        let job = move || match unpanicked(answer) {
             Ok(result) => outbox.answer(&id, result),
-            Err(_) => outbox.fail(&id, ErrorCode::Internal, "provost failed; its log says where"),
+            Err((code, message)) => outbox.fail(&id, code, &message),
         };
         // The thread ends with the server.
         let _ = self.reader.send(Box::new(job));
@@ -323,6 +326,12 @@ struct About {
     document: Arc<Document>,
     found: Found,
     surroundings: Surroundings,
+}
+
+/// Answers a mistake of provost itself with an error, so that it costs one answer and not the server.
+fn unpanicked<T>(answer: impl FnOnce() -> T) -> Result<T, Refusal> {
+    let answered = std::panic::catch_unwind(std::panic::AssertUnwindSafe(answer));
+    answered.map_err(|_| (ErrorCode::Internal, "provost failed; its standard error says where".to_owned()))
 }
 
 fn read<T: DeserializeOwned>(params: Value) -> Result<T, Refusal> {

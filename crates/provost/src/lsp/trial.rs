@@ -26,7 +26,7 @@ impl Trials {
         step: u32,
     ) -> Result<(), String> {
         let path = document.path.clone().ok_or("the plan is no file yet; save it first")?;
-        if std::fs::read(&path).ok().as_deref() != Some(document.text.as_bytes()) {
+        if !std::fs::read_to_string(&path).is_ok_and(|saved| is_same(&saved, &document.text)) {
             return Err("the trial runs what the file says; save the plan first".to_owned());
         }
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,6 +61,13 @@ impl Trials {
     }
 }
 
+/// Returns whether a file holds the text of an editor, which may hide a byte order mark and line ends.
+fn is_same(saved: &str, text: &str) -> bool {
+    let lines =
+        |text: &'_ str| text.trim_start_matches('\u{feff}').lines().map(str::to_owned).collect::<Vec<_>>();
+    lines(saved) == lines(text)
+}
+
 fn program() -> Result<std::path::PathBuf, Failure> {
     std::env::current_exe()
         .map_err(|source| Failure::Io { what: "find this program's own file".to_owned(), source })
@@ -93,4 +100,27 @@ fn why(verdict: &Value) -> String {
         text.lines().rfind(|line| !line.trim().is_empty()).map(|line| format!(" ({})", line.trim()))
     };
     line("stderr").or_else(|| line("stdout")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_saved_text_is_known_also_without_what_an_editor_hides() {
+        assert!(is_same("\u{feff}a\r\nb", "a\nb\n"));
+        assert!(!is_same("a\nb\n", "a\n b\n"));
+    }
+
+    #[test]
+    fn the_last_line_of_a_check_says_why() {
+        let verdict =
+            json!({ "stdout": { "head": "a\nb\n", "bytes": 4 }, "stderr": { "head": "", "bytes": 0 } });
+        assert_eq!(why(&verdict), " (b)");
+        let verdict = json!({ "stderr": { "head": "a", "tail": "c\n\n", "bytes": 900 } });
+        assert_eq!(why(&verdict), " (c)");
+        assert_eq!(why(&Value::Null), "");
+    }
 }
