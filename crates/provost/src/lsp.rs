@@ -20,6 +20,8 @@ mod reference;
 mod rename;
 mod server;
 mod surroundings;
+#[cfg(test)]
+mod tests;
 mod trial;
 mod wire;
 

@@ -13,7 +13,7 @@ use crate::{lsp, terminal};
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  provost lsp                         what an editor starts
+  provost lsp                         the command that an editor starts
 
 Neovim, in init.lua:
   vim.api.nvim_create_autocmd('BufReadPost', { pattern = 'PLAN*.md', callback = function()

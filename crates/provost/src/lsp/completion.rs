@@ -158,7 +158,7 @@ fn fields(document: &Document, offset: usize, place: &Place<'_>, span: Span) -> 
         return Vec::new();
     }
     let proposal = |name: &str, about: Option<String>| {
-        let gap = if text[span.end..line.end].starts_with(' ') { "" } else { " " };
+        let gap = if text[span.end..].starts_with(' ') { "" } else { " " };
         Proposal::new(Symbol::Field, span, format!("**{name}:**{gap}")).labelled(name).about(about)
     };
     match place.part {
