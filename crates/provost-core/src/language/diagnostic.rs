@@ -170,6 +170,7 @@ codes! {
     Placeholder = "P056" Warning "an unfilled placeholder",
     WeakContract = "P057" Warning "a contract that is easy to satisfy",
     ToolMissing = "P058" Warning "a tool that is not on PATH",
+    CheckUnknown = "P092" Error "a check that the configuration does not have",
     OtherCommands = "P091" Error "other commands beside tests that may fail",
     NoBash = "P059" Warning "no bash to check the contracts with",
 

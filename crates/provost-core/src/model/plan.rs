@@ -5,6 +5,7 @@
 //!
 //! **Invariant:** a `Plan` holds nothing that is invisible in the rendered Markdown.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -89,9 +90,26 @@ pub struct Plan {
     pub budget: Option<Spanned<Budget>>,
     pub steps: Vec<Step>,
     pub postconditions: Vec<Postcondition>,
+    /// Names of checks of the configuration that contracts use, after [`use_checks`](Self::use_checks).
+    pub named_checks: BTreeSet<String>,
 }
 
 impl Plan {
+    /// Replaces `check:NAME` by the command of that check. A name that is not known stays; bash finds no such
+    /// command.
+    pub fn use_checks(&mut self, checks: &BTreeMap<String, String>) {
+        let of_steps = self.steps.iter_mut().flat_map(|step| [&mut step.precondition, &mut step.contract]);
+        let all = of_steps.chain(self.postconditions.iter_mut().map(|post| &mut post.contract)).flatten();
+        for contract in all {
+            let Check::Shell(shell) = &mut contract.check else { continue };
+            let Some(name) = shell.check_name().map(str::to_owned) else { continue };
+            if let Some(command) = checks.get(&name) {
+                shell.command = command.clone();
+            }
+            self.named_checks.insert(name);
+        }
+    }
+
     pub fn step(&self, number: StepNumber) -> Option<&Step> {
         // Steps are numbered consecutively from 1 in every plan that verifies; search only if they are not.
         match self.steps.get((number.0 as usize).wrapping_sub(1)) {
@@ -274,6 +292,13 @@ pub struct Shell {
 }
 
 impl Shell {
+    /// Returns the name of a check of the configuration that stands for the command (`check:unit`).
+    pub fn check_name(&self) -> Option<&str> {
+        let name = self.command.trim().strip_prefix("check:")?;
+        let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        (!name.is_empty() && name.chars().all(is_word)).then_some(name)
+    }
+
     /// Returns whether the contract holds if its command fails; a failing test then does not break it.
     pub fn is_meant_to_fail(&self) -> bool {
         self.expectations.iter().any(|each| match each.value {

@@ -24,6 +24,9 @@ pub struct RunPolicy {
     /// A contract that held before any work cannot pass a step.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub require_red: bool,
+    /// The checks of the configuration that the plan names (`check:unit`), with their commands.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub checks: BTreeMap<String, String>,
     /// Processes of a check may trace each other.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trace: bool,
@@ -134,6 +137,7 @@ impl RunPolicy {
         if self.require_red {
             lines.push("contracts must fail before the work".to_owned());
         }
+        lines.extend(self.checks.iter().map(|(name, command)| format!("check:{name} runs `{command}`")));
         if self.trace {
             lines.push(
                 "checks may trace processes: the program under test can then steer what judges it".to_owned(),

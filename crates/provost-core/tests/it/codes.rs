@@ -67,6 +67,7 @@ fn provocations() -> Vec<(Code, String)> {
         (Code::NonAscii, change("file:src/parser.rs", "file:src/pаrser.rs")),
         (Code::HiddenHtml, change("accept tabs.", "accept tabs. <!-- or not -->")),
         (Code::Passing, check("! cargo test")),
+        (Code::CheckUnknown, check("check:unit")),
         (
             Code::OtherCommands,
             change(

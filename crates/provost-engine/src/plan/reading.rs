@@ -51,10 +51,11 @@ impl BoundPlan {
         let (text, unreadable) = parse::bytes(bytes);
         let text = text.into_owned();
         // Bytes that are not valid text are shown, not parsed.
-        let parsed = match unreadable {
+        let mut parsed = match unreadable {
             Some(diagnostic) => parse::ParseResult { plan: Plan::default(), diagnostics: vec![diagnostic] },
             None => parse::plan(&text),
         };
+        parsed.plan.use_checks(&site.config.checks);
         let law = approved_spec::digest(&text, &parsed.plan);
         let binding = binding(site, &parsed.plan, Vec::new());
         Self {
@@ -171,10 +172,13 @@ pub fn terms(site: &PlanContext, plan: &Plan) -> RunPolicy {
     let config::DefaultBudgets { plan: budget, step: step_budget } = site.config.budget;
     let prices = site.config.prices.iter().map(|(model, price)| (model.clone(), price.to_string())).collect();
     let require_red = verify.require_red;
+    let command = |name: &String| Some((name.clone(), site.config.checks.get(name)?.clone()));
+    let checks = plan.named_checks.iter().filter_map(command).collect();
     // Redacted like in the log, because it is compared with the recorded policy.
     site.redactor.value(RunPolicy {
         isolation,
         require_red,
+        checks,
         trace: verify.trace,
         max_file: (verify.max_file != config::Config::default().verify.max_file)
             .then(|| process::size(verify.max_file)),

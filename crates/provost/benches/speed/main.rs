@@ -19,6 +19,7 @@ mod mcp;
 mod measure;
 mod plans;
 mod queries;
+mod reports;
 mod serve;
 mod start;
 mod step;
@@ -47,6 +48,7 @@ const GOALS: &[Goal] = &[
     ("summary", summary::measure),
     ("step", step::measure),
     ("judge", judge::measure),
+    ("reports", reports::measure),
     ("agent", agent::measure),
     ("mcp", mcp::measure),
     ("serve", serve::fan_out),

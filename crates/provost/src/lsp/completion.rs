@@ -180,12 +180,13 @@ fn fields(document: &Document, offset: usize, place: &Place<'_>, span: Span) -> 
     }
 }
 
-/// Returns the named checks: each inserts its command, because a plan holds the command and not the name.
+/// Returns the named checks, such as `check:unit`.
 fn checks(before: &str, offset: usize, names: Names) -> Vec<Proposal> {
     let start = offset - before.trim_start().len();
     let proposal = |(name, command): (String, String)| {
         let about = format!("`[checks.{name}]` of provost.toml:\n\n    {}", command.replace('\n', "\n    "));
-        Proposal::new(Symbol::Snippet, Span::new(start, offset), command).labelled(name).about(Some(about))
+        let inserted = format!("check:{name}");
+        Proposal::new(Symbol::Snippet, Span::new(start, offset), inserted).labelled(name).about(Some(about))
     };
     names.checks.into_iter().map(proposal).collect()
 }

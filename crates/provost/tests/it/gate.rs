@@ -145,3 +145,30 @@ fn several_who_look_at_a_new_plan_at_once_record_it_once() {
     }
     assert_eq!(env.events(), ["PLAN_CREATED", "PLAN_VERIFIED"]);
 }
+
+#[test]
+fn a_contract_can_name_a_check_of_the_configuration() {
+    let plan = plan(&["true"], "escalate")
+        .replace("**contract:**\n```shell\ntrue\n```\n", "**contract:** check:unit\n");
+    let env = Env::new(&plan).agent("mkdir -p out; echo done > out/1\n");
+    let unknown = env.provost(&["verify"]).exits(1);
+    assert!(unknown.out.contains("P092") && unknown.out.contains("[checks.unit]"), "{}", unknown.out);
+    let config = env.read("provost.toml");
+    env.write("provost.toml", format!("{config}\n[checks.unit]\ncommand = \"grep -q done out/1\"\n"));
+    env.git(&["add", "--all"]);
+    env.git(&["commit", "--quiet", "--message", "a named check"]);
+    let shown = env.provost(&["show"]).exits(0).out;
+    assert!(shown.contains("check:unit runs `grep -q done out/1`"), "{shown}");
+    env.approve();
+    // Another command is another approval.
+    let changed = env.read("provost.toml").replace("grep -q done out/1", "true");
+    let approved = env.read("provost.toml");
+    env.write("provost.toml", changed);
+    let refused = env.provost(&["run"]);
+    assert_ne!(refused.code, 0, "{} {}", refused.out, refused.err);
+    env.write("provost.toml", approved);
+    env.provost(&["run"]).exits(0);
+    assert_eq!(env.states(), "1 passed");
+    let log = env.provost(&["log", "--json"]).exits(0).out;
+    assert!(log.contains("grep -q done out/1"), "{log}");
+}

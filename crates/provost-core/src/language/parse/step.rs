@@ -12,7 +12,7 @@ use super::free::Free;
 use super::heading::StepHeading;
 use super::{Sink, values, visible_text};
 use crate::language::diagnostic::say;
-use crate::model::plan::{Check, Contract, Needs, Span, Spanned, Step};
+use crate::model::plan::{Check, Contract, Needs, Shell, Span, Spanned, Step};
 
 mod field_values;
 
@@ -194,6 +194,12 @@ impl StepDraft {
                 }
                 self.open = Open::Rubric { field, at, free };
             }
+            "check" if named_check(shown).is_some() => {
+                let command = named_check(shown).unwrap_or_default().to_owned();
+                let check = Check::Shell(Shell { command, body: value, expectations: Vec::new() });
+                self.put(field, Contract { check, span: at });
+                self.open = Open::Check { field, at, waiting: false };
+            }
             _ if shown.len() > 2 && shown.starts_with('`') && shown.ends_with('`') => {
                 sink.push(say::contract_inline(value, field.name(), shown.trim_matches('`')));
                 self.open = Open::Refused;
@@ -326,4 +332,11 @@ fn field_of_another_tool(shown: &str) -> Option<(&str, Field)> {
     let (bold, after) = shown.trim_start().strip_prefix("**")?.split_once("**")?;
     let name = bold.strip_suffix(':').or_else(|| after.starts_with(':').then_some(bold))?.trim();
     Some((name, Field::known_elsewhere_as(name)?))
+}
+
+/// Returns `check:unit`, which names a check of the configuration.
+fn named_check(shown: &str) -> Option<&str> {
+    let shown = values::uncommented(shown).trim_matches('`');
+    let shell = Shell { command: shown.to_owned(), body: Span::default(), expectations: Vec::new() };
+    shell.check_name().is_some().then_some(shown)
 }

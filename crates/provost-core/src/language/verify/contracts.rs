@@ -59,6 +59,9 @@ fn one(
 ) {
     let Check::Shell(check) = &contract.check else { return };
     let place = Place::new(text, check);
+    if let Some(name) = check.check_name() {
+        return sink.push(say::check_unknown(check.body, name));
+    }
     if let Some(why) = facts.broken_scripts.get(&check.command) {
         sink.push(say::shell_syntax(place.whole(), why));
     }

@@ -93,7 +93,7 @@ fn only_earlier_steps_can_be_needed() {
 
 #[test]
 fn checks_and_expectations_are_completed() {
-    assert_eq!(complete(&step("**contract:**\n```shell\nun¦\n```\n"), "unit").1, "make check");
+    assert_eq!(complete(&step("**contract:**\n```shell\nun¦\n```\n"), "unit").1, "check:unit");
     let (forms, line) =
         complete(&step("**contract:**\r\n```shell\r\ntrue\r\n```\r\nstd¦"), "stderr is empty");
     assert_eq!(line, "stderr is empty");

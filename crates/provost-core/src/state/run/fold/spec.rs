@@ -11,7 +11,8 @@ use crate::state::run::{PostState, Run, Stage, StepRun};
 impl Run {
     /// Takes a new spec. Steps whose own text is unchanged keep their results.
     pub(super) fn take_law(&mut self, text: &str, revision: &Revision, binding: Binding) {
-        let plan = parse::plan(text).plan;
+        let mut plan = parse::plan(text).plan;
+        plan.use_checks(&binding.terms.checks);
         self.ledger.new_law(|scope| written(&self.plan, scope) != written(&plan, scope));
         let before = std::mem::take(&mut self.steps);
         self.steps = plan
