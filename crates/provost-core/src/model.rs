@@ -16,6 +16,7 @@ pub mod chain;
 pub mod check_environment;
 pub mod approved_spec;
 pub mod proof;
+pub mod proof_map;
 pub mod quote;
 pub mod suggest;
 pub mod transcript;

@@ -4,6 +4,7 @@ pub mod command;
 pub mod quorum;
 pub mod budget;
 pub mod recover;
+pub mod proof_map;
 pub mod policy;
 pub mod inbox;
 pub mod decide;
