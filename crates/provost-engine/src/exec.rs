@@ -4,6 +4,7 @@ pub mod approved_base;
 pub mod base_look;
 pub mod trial;
 pub mod check_trial;
+pub mod proof_map;
 pub mod executor;
 pub mod model_judge;
 pub mod consult;

@@ -3,6 +3,7 @@
 
 pub mod run_strategy;
 pub mod run_environment;
+pub mod proved;
 pub mod run_plan;
 pub(crate) mod live_session;
 pub mod starting;

@@ -47,6 +47,7 @@ mod merge_order;
 mod migrate;
 mod new;
 mod own_session;
+mod proved;
 mod queue;
 mod ready;
 mod recheck;
@@ -107,6 +108,7 @@ enum Command {
     Show(Described<show::Args>),
     Diff(Described<diff::Args>),
     Changes(Described<changes::Args>),
+    Proved(Described<proved::Args>),
     Approve(Described<approve::Args>),
     Amend(Described<amend::Args>),
     Ask(Described<ask::Args>),
@@ -220,6 +222,7 @@ impl Command {
             | Command::Try(_)
             | Command::Start(_)
             | Command::Recheck(_)
+            | Command::Proved(_)
             | Command::Integrate(_)
             | Command::Chat(_)
             | Command::Demo(_)
@@ -255,6 +258,7 @@ pub(crate) fn obey(cli: Cli) -> Answer {
         Command::Show(Described(args)) => show::obey(global, args),
         Command::Diff(Described(args)) => diff::obey(global, args),
         Command::Changes(Described(args)) => changes::obey(global, args),
+        Command::Proved(Described(args)) => proved::obey(global, args),
         Command::New(Described(args)) => new::obey(global, args),
         Command::Approve(Described(args)) => approve::obey(global, args),
         Command::Amend(Described(args)) => amend::obey(global, args),

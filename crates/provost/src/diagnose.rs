@@ -230,7 +230,7 @@ fn result(diagnostic: &Diagnostic, file_name: &str, lines: &Lines<'_>) -> Value 
 }
 
 /// Returns a relative URI: forward slashes, and special characters as percent codes.
-fn uri(file_name: &str) -> String {
+pub(crate) fn uri(file_name: &str) -> String {
     let mut uri = String::with_capacity(file_name.len());
     for byte in file_name.replace('\\', "/").bytes() {
         match byte {

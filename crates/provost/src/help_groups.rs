@@ -9,7 +9,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Plan", &["new", "verify", "try", "show", "diff", "amend"]),
     ("Run", &["run", "chat", "stop", "status", "watch", "log", "changes"]),
     ("Decide", &["inbox", "approve", "reject", "ask", "answer", "trust"]),
-    ("Prove", &["audit", "recheck", "commit", "integrate"]),
+    ("Prove", &["proved", "audit", "recheck", "commit", "integrate"]),
     (
         "Many plans",
         &["list", "ready", "queue", "merge-order", "which", "spawn", "worktree", "fork", "compare"],

@@ -10,8 +10,8 @@ use provost_core::language::shell_word::quoted;
 
 /// Commands whose first argument is a plan.
 const TAKE_A_PLAN: &[&str] = &[
-    "amend", "approve", "ask", "audit", "changes", "commit", "diff", "fork", "log", "recheck", "reject",
-    "run", "show", "status", "stop", "verify", "watch",
+    "amend", "approve", "ask", "audit", "changes", "commit", "diff", "fork", "log", "proved", "recheck",
+    "reject", "run", "show", "status", "stop", "verify", "watch",
 ];
 
 /// The words of this command line that a hint repeats.

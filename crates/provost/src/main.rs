@@ -12,6 +12,7 @@ mod input;
 mod outcome;
 mod open_plan;
 mod plan_document;
+mod proof_lines;
 mod hardening;
 mod help_groups;
 mod here;

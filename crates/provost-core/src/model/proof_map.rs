@@ -106,6 +106,13 @@ impl HunkProof {
     }
 }
 
+/// What happened to a line of a diff.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineChange {
+    Added,
+    Removed,
+}
+
 /// The map of one change, in the order of its files and lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProofMap {
@@ -113,6 +120,20 @@ pub struct ProofMap {
 }
 
 impl ProofMap {
+    /// Returns the hunk of a changed line of a diff. `line` counts the lines of the judged tree from 1; for a
+    /// removed line it is the line that follows.
+    pub fn of_line(&self, path: &str, line: usize, change: LineChange) -> Option<&HunkProof> {
+        self.hunks.iter().find(|hunk| {
+            let is_here = match change {
+                LineChange::Added => {
+                    hunk.added_lines > 0 && (hunk.first_line..=hunk.last_line).contains(&line)
+                }
+                LineChange::Removed => hunk.removed_lines > 0 && hunk.first_line == line,
+            };
+            hunk.path == path && is_here
+        })
+    }
+
     pub fn share(&self) -> ProvedShare {
         let number = |wanted: &dyn Fn(&HunkProof) -> bool| {
             u32::try_from(self.hunks.iter().filter(|hunk| wanted(hunk)).count()).unwrap_or(u32::MAX)

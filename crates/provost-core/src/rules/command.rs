@@ -244,6 +244,10 @@ pub enum Refusal {
     NotPassed { step: StepNumber },
     #[error("provost keeps no tree of it: it was checked in the workspace itself, or the tree was removed")]
     NoTree,
+    #[error("no command checks step {step}, so there is no contract to try its parts with")]
+    NoCommand { step: StepNumber },
+    #[error("at {level} provost has no tree of its own in which it could take a part out")]
+    NoOwnTree { level: Isolation },
     #[error(
         "the repository had no commit when the plan was approved, so there is nothing to commit on: make a first \
          commit, then approve and run the plan on it"

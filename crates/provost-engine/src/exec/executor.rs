@@ -9,6 +9,7 @@ mod attempt;
 mod check;
 mod start;
 mod merged;
+pub(crate) mod varied;
 mod workplace;
 
 use std::collections::{BTreeMap, BTreeSet};

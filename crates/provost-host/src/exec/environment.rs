@@ -44,6 +44,7 @@ mod level;
 mod hidden_paths;
 mod mounts;
 mod start;
+mod varied;
 
 use ancestor_config::Above;
 use approved::ApprovedTree;
@@ -57,6 +58,7 @@ use mounts::CheckMounts;
 pub use remote_tree::AgentFiles;
 pub use start::Outset;
 pub use step_worktree::{StepWorktreeStart, forget as forget_apart};
+pub use varied::FileEdit;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

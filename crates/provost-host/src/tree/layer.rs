@@ -32,6 +32,8 @@ pub struct Layer {
     pub outside: Vec<String>,
     /// The id of base and layer together.
     pub id: String,
+    /// provost changed a file for a control run, so nothing of the run is kept.
+    pub is_control: bool,
     pub(super) taken: Vec<(Vec<u8>, Leaf)>,
     pub(super) removed: Vec<Vec<u8>>,
     /// Empty folders that the base does not have.
@@ -70,6 +72,7 @@ impl Layer {
             outside: Vec::new(),
             base: base.id.clone(),
             id: draft.id(),
+            is_control: false,
             path,
             taken,
             removed,

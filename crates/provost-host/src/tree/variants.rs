@@ -1,4 +1,4 @@
-//! Makes a variant of a layer: with one more file, or with only some of its files.
+//! Makes a variant of a layer: with one more file, without a file, or with only some of its files.
 //!
 //! The original layer stays as it is; the variant shares its files, which are never written.
 
@@ -16,6 +16,8 @@ use super::{Base, Error, Laid, Layer, TREE, Trees};
 pub enum Variation<'a> {
     /// With this file, replacing what was there.
     Also { path: &'a Path, content: &'a [u8] },
+    /// Without this file.
+    Without(&'a Path),
     /// Only with the wanted paths, deletions included.
     Only(&'a dyn Fn(&Path) -> bool),
 }
@@ -34,11 +36,16 @@ impl Trees {
         let is_kept = |path: &[u8]| {
             let path = Path::new(OsStr::from_bytes(path));
             match how {
-                Variation::Also { path: own, .. } => path != *own,
+                Variation::Also { path: own, .. } | Variation::Without(own) => path != *own,
                 Variation::Only(is_wanted) => is_wanted(path),
             }
         };
-        let removed: Vec<Vec<u8>> = layer.removed.iter().filter(|path| is_kept(path)).cloned().collect();
+        let mut removed: Vec<Vec<u8>> = layer.removed.iter().filter(|path| is_kept(path)).cloned().collect();
+        if let Variation::Without(path) = how
+            && base.has(path)
+        {
+            removed.push(path.as_os_str().as_bytes().to_vec());
+        }
         for path in &removed {
             checkout.draft.remove(path).map_err(listed)?;
         }
@@ -60,6 +67,8 @@ impl Trees {
         let folders: Vec<Vec<u8>> = layer.folders.iter().filter(|path| is_kept(path)).cloned().collect();
         folders.iter().try_for_each(|folder| checkout.folder(folder))?;
         let draft = checkout.finish()?;
-        Layer::laid(base, draft, (folder, path), Laid { taken, removed, folders })
+        let is_control = !matches!(how, Variation::Only(_));
+        let layer = Layer::laid(base, draft, (folder, path), Laid { taken, removed, folders })?;
+        Ok(Layer { is_control, ..layer })
     }
 }

@@ -138,14 +138,20 @@ pub(super) fn findings(found: &[DiagnosticView]) -> Markup {
 
 /// Renders a diff; each line has a sign for what happened to it.
 pub(super) fn difference(lines: &[Line]) -> Markup {
+    difference_with(lines, |_| html! {})
+}
+
+/// Renders a diff with a margin: `margin` gives what stands before a line.
+pub(super) fn difference_with(lines: &[Line], mut margin: impl FnMut(&Line) -> Markup) -> Markup {
     html! {
         pre class="diff" {
             @for line in lines {
+                @let margin = margin(line);
                 @match line.side {
-                    Side::Same => span { (number(line)) "  " (T(&line.text)) "\n" }
-                    Side::Gone => del { (number(line)) "- " (T(&line.text)) "\n" }
-                    Side::Come => ins { (number(line)) "+ " (T(&line.text)) "\n" }
-                    Side::Cut => span class="quiet" { "       " (T(&line.text)) "\n" }
+                    Side::Same => span { (margin) (number(line)) "  " (T(&line.text)) "\n" }
+                    Side::Gone => del { (margin) (number(line)) "- " (T(&line.text)) "\n" }
+                    Side::Come => ins { (margin) (number(line)) "+ " (T(&line.text)) "\n" }
+                    Side::Cut => span class="quiet" { (margin) "       " (T(&line.text)) "\n" }
                 }
             }
         }

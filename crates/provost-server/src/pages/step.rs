@@ -5,19 +5,21 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 use provost_core::model::plan::StepNumber;
+use provost_core::model::proof_map::{HunkMark, LineChange, ProofMap};
 use provost_core::rules::command::Refusal;
 use provost_engine::Error;
+use provost_engine::exec::proof_map;
 use provost_engine::observe::overview::PlanSnapshot;
 use provost_engine::plan::human_check::Who;
 use provost_engine::plan::step_changes::{self, FileComparison};
 use provost_engine::settings::Access;
 
 use super::frame::{HtmlPage, PlanRoom, Section, plan_rooms, segment, step_word, word};
-use super::parts::{self, check, difference, verdict};
+use super::parts::{self, check, difference_with, verdict};
 use super::text::T;
 use super::transcript;
 use crate::api::find;
-use crate::layout::diff;
+use crate::layout::diff::{self, Line, Side};
 use crate::principal::Viewer;
 use crate::problem::{Answer, Problem};
 use crate::request::Segment;
@@ -89,16 +91,20 @@ fn changed(app: &AppState, seen: &PlanSnapshot, number: StepNumber) -> Markup {
         return html! {};
     }
     let harness = app.overview.harness(seen, Access::Read, Who::Here);
-    let work = harness.and_then(|harness| step_changes::look(&harness, number));
+    let work = harness.and_then(|harness| {
+        let map = proof_map::known(&harness, number).unwrap_or_default();
+        Ok((step_changes::look(&harness, number)?, map))
+    });
     html! {
         h2 id="changed" { "Changes" }
         @if let Some(tree) = tree {
             p class="quiet" { "Tree " code { (short(&tree.id)) } " on " code { (short(&tree.base)) } ", as the check saw it." }
         }
         @match work {
-            Ok(work) => {
+            Ok((work, map)) => {
                 @if work.files.is_empty() { p { "Nothing." } }
-                @for file in &work.files { (one(file)) }
+                @if !map.hunks.is_empty() { (shares(&map)) }
+                @for file in &work.files { (one(file, &map)) }
                 @if !work.others.is_empty() {
                     p { "These files had changed before the attempt began; they are not counted as its work:" }
                     ul { @for file in &work.others { li { code { (T(file)) } } } }
@@ -117,7 +123,41 @@ fn short(id: &str) -> &str {
     id.get(..12).unwrap_or(id)
 }
 
-fn one(file: &FileComparison) -> Markup {
+/// Says how much of the change the contract proves, and what the marks mean.
+fn shares(map: &ProofMap) -> Markup {
+    let signs = [HunkMark::Proved, HunkMark::Unproved, HunkMark::NotBuildable, HunkMark::NotTried];
+    let meaning: Vec<String> = signs.iter().map(|mark| format!("{} {}", mark.sign(), mark.words())).collect();
+    html! {
+        p id="proved" { (map.share().to_string()) ", as far as " code { "provost proved" } " has found out. "
+            span class="quiet" { (meaning.join(" · ")) } }
+    }
+}
+
+/// Returns the mark of the hunk that each line of a diff belongs to.
+fn margin<'m>(file: &'m FileComparison, map: &'m ProofMap) -> impl FnMut(&Line) -> Markup + 'm {
+    // The line of the judged tree that follows.
+    let mut next = 1;
+    move |line| {
+        let hunk = match (line.side, line.number) {
+            (Side::Come, Some(number)) => map.of_line(&file.path, number, LineChange::Added),
+            (Side::Gone, _) => map.of_line(&file.path, next, LineChange::Removed),
+            (Side::Come | Side::Same | Side::Cut, _) => None,
+        };
+        if let (Side::Come | Side::Same, Some(number)) = (line.side, line.number) {
+            next = number + 1;
+        }
+        match hunk {
+            Some(hunk) => {
+                let why = format!("{}: {}", hunk.mark.words(), hunk.why);
+                html! { span title=(T(&why)) { (hunk.mark.sign().to_string()) } }
+            }
+            None if map.hunks.is_empty() => html! {},
+            None => html! { " " },
+        }
+    }
+}
+
+fn one(file: &FileComparison, map: &ProofMap) -> Markup {
     let what = match (&file.unshown, &file.old, &file.new) {
         (None, None, Some(_)) => "new",
         (None, Some(_), None) => "deleted",
@@ -130,7 +170,7 @@ fn one(file: &FileComparison) -> Markup {
             header { h3 { code { (T(&file.path)) } } (word(what)) }
             @if let Some(why) = file.unshown { p class="quiet" { "Not shown: " (why) "." } }
             @else if lines.is_empty() { p class="quiet" { "The file is empty or unchanged." } }
-            @else { (difference(&lines)) }
+            @else { (difference_with(&lines, margin(file, map))) }
         }
     }
 }

@@ -1,6 +1,9 @@
 use provost_core::model::plan::StepNumber;
+use provost_core::model::proof_map::ProofMap;
+use provost_core::rules::command::Refusal;
 use provost_core::state::run::Run;
 use provost_engine::Error;
+use provost_engine::exec::proof_map;
 use provost_engine::plan::harness::Harness;
 use provost_engine::plan::step_changes::{self, StepChanges};
 use provost_engine::settings::Access;
@@ -9,8 +12,7 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
-use crate::terminal;
-use provost_core::rules::command::Refusal;
+use crate::{proof_lines, terminal};
 
 /// Show the files that a step changed, with the diff
 ///
@@ -23,7 +25,8 @@ Examples:
   provost changes                     every step of the active plan that has run
   provost changes 2                   step 2 of the active plan
   provost changes PLAN.md 2           step 2 of this plan
-  provost changes 2 --stat            only the files and the number of lines")]
+  provost changes 2 --stat            only the files and the number of lines
+  provost changes 2 --proved          with the marks that `provost proved 2` found")]
 pub(super) struct Args {
     /// Path or name of the plan [default: the active plan]; a number alone is a step of the active plan
     plan: Option<String>,
@@ -32,6 +35,9 @@ pub(super) struct Args {
     /// Print only the files, with the number of lines that were added and removed
     #[arg(long, alias = "names")]
     stat: bool,
+    /// Show beside each changed line whether the contract proves it, as far as `provost proved` has found out
+    #[arg(long, conflicts_with = "stat")]
+    proved: bool,
 }
 
 pub(super) fn obey(global: &Global, args: Args) -> Answer {
@@ -48,15 +54,19 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         Some(step) => vec![(StepNumber(step), step_changes::look(&harness, StepNumber(step))?)],
         None => every(&harness, &run)?,
     };
+    let map = |step: StepNumber| args.proved.then(|| known_map(&harness, step));
     if global.json {
-        let steps: Vec<Value> = found.iter().map(|(step, work)| as_json(*step, work)).collect();
+        let json = |(step, work): &(StepNumber, StepChanges)| as_json(*step, work, map(*step).as_ref());
+        let steps: Vec<Value> = found.iter().map(json).collect();
         terminal::print(&format!("{}\n", json!({ "plan": harness.id(), "steps": steps })))?;
         return Ok(Outcome::Done);
     }
     if found.is_empty() {
         terminal::advise("no step of this plan has run yet; start it with `provost run`");
     }
-    let all: String = found.iter().map(|(step, work)| as_text(&run, *step, work, args.stat)).collect();
+    let text =
+        |(step, work): &(StepNumber, StepChanges)| as_text(&run, *step, work, args.stat, map(*step).as_ref());
+    let all: String = found.iter().map(text).collect();
     terminal::page(&all)?;
     Ok(Outcome::Done)
 }
@@ -73,32 +83,49 @@ fn every(harness: &Harness, run: &Run) -> Result<Vec<(StepNumber, StepChanges)>,
     Ok(found)
 }
 
-fn as_text(run: &Run, step: StepNumber, work: &StepChanges, only_stat: bool) -> String {
+/// Returns what is known of the proof map of a step. A step without a map has no marks.
+fn known_map(harness: &Harness, step: StepNumber) -> ProofMap {
+    let map = proof_map::known(harness, step).unwrap_or_default();
+    if map.hunks.is_empty() {
+        terminal::advise(&format!("nothing is known about step {step} yet; run `provost proved {step}`"));
+    }
+    map
+}
+
+fn as_text(
+    run: &Run,
+    step: StepNumber,
+    work: &StepChanges,
+    only_stat: bool,
+    map: Option<&ProofMap>,
+) -> String {
     let state = run.state_word(step).replace('_', " ");
     let mut text = format!("step {step}: {} ({state})\n", run.title(step).unwrap_or_default());
     work.lines().iter().for_each(|line| text.push_str(&format!("  {line}\n")));
     if !only_stat {
         for file in &work.files {
             text.push('\n');
-            text.push_str(&coloured(&file.unified()));
+            text.push_str(&match map {
+                Some(map) => proof_lines::with_margin(&file.unified(), &file.path, map, coloured),
+                None => file.unified().lines().map(|line| coloured(line) + "\n").collect(),
+            });
         }
     }
     text.push('\n');
     text
 }
 
-/// Colours the lines of a diff, on a terminal.
-fn coloured(diff: &str) -> String {
-    let line = |line: &str| match line.as_bytes().first() {
+/// Colours a line of a diff, on a terminal.
+fn coloured(line: &str) -> String {
+    match line.as_bytes().first() {
         Some(b'+') => terminal::coloured(line, "32"),
         Some(b'-') => terminal::coloured(line, "31"),
         Some(b'@') => terminal::coloured(line, "36"),
         _ => line.to_owned(),
-    };
-    diff.lines().map(|each| line(each) + "\n").collect()
+    }
 }
 
-fn as_json(step: StepNumber, work: &StepChanges) -> Value {
+fn as_json(step: StepNumber, work: &StepChanges, map: Option<&ProofMap>) -> Value {
     let files: Vec<Value> = work
         .files
         .iter()
@@ -110,5 +137,9 @@ fn as_json(step: StepNumber, work: &StepChanges) -> Value {
             })
         })
         .collect();
-    json!({ "step": step, "files": files, "others": work.others, "refused": work.refused })
+    let mut value = json!({ "step": step, "files": files, "others": work.others, "refused": work.refused });
+    if let Some(map) = map {
+        value["hunks"] = json!(map.hunks);
+    }
+    value
 }

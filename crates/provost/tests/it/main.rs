@@ -58,6 +58,7 @@ mod new;
 mod plain_words;
 mod private;
 mod proof;
+mod proved;
 mod provision;
 mod reach;
 mod real_clients;

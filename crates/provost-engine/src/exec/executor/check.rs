@@ -334,7 +334,7 @@ impl Executor<'_> {
         bench.judge(&self.case(order, &shell, &tag))
     }
 
-    fn case<'c>(&'c self, order: &'c CheckOrder, shell: &'c Shell, tag: &'c str) -> CheckSpec<'c> {
+    pub(super) fn case<'c>(&'c self, order: &'c CheckOrder, shell: &'c Shell, tag: &'c str) -> CheckSpec<'c> {
         CheckSpec {
             shell,
             timeout: order.timeout,

@@ -148,6 +148,7 @@ impl Outfit {
     /// again.
     pub(super) fn after(&self, fitted: CheckMounts, layer: &Layer, verdict: Verdict) -> Verdict {
         let may_keep = match (layer.id == self.approved, &verdict.outcome) {
+            _ if layer.is_control => None,
             // Only approved files took part, so the result does not matter.
             (true, CheckOutcome::Held | CheckOutcome::Broke { .. }) => Some(CodeOrigin::Approved),
             (false, CheckOutcome::Held) => Some(CodeOrigin::Passed),

@@ -1,0 +1,51 @@
+//! Makes the proof map of a step, outside of a run.
+
+use provost_core::model::plan::StepNumber;
+use provost_core::rules::command::Refusal;
+use provost_host::check::judge;
+use provost_host::config::Demand;
+use provost_host::exec::environment::{self, RunPaths};
+use provost_host::process;
+
+use crate::Error;
+use crate::exec::approved_base::on_the_base_with;
+use crate::exec::confined;
+use crate::exec::executor::Executor;
+use crate::exec::proof_map::{self, Change, MadeMap, MapListener, MapSettings, Subject};
+use crate::plan::harness::{self, Harness};
+
+/// Makes the map of a step, and records nothing in the log.
+pub fn map(
+    harness: &Harness,
+    number: StepNumber,
+    settings: &MapSettings,
+    watch: MapListener<'_>,
+) -> Result<MadeMap, Error> {
+    let run = harness.run()?;
+    let subject = Subject::of(&run, number)?;
+    let change = Change::read(harness, &run, &subject.before, &subject.after)?;
+    let _ = process::become_subreaper();
+    let launcher = confined::launcher(&harness.site().launcher);
+    let read_only = harness::own_files(harness);
+    let paths = RunPaths {
+        workspace: &harness.place().workspace,
+        state: harness.state(),
+        read_only: &read_only,
+        secret: None,
+        launcher: &launcher,
+    };
+    let demand = subject.level.map_or(harness.config().verify.isolation, Demand::Exactly);
+    let (offer, seen) = environment::attest(demand, &paths)?;
+    if !seen.level.has_clean_tree() {
+        return Err(Refusal::NoOwnTree { level: seen.level }.into());
+    }
+    let ground = on_the_base_with(harness, &run, offer, seen.level, &paths, subject.environment())?;
+    let executor = Executor::new(harness.site(), ground);
+    let no_command = || Error::from(Refusal::NoCommand { step: number });
+    let order = executor.order_of(&run, number).ok_or_else(no_command)?;
+    let contract = executor.on_tree(&order, &subject.after).ok_or_else(no_command)?;
+    let stop = &harness.site().stop;
+    let made = proof_map::make(harness.state(), &change, &subject, &contract, settings, stop, watch);
+    judge::leave();
+    Ok(made)
+}

@@ -1,0 +1,43 @@
+//! Runs a check on a kept tree in which one file is changed, to see whether the check notices it.
+//!
+//! **Invariant:** nothing of such a run is kept: neither its tree nor its build results.
+
+use std::path::Path;
+
+use provost_core::model::verdict::Verdict;
+
+use super::check_request::CheckSpec;
+use super::{ExecEnv, told};
+use crate::Interrupted;
+use crate::check::judge::reporter::Control;
+use crate::tree::Variation;
+
+/// The change of one file.
+#[derive(Clone, Copy, Debug)]
+pub struct FileEdit<'a> {
+    pub path: &'a Path,
+    /// Its text; `None` removes the file.
+    pub text: Option<&'a str>,
+}
+
+impl ExecEnv {
+    /// Runs a check once on its tree with this change, without negative controls.
+    pub fn judge_varied(&self, case: &CheckSpec<'_>, edit: &FileEdit<'_>) -> Result<Verdict, Interrupted> {
+        let not_run = |reason: &str| Ok(Verdict::not_run(self.level, reason));
+        let Some(approved) = &self.trees else {
+            return not_run("at this level provost has no tree of its own to change");
+        };
+        let how = match edit.text {
+            Some(text) => Variation::Also { path: edit.path, content: text.as_bytes() },
+            None => Variation::Without(edit.path),
+        };
+        let varied = approved.look(case).and_then(|(base, layer)| {
+            let layer = approved.trees.varied(&base, &layer, &how)?;
+            Ok((base, layer))
+        });
+        match varied {
+            Ok((base, layer)) => Ok(self.on(approved, case, &base, &layer, Control::AsTheyAre)?.verdict),
+            Err(error) => not_run(&told(&error)),
+        }
+    }
+}
