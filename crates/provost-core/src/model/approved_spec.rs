@@ -258,6 +258,9 @@ fn steps(old: Law<'_>, before: &Step, new: Law<'_>, after: &Step, pairs: &Pairs,
     field(&named("writes"), writes(before), writes(after), changes);
     let guard = |step: &Step| step.is_guard().then(|| "yes".to_owned());
     field(&named("guard"), guard(before), guard(after), changes);
+    let prove =
+        |step: &Step| step.prove.as_ref().map(|prove| if prove.value { "yes" } else { "no" }.to_owned());
+    field(&named("prove"), prove(before), prove(after), changes);
     let hidden = |step: &Step| step.is_hidden().then(|| "yes".to_owned());
     field(&named("hidden"), hidden(before), hidden(after), changes);
     let network = |step: &Step| step.agent_network.as_ref().map(|network| network.value.word().to_owned());

@@ -159,6 +159,9 @@ pub struct Step {
     pub lasting: Option<Spanned<bool>>,
     /// The contract is meant to hold before the work, and to keep holding.
     pub guard: Option<Spanned<bool>>,
+    /// `true`: the contract has to prove all changed code. `false`: none, also if the configuration demands
+    /// a share.
+    pub prove: Option<Spanned<bool>>,
     /// The sub-plan that carries out the step.
     pub plan: Option<Spanned<String>>,
     /// Topics that its agent may publish to, for later steps.
@@ -185,6 +188,16 @@ impl Step {
     /// Returns whether the contract is meant to hold before the work too.
     pub fn is_guard(&self) -> bool {
         self.guard.as_ref().is_some_and(|guard| guard.value)
+    }
+
+    /// Returns the share of the changed code that the contract has to prove, in percent. `usual` is the
+    /// share that the run policy demands.
+    pub fn min_proved(&self, usual: Option<u8>) -> Option<u8> {
+        match self.prove.as_ref().map(|prove| prove.value) {
+            Some(true) => Some(100),
+            Some(false) => None,
+            None => usual,
+        }
     }
 
     pub fn writes_tests(&self) -> bool {

@@ -27,6 +27,9 @@ pub struct RunPolicy {
     /// The checks of the configuration that the plan names (`check:unit`), with their commands.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub checks: BTreeMap<String, String>,
+    /// Share of the changed code that the contract of a step has to prove, in percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_proved: Option<u8>,
     /// Processes of a check may trace each other.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trace: bool,
@@ -138,6 +141,9 @@ impl RunPolicy {
             lines.push("contracts must fail before the work".to_owned());
         }
         lines.extend(self.checks.iter().map(|(name, command)| format!("check:{name} runs `{command}`")));
+        lines.extend(
+            self.min_proved.iter().map(|share| format!("contracts must prove {share} % of the changed code")),
+        );
         if self.trace {
             lines.push(
                 "checks may trace processes: the program under test can then steer what judges it".to_owned(),

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::model::check_environment::{CheckEnvironment, ToolVersion};
 use crate::model::test_results::TestSummary;
+use crate::model::proof_map::ProvedShare;
 use crate::model::usage::Usage;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +71,9 @@ pub struct Verdict {
     /// The environment that provided the check's programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<Box<CheckEnvironment>>,
+    /// Share of the change that the contract proves, if the step demands one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proved: Option<Box<ProvedShare>>,
 }
 
 /// The result of a negative control: provost plants a failing test to see whether the check can fail.
@@ -201,6 +205,7 @@ impl Verdict {
             judged: None,
             usage: None,
             environment: None,
+            proved: None,
         }
     }
 
@@ -224,6 +229,7 @@ impl Verdict {
             remarks.push(format!("it does not hold without the agent's {names}"));
         }
         remarks.extend(self.test_results.iter().flat_map(|results| results.remarks()));
+        remarks.extend(self.proved.iter().map(|share| share.to_string()));
         remarks
     }
 

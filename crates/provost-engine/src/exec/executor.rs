@@ -9,6 +9,7 @@ mod attempt;
 mod check;
 mod start;
 mod merged;
+mod proved;
 pub(crate) mod varied;
 mod workplace;
 

@@ -29,6 +29,9 @@ use crate::Error;
 use crate::plan::commit;
 use crate::plan::harness::Harness;
 
+/// Folder of the state folder with the results of runs.
+pub const FOLDER: &str = "proved";
+
 /// How a map is made.
 #[derive(Clone, Copy, Debug)]
 pub struct MapSettings {

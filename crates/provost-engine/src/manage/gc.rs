@@ -15,6 +15,7 @@ use provost_host::files::remove_folder;
 use provost_host::tree::{self, RetentionLimits};
 use provost_store::Log;
 
+use crate::exec::proof_map;
 use crate::exec::transcript::{self, last_written};
 use crate::plan::plan_registry;
 use crate::settings::EngineSettings;
@@ -46,8 +47,8 @@ enum Removal {
     Bases(PathBuf, RetentionLimits),
     /// Installed dependencies, if no check uses them.
     Supply,
-    /// Transcripts of a plan, if nothing was added for this time.
-    Transcripts(Duration),
+    /// Transcripts of a plan or results of a proof map, if nothing was added for this time.
+    Unwritten(Duration),
 }
 
 /// Lists everything that was not used for this time, and everything of workspaces that are gone.
@@ -66,6 +67,7 @@ pub fn expendable(settings: &EngineSettings, unused: Duration) -> Result<Vec<Unu
     }
     found.extend(supplies(&state.join("provision"), unused));
     found.extend(transcripts(&*log, &state, unused)?);
+    found.extend(proof_maps(&state, unused));
     found.retain(|item| item.bytes > 0);
     Ok(found)
 }
@@ -78,10 +80,10 @@ pub fn remove(item: &UnusedFiles) -> Result<bool, Error> {
         Removal::Bases(trees, limits) => return Ok(tree::sweep(trees, limits).map_err(Error::Carry)? > 0),
         Removal::Supply if is_free(&item.path) => remove_folder(&item.path),
         Removal::Supply => return Ok(false),
-        Removal::Transcripts(unused) if is_older(last_written(&item.path), *unused) => {
+        Removal::Unwritten(unused) if is_older(last_written(&item.path), *unused) => {
             remove_folder(&item.path);
         }
-        Removal::Transcripts(_) => return Ok(false),
+        Removal::Unwritten(_) => return Ok(false),
     }
     Ok(!item.path.exists())
 }
@@ -139,7 +141,7 @@ fn transcripts(log: &dyn Log, state: &Path, unused: Duration) -> Result<Vec<Unus
         let place = known.iter().find(|(id, _)| *id == plan);
         if place.is_some_and(|(_, place)| !place.workspace.exists()) || is_over(log, &plan) {
             let what = format!("old transcripts of the plan {plan}");
-            found.push(UnusedFiles { bytes: size(&path), what, by: Removal::Transcripts(unused), path });
+            found.push(UnusedFiles { bytes: size(&path), what, by: Removal::Unwritten(unused), path });
         }
     }
     Ok(found)
@@ -159,6 +161,20 @@ fn supplies(place: &Path, unused: Duration) -> Vec<UnusedFiles> {
     let what = "unused dependencies that provost installed for checks";
     old.map(|path| UnusedFiles { bytes: size(&path), what: what.to_owned(), by: Removal::Supply, path })
         .collect()
+}
+
+/// Returns the results of proof maps to which nothing was added for this time.
+fn proof_maps(state: &Path, unused: Duration) -> Vec<UnusedFiles> {
+    let entries = fs::read_dir(state.join(proof_map::FOLDER)).into_iter().flatten().flatten();
+    let old = entries.map(|entry| entry.path()).filter(|path| is_older(last_written(path), unused));
+    let what = "old results of `provost proved`";
+    old.map(|path| UnusedFiles {
+        bytes: size(&path),
+        what: what.to_owned(),
+        by: Removal::Unwritten(unused),
+        path,
+    })
+    .collect()
 }
 
 /// Returns whether no check uses these dependencies.

@@ -179,6 +179,7 @@ pub fn terms(site: &PlanContext, plan: &Plan) -> RunPolicy {
         isolation,
         require_red,
         checks,
+        min_proved: verify.min_proved,
         trace: verify.trace,
         max_file: (verify.max_file != config::Config::default().verify.max_file)
             .then(|| process::size(verify.max_file)),

@@ -26,6 +26,10 @@ pub struct Verify {
     pub build_caches: bool,
     pub provision: Provision,
     pub contract_timeout: Duration,
+    /// Share of the changed code that the contract of a step has to prove, in percent.
+    pub min_proved: Option<u8>,
+    /// Longest time for finding that share.
+    pub proved_time_limit: Duration,
     /// Largest file that takes part in a check, in bytes.
     pub max_file: u64,
     /// Paths outside of the workspace that checks may use.
@@ -62,6 +66,10 @@ struct VerifyKeys {
     provision: Provision,
     #[serde(deserialize_with = "time::<_, _, WEEK>")]
     contract_timeout: Duration,
+    #[serde(deserialize_with = "share")]
+    min_proved: Option<u8>,
+    #[serde(deserialize_with = "time::<_, _, WEEK>")]
+    proved_time_limit: Duration,
     #[serde(deserialize_with = "size::<_, _, 1>")]
     max_file: u64,
     trace: bool,
@@ -83,6 +91,8 @@ impl Default for VerifyKeys {
             build_caches: true,
             provision: Provision::default(),
             contract_timeout: Duration::from_secs(60),
+            min_proved: None,
+            proved_time_limit: Duration::from_secs(600),
             max_file: 1 << 30,
             trace: false,
             read: Vec::new(),
@@ -102,6 +112,8 @@ impl From<VerifyKeys> for Verify {
             build_caches: keys.build_caches,
             provision: keys.provision,
             contract_timeout: keys.contract_timeout,
+            min_proved: keys.min_proved,
+            proved_time_limit: keys.proved_time_limit,
             max_file: keys.max_file,
             folders: Folders { read: keys.read, write: keys.write },
             secrets: keys.secrets,
@@ -123,6 +135,16 @@ fn isolation<'de, D: Deserializer<'de>>(from: D) -> Result<Demand, D::Error> {
             let known = ["auto", "clean", "guard+clean", "landlock", "in-place"];
             Err(D::Error::custom(format!("there is no isolation `{word}`{}", meant(&word, &known))))
         }
+    }
+}
+
+/// Reads a share such as `"80%"`.
+fn share<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u8>, D::Error> {
+    let text = String::deserialize(from)?;
+    let read = text.trim().strip_suffix('%').and_then(|number| number.trim_end().parse().ok());
+    match read {
+        Some(share @ 1..=100) => Ok(Some(share)),
+        _ => Err(D::Error::custom("`{key}` must be a share from \"1%\" to \"100%\"")),
     }
 }
 

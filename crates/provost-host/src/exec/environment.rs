@@ -58,7 +58,7 @@ use mounts::CheckMounts;
 pub use remote_tree::AgentFiles;
 pub use start::Outset;
 pub use step_worktree::{StepWorktreeStart, forget as forget_apart};
-pub use varied::FileEdit;
+pub use varied::{FileEdit, KeptPair};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

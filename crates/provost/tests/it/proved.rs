@@ -176,3 +176,91 @@ fn an_interrupted_map_keeps_what_is_known() {
     // The control, and each function taken out and with another value returned.
     assert!(json["steps"][0]["runs"].as_u64().unwrap() < 1 + 7 * 2, "something was known: {json}");
 }
+
+/// Returns an approved project whose agent leaves the unproved function out if it is told about it.
+fn demanding(fields: &str, config: &str) -> Option<Env> {
+    let text = plan("python3 -m unittest -q test_calc");
+    let text =
+        text.replace("**on_fail:** escalate", &format!("{fields}**on_fail:** retry(1), then escalate"));
+    let env = Env::new(&text);
+    if !env.has_fences() {
+        return None;
+    }
+    env.write("provost.toml", format!("{}[verify]\n{config}", env.read("provost.toml")));
+    env.write("test_calc.py", TESTS);
+    env.write("calc.py", "VERSION = 1\n");
+    let good = "def add(a, b):\n    return a + b\n";
+    let script = format!(
+        "if grep -q 'unproved calc.py:6-9'; then cat > calc.py <<'END'\n{good}END\n\
+         else cat > calc.py <<'END'\n{CALC}END\nfi\n"
+    );
+    let env = env.agent(&script);
+    env.git(&["add", "--all"]);
+    env.git(&["commit", "--quiet", "--message", "project"]);
+    Some(env)
+}
+
+fn verdicts(env: &Env) -> Vec<Value> {
+    let log = env.provost(&["log", "--json"]).exits(0).lines().into_iter();
+    let judged =
+        log.filter(|event| event["event"] == "CONTRACT_JUDGED").map(|event| event["details"].clone());
+    judged
+        .filter(|each| each["subject"].get("contract").is_some())
+        .map(|each| each["verdict"].clone())
+        .collect()
+}
+
+#[test]
+fn a_step_that_must_be_proved_passes_after_the_agent_was_told_what_is_not() {
+    let Some(env) = demanding("**prove:** yes\n", "") else { return };
+    let shown = env.provost(&["show"]).exits(0).out;
+    assert!(shown.contains("the contract must prove all changed code"), "{shown}");
+    env.approve();
+    env.provost(&["run"]).exits(0);
+    let all = verdicts(&env);
+    let [first, second] = &all[..] else { panic!("two attempts: {all:?}") };
+    assert_eq!(first["outcome"]["kind"], "broke", "{first}");
+    assert!(first["unmet"][0].as_str().unwrap().contains("1 of 2 hunks is proved (50 %)"), "{first}");
+    assert!(first["unmet"][1].as_str().unwrap().starts_with("unproved calc.py:6-9"), "{first}");
+    let share = serde_json::json!({ "proved": 1, "hunks": 1, "demanded": 100 });
+    assert_eq!((&second["outcome"]["kind"], &second["proved"]), (&"held".into(), &share), "{second}");
+    let audit = env.provost(&["audit", "--json"]).exits(0).json();
+    let proofs = audit["proofs"].as_str().unwrap_or_default();
+    let key = audit["key"].as_str().unwrap_or_default();
+    let opened = env.provost(&["audit", "--proof", proofs, "--key", key, "--json"]).exits(0).lines();
+    assert_eq!(opened[0]["statement"]["predicate"]["verdict"]["proved"], share, "it is in the proof");
+    let before = env.provost(&["proved", "1", "--json"]).exits(0).json();
+    assert_eq!(before["steps"][0]["runs"], 0, "the run has kept its results: {before}");
+}
+
+#[test]
+fn the_configuration_demands_a_share_that_the_approval_covers() {
+    let Some(env) = demanding("", "min_proved = \"50%\"\n") else { return };
+    let shown = env.provost(&["show"]).exits(0).out;
+    assert!(shown.contains("contracts must prove 50 % of the changed code"), "{shown}");
+    env.approve();
+    env.provost(&["run"]).exits(0);
+    let all = verdicts(&env);
+    assert_eq!((all.len(), &all[0]["proved"]["hunks"]), (1, &2.into()), "half is enough: {all:?}");
+    for wrong in ["80", "0%", "101%", "much"] {
+        let Some(env) = demanding("", &format!("min_proved = \"{wrong}\"\n")) else { return };
+        let said = env.provost(&["show"]).exits(2).err;
+        assert!(said.contains("`min_proved` must be a share"), "{wrong}: {said}");
+    }
+    let Some(env) = demanding("**prove:** no\n", "min_proved = \"100%\"\n") else { return };
+    env.approve();
+    env.provost(&["run"]).exits(0);
+    assert!(verdicts(&env)[0].get("proved").is_none(), "the step is exempt");
+}
+
+#[test]
+fn without_time_to_prove_a_step_does_not_pass() {
+    let config = "min_proved = \"50%\"\nproved_time_limit = \"1ms\"\n";
+    let Some(env) = demanding("", config) else { return };
+    env.approve();
+    env.provost(&["run"]).exits(4);
+    let all = verdicts(&env);
+    assert_eq!(all[0]["proved"]["not_tried"], 2, "{all:?}");
+    let unmet = all[0]["unmet"].to_string();
+    assert!(unmet.contains("not tried calc.py:1-3: the time limit was reached"), "{unmet}");
+}

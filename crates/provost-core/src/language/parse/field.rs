@@ -19,6 +19,7 @@ pub(super) enum Field {
     VerifyRuns,
     Lasting,
     Guard,
+    Prove,
     Publishes,
     Plan,
     OnFail,
@@ -28,7 +29,7 @@ pub(super) enum Field {
 }
 
 impl Field {
-    pub(super) const ALL: [Field; 23] = [
+    pub(super) const ALL: [Field; 24] = [
         Field::Target,
         Field::Needs,
         Field::Subscriptions,
@@ -46,6 +47,7 @@ impl Field {
         Field::VerifyRuns,
         Field::Lasting,
         Field::Guard,
+        Field::Prove,
         Field::Publishes,
         Field::Plan,
         Field::OnFail,
@@ -73,6 +75,7 @@ impl Field {
             Field::VerifyRuns => "verify_runs",
             Field::Lasting => "lasting",
             Field::Guard => "guard",
+            Field::Prove => "prove",
             Field::Publishes => "publishes",
             Field::Plan => "plan",
             Field::OnFail => "on_fail",
@@ -129,7 +132,7 @@ impl Field {
             }
             Field::Network => "Write `on` or `off`.",
             Field::Secrets => "Write names of environment variables, such as `GH_TOKEN`.",
-            Field::Hidden | Field::Lasting | Field::Guard => "Write `yes` or `no`.",
+            Field::Hidden | Field::Lasting | Field::Guard | Field::Prove => "Write `yes` or `no`.",
             Field::Writes => "Write `tests`, or leave it out.",
             Field::AgentNetwork => "Write `model`, `on` or `off`.",
             Field::Git => "Write `clone`, `none` or `shared`.",

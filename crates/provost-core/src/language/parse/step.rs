@@ -84,6 +84,7 @@ impl StepDraft {
             verify_runs: None,
             lasting: None,
             guard: None,
+            prove: None,
             publishes: Vec::new(),
             plan: None,
             on_fail: None,
@@ -158,6 +159,7 @@ impl StepDraft {
             | Field::VerifyRuns
             | Field::Lasting
             | Field::Guard
+            | Field::Prove
             | Field::Plan
             | Field::OnFail
             | Field::Budget => {

@@ -118,6 +118,11 @@ fn step(out: &mut String, run: &Run, step: &Step, state: &StepRun) {
     if step.is_guard() {
         out.push_str("   this step is a guard: its contract is meant to hold before the work too\n");
     }
+    match step.prove.as_ref().map(|prove| prove.value) {
+        Some(true) => out.push_str("   the contract must prove all changed code\n"),
+        Some(false) => out.push_str("   the contract need not prove the changed code\n"),
+        None => {}
+    }
     if step.writes_tests() {
         out.push_str("   this step writes its own checks\n");
     }

@@ -51,6 +51,8 @@ pub struct CheckOrder {
     /// Secrets that the step names, with their values.
     pub(super) secrets: Vec<(OsString, OsString)>,
     pub(super) runs: u32,
+    /// Share of the changed code that the contract has to prove, in percent.
+    pub(super) min_proved: Option<u8>,
     pub(super) doubts: Doubts,
     /// Verdict of the step's own worktree, if it held there; its negative controls are not run twice.
     pub(super) held_apart: Option<Verdict>,
@@ -143,6 +145,9 @@ impl Executor<'_> {
             processes: self.processes(step),
             secrets,
             runs: step.and_then(|step| step.verify_runs.as_ref()).map_or(1, |runs| runs.value),
+            min_proved: step
+                .filter(|_| matches!(subject, CheckSubject::Contract(_)))
+                .and_then(|step| step.min_proved(run.binding.terms.min_proved)),
             doubts: doubts(run, subject),
             held_apart: held_apart(run, subject).cloned(),
             on_base: self.verdict_on_base(subject).cloned().map(Box::new),
@@ -281,7 +286,9 @@ impl Executor<'_> {
             (Err(error), _) => not_run(&not_home(&error)),
             (Ok(()), _) if order.unseen.is_some() => not_run(order.unseen.as_deref().unwrap_or_default()),
             (Ok(()), Some(Check::Shell(shell))) => {
-                self.judge(order, shell).and_then(|verdict| self.compared(order, shell, verdict))
+                let verdict = self.judge(order, shell);
+                let verdict = verdict.and_then(|verdict| self.compared(order, shell, verdict));
+                verdict.and_then(|verdict| self.proved(order, shell, verdict))
             }
             (Ok(()), Some(Check::Human)) => not_run("a person confirms this step; no command checks it"),
             (Ok(()), Some(Check::Judge { rubric })) => self.judge_by_model(order, rubric),
@@ -392,8 +399,8 @@ impl Executor<'_> {
         }
         Ok(match order.held_apart.clone().filter(|_| first.held()) {
             None => first,
-            Some(Verdict { teeth, uncontrolled, rests_on, .. }) => {
-                Verdict { teeth, uncontrolled, rests_on, ..first }
+            Some(Verdict { teeth, uncontrolled, rests_on, proved, .. }) => {
+                Verdict { teeth, uncontrolled, rests_on, proved, ..first }
             }
         })
     }

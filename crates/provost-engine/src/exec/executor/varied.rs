@@ -20,6 +20,8 @@ pub(crate) struct TreeContract<'e> {
     order: &'e CheckOrder,
     shell: &'e Shell,
     tree: &'e str,
+    /// The verdict of the contract on the tree as it is, if that is known.
+    pub(super) held: Option<Verdict>,
 }
 
 impl<'a> Executor<'a> {
@@ -37,7 +39,9 @@ impl<'a> Executor<'a> {
         'a: 'e,
     {
         match &order.check {
-            Some(Check::Shell(shell)) => Some(TreeContract { executor: self, order, shell, tree }),
+            Some(Check::Shell(shell)) => {
+                Some(TreeContract { executor: self, order, shell, tree, held: None })
+            }
             Some(Check::Human | Check::Judge { .. }) | None => None,
         }
     }
@@ -53,6 +57,9 @@ impl VariedContract for TreeContract<'_> {
     }
 
     fn control(&self) -> Result<Verdict, Interrupted> {
+        if let Some(held) = &self.held {
+            return Ok(held.clone());
+        }
         if let Some(reason) = &self.order.unseen {
             return Ok(Verdict::not_run(self.level(), reason.as_str()));
         }

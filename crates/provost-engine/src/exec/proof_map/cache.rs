@@ -13,8 +13,8 @@ use provost_core::model::proof_map::{VariantResult, VariantRun};
 use provost_core::model::verdict::Isolation;
 use provost_host::files;
 
-/// Folder of the state folder.
-pub(super) const FOLDER: &str = "proved";
+use super::FOLDER;
+
 /// Name of the file if the environment of the check is not known.
 const NO_ENVIRONMENT: &str = "unknown";
 

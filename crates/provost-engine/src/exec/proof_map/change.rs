@@ -8,7 +8,7 @@ use provost_core::language::hunks::{self, ChangedRun, FileTexts, Hunk};
 use provost_core::model::proof_map::{HunkMark, HunkProof};
 use provost_core::rules::command::Refusal;
 use provost_core::state::run::Run;
-use provost_host::exec::environment;
+use provost_host::exec::environment::{self, KeptPair};
 use provost_host::tree::Base;
 use similar::{DiffTag, TextDiff};
 
@@ -47,7 +47,11 @@ impl Change {
         };
         let (before, after) = (kept(before)?, kept(after)?);
         let paths = trees.differing_paths(&before, &after).map_err(environment::Error::from)?;
-        Ok(Self { files: paths.iter().map(|path| ChangedFile::read(path, &before, &after)).collect() })
+        Ok(Self::between(&KeptPair { before, after, paths }))
+    }
+
+    pub fn between(KeptPair { before, after, paths }: &KeptPair) -> Self {
+        Self { files: paths.iter().map(|path| ChangedFile::read(path, before, after)).collect() }
     }
 }
 

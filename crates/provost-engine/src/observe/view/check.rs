@@ -2,6 +2,7 @@
 
 use provost_core::model::plan::{Check as Contracted, Contract};
 use provost_core::model::test_results::TestSummary;
+use provost_core::model::proof_map::ProvedShare;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::model::usage::Usage;
 use provost_core::model::verdict::{ChangedTests, CheckEnvironment, ModelJudgement, Teeth, Verdict};
@@ -110,6 +111,9 @@ pub struct VerdictView {
     /// The environment that provided the check's programs.
     #[schema(value_type = Option<Object>)]
     pub environment: Option<Box<CheckEnvironment>>,
+    /// Share of the change that the contract proves, if the step demands one.
+    #[schema(value_type = Option<Object>)]
+    pub proved: Option<Box<ProvedShare>>,
 }
 
 impl VerdictView {
@@ -147,6 +151,7 @@ impl VerdictView {
             judged: verdict.judged.clone(),
             usage: verdict.usage.clone(),
             environment: verdict.environment.clone(),
+            proved: verdict.proved.clone(),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** nothing of such a run is kept: neither its tree nor its build results.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use provost_core::model::verdict::Verdict;
 
@@ -10,7 +10,7 @@ use super::check_request::CheckSpec;
 use super::{ExecEnv, told};
 use crate::Interrupted;
 use crate::check::judge::reporter::Control;
-use crate::tree::Variation;
+use crate::tree::{self, Base, Variation};
 
 /// The change of one file.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,22 @@ pub struct FileEdit<'a> {
     pub text: Option<&'a str>,
 }
 
+/// Two kept trees, and the paths at which they differ.
+pub struct KeptPair {
+    pub before: Base,
+    pub after: Base,
+    pub paths: Vec<PathBuf>,
+}
+
 impl ExecEnv {
+    /// Opens two kept trees; `None` if the level has no trees of its own.
+    pub fn kept_pair(&self, before: &str, after: &str) -> Result<Option<KeptPair>, tree::Error> {
+        let Some(approved) = &self.trees else { return Ok(None) };
+        let (before, after) = (approved.kept(before)?, approved.kept(after)?);
+        let paths = approved.trees.differing_paths(&before, &after)?;
+        Ok(Some(KeptPair { before, after, paths }))
+    }
+
     /// Runs a check once on its tree with this change, without negative controls.
     pub fn judge_varied(&self, case: &CheckSpec<'_>, edit: &FileEdit<'_>) -> Result<Verdict, Interrupted> {
         let not_run = |reason: &str| Ok(Verdict::not_run(self.level, reason));

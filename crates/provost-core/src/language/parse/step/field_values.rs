@@ -50,6 +50,9 @@ impl StepDraft {
             Field::Guard => {
                 values::switch(value).map(|value| self.step.guard = Some(Spanned::new(value, span)))
             }
+            Field::Prove => {
+                values::switch(value).map(|value| self.step.prove = Some(Spanned::new(value, span)))
+            }
             Field::Writes => value
                 .eq_ignore_ascii_case("tests")
                 .then(|| self.step.writes = Some(Spanned::new(Writes::Tests, span))),
