@@ -10,8 +10,8 @@ mod cut;
 use std::ops::Range;
 
 use crate::language::sabotage::{self, Sabotage};
-use crate::language::source_code::scan::{self, Token, TokenKind};
-use crate::language::source_code::{FileRole, Language, test_lines};
+use crate::language::source_code::scan::{self, CodeToken, CodeTokenKind};
+use crate::language::source_code::{FileRole, SourceLanguage, test_lines};
 use crate::model::hash::Hash;
 
 /// Version of the rules that make hunks and sabotages; a new one makes earlier results unusable.
@@ -40,14 +40,14 @@ pub struct Hunk {
     pub new: Range<usize>,
     /// The new lines without blank lines at their end.
     pub shown: Range<usize>,
-    pub subject: Subject,
+    pub subject: HunkSubject,
     /// Number of conditions and returned values in it.
     pub branches: usize,
 }
 
 /// The kind of the lines of a hunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum HunkSubject {
     Code,
     /// Lines of a file that is no code, or of a test inside a file of code.
     Other(FileRole),
@@ -55,7 +55,7 @@ pub enum Subject {
     Comment,
 }
 
-impl Subject {
+impl HunkSubject {
     /// Returns why the hunk is no code; `None` for code.
     pub fn why_no_code(self) -> Option<String> {
         match self {
@@ -69,7 +69,7 @@ impl Subject {
 /// Returns the hunks of a file, in the order of its lines.
 pub fn of_file(file: &FileTexts<'_>, runs: &[ChangedRun]) -> Vec<Hunk> {
     let role = FileRole::of_path(file.path);
-    let language = Language::of_path(file.path);
+    let language = SourceLanguage::of_path(file.path);
     let new = file.new.unwrap_or_default();
     let source = Source::read(new, language);
     let pieces = runs.iter().flat_map(|run| match role {
@@ -80,12 +80,12 @@ pub fn of_file(file: &FileTexts<'_>, runs: &[ChangedRun]) -> Vec<Hunk> {
         .map(|ChangedRun { old, new }| {
             let shown = source.without_blank_end(&new);
             let subject = match role {
-                FileRole::Code if source.is_test(&shown) => Subject::Other(FileRole::Test),
+                FileRole::Code if source.is_test(&shown) => HunkSubject::Other(FileRole::Test),
                 FileRole::Code if source.has_code(&shown) || has_code(file.old, language, &old) => {
-                    Subject::Code
+                    HunkSubject::Code
                 }
-                FileRole::Code => Subject::Comment,
-                role => Subject::Other(role),
+                FileRole::Code => HunkSubject::Comment,
+                role => HunkSubject::Other(role),
             };
             let branches = source.branches(&shown);
             Hunk { path: file.path.to_owned(), old, new, shown, subject, branches }
@@ -94,14 +94,14 @@ pub fn of_file(file: &FileTexts<'_>, runs: &[ChangedRun]) -> Vec<Hunk> {
 }
 
 /// Returns whether the lines of the old text are code: then removing them changes code.
-fn has_code(old: Option<&str>, language: Option<Language>, lines: &Range<usize>) -> bool {
+fn has_code(old: Option<&str>, language: Option<SourceLanguage>, lines: &Range<usize>) -> bool {
     !lines.is_empty() && old.is_some_and(|old| Source::read(old, language).has_code(lines))
 }
 
 /// Sorts hunks by how much they need a proof: code first, then those with more conditions and more lines.
 pub fn rank(hunks: &mut [&Hunk]) {
     let order = |hunk: &Hunk| {
-        let is_code = hunk.subject == Subject::Code;
+        let is_code = hunk.subject == HunkSubject::Code;
         let lines = hunk.shown.len() + hunk.old.len();
         (!is_code, std::cmp::Reverse((hunk.branches, lines)), hunk.path.clone(), hunk.new.start)
     };
@@ -131,8 +131,10 @@ impl Hunk {
 
     /// Returns the sabotages of its lines, if provost knows the language.
     pub fn sabotages(&self, file: &FileTexts<'_>) -> Vec<Sabotage> {
-        match (Language::of_path(&self.path), file.new, self.subject) {
-            (Some(language), Some(text), Subject::Code) => sabotage::of_lines(text, language, &self.shown),
+        match (SourceLanguage::of_path(&self.path), file.new, self.subject) {
+            (Some(language), Some(text), HunkSubject::Code) => {
+                sabotage::of_lines(text, language, &self.shown)
+            }
             _ => Vec::new(),
         }
     }
@@ -159,16 +161,16 @@ impl Hunk {
 struct Source<'t> {
     text: &'t str,
     lines: Vec<&'t str>,
-    language: Option<Language>,
-    tokens: Vec<Token>,
+    language: Option<SourceLanguage>,
+    tokens: Vec<CodeToken>,
     tests: Vec<Range<usize>>,
 }
 
 impl<'t> Source<'t> {
-    fn read(text: &'t str, language: Option<Language>) -> Self {
+    fn read(text: &'t str, language: Option<SourceLanguage>) -> Self {
         let tokens = language.map(|language| scan::tokens(text, language)).unwrap_or_default();
         let tests = match language {
-            Some(Language::Rust) => test_lines(text, &tokens),
+            Some(SourceLanguage::Rust) => test_lines(text, &tokens),
             _ => Vec::new(),
         };
         Self { text, lines: text.lines().collect(), language, tokens, tests }
@@ -212,12 +214,12 @@ impl<'t> Source<'t> {
     fn is_code(&self, at: usize) -> bool {
         let token = &self.tokens[at];
         match token.kind {
-            TokenKind::Comment => false,
-            TokenKind::Sign => {
+            CodeTokenKind::Comment => false,
+            CodeTokenKind::Sign => {
                 !matches!(token.text(self.text), "(" | ")" | "[" | "]" | "{" | "}" | "," | ";")
             }
-            TokenKind::Text => !self.is_description(at),
-            TokenKind::Word | TokenKind::Number => true,
+            CodeTokenKind::Text => !self.is_description(at),
+            CodeTokenKind::Word | CodeTokenKind::Number => true,
         }
     }
 
@@ -229,12 +231,12 @@ impl<'t> Source<'t> {
             .is_none_or(|before| before.text(self.text) == ":" && before.last_line(self.text) < token.line);
         let after = self.tokens[at + 1..].iter().find(|token| !token.is_comment());
         let ends = after.is_none_or(|after| after.line > token.last_line(self.text));
-        self.language == Some(Language::Python) && begins && ends
+        self.language == Some(SourceLanguage::Python) && begins && ends
     }
 
     fn branches(&self, lines: &Range<usize>) -> usize {
         let inside = self.tokens.iter().filter(|token| lines.contains(&token.line));
-        let is_branch = |token: &&Token| {
+        let is_branch = |token: &&CodeToken| {
             matches!(
                 token.text(self.text),
                 "if" | "elif"

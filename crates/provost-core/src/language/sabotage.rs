@@ -12,8 +12,8 @@ mod values;
 
 use std::ops::Range;
 
-use crate::language::source_code::Language;
-use crate::language::source_code::scan::{self, Token, TokenKind};
+use crate::language::source_code::SourceLanguage;
+use crate::language::source_code::scan::{self, CodeToken, CodeTokenKind};
 
 /// Most sabotages of one hunk.
 pub const SABOTAGES_MAX: usize = 3;
@@ -53,13 +53,13 @@ enum Kind {
 impl Kind {
     /// Returns the kinds, the most telling first. A default value rarely fits the types of Rust and Go, so
     /// there a condition comes first.
-    fn ranked(language: Language) -> [Self; 8] {
+    fn ranked(language: SourceLanguage) -> [Self; 8] {
         use Kind::{Arithmetic, Condition, Junction, Number, Return, Statement, Text, Truth};
         match language {
-            Language::Python | Language::JavaScript => {
+            SourceLanguage::Python | SourceLanguage::JavaScript => {
                 [Return, Condition, Junction, Statement, Truth, Arithmetic, Number, Text]
             }
-            Language::Rust | Language::Go => {
+            SourceLanguage::Rust | SourceLanguage::Go => {
                 [Condition, Return, Junction, Truth, Arithmetic, Statement, Number, Text]
             }
         }
@@ -69,14 +69,14 @@ impl Kind {
 /// Source code with its tokens, and the lines that may be sabotaged.
 struct Code<'t> {
     text: &'t str,
-    language: Language,
+    language: SourceLanguage,
     /// Without comments.
-    tokens: Vec<Token>,
+    tokens: Vec<CodeToken>,
     lines: &'t Range<usize>,
 }
 
 /// Returns the most telling sabotages of these lines, at most [`SABOTAGES_MAX`]: first one of each kind.
-pub fn of_lines(text: &str, language: Language, lines: &Range<usize>) -> Vec<Sabotage> {
+pub fn of_lines(text: &str, language: SourceLanguage, lines: &Range<usize>) -> Vec<Sabotage> {
     let mut found = all(text, language, lines);
     let mut chosen = Vec::new();
     while chosen.len() < SABOTAGES_MAX && !found.is_empty() {
@@ -97,7 +97,7 @@ pub fn of_lines(text: &str, language: Language, lines: &Range<usize>) -> Vec<Sab
 }
 
 /// Returns all sabotages, the most telling kind first, each kind in the order of the lines.
-fn all(text: &str, language: Language, lines: &Range<usize>) -> Vec<(Kind, Sabotage)> {
+fn all(text: &str, language: SourceLanguage, lines: &Range<usize>) -> Vec<(Kind, Sabotage)> {
     let tokens = scan::tokens(text, language).into_iter().filter(|token| !token.is_comment()).collect();
     let code = Code { text, language, tokens, lines };
     let mut found: Vec<(Kind, Sabotage)> = Vec::new();
@@ -145,7 +145,7 @@ impl Code<'_> {
 
     /// Returns whether a space or a line end is on both sides of the token, as around an operator.
     fn is_spaced(&self, at: usize) -> bool {
-        let Token { start, end, .. } = self.tokens[at];
+        let CodeToken { start, end, .. } = self.tokens[at];
         let before = self.text[..start].chars().next_back().is_some_and(char::is_whitespace);
         before && self.text[end..].chars().next().is_some_and(char::is_whitespace)
     }
@@ -168,10 +168,10 @@ impl Code<'_> {
 }
 
 /// Returns how a sign changes the depth of brackets.
-fn depth_change(token: &Token, text: &str) -> i32 {
+fn depth_change(token: &CodeToken, text: &str) -> i32 {
     match token.text(text) {
-        "(" | "[" | "{" if token.kind == TokenKind::Sign => 1,
-        ")" | "]" | "}" if token.kind == TokenKind::Sign => -1,
+        "(" | "[" | "{" if token.kind == CodeTokenKind::Sign => 1,
+        ")" | "]" | "}" if token.kind == CodeTokenKind::Sign => -1,
         _ => 0,
     }
 }

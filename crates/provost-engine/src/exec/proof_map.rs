@@ -94,7 +94,7 @@ pub trait VariedContract: Sync {
 pub fn make(
     state: &Path,
     change: &Change,
-    subject: &Subject,
+    subject: &MappedStep,
     contract: &dyn VariedContract,
     settings: &MapSettings,
     stop: &AtomicBool,
@@ -119,7 +119,7 @@ pub fn make(
 /// tried.
 pub fn known(harness: &Harness, number: StepNumber) -> Result<ProofMap, Error> {
     let run = harness.run()?;
-    let subject = Subject::of(&run, number)?;
+    let subject = MappedStep::of(&run, number)?;
     let recorded = subject.environment();
     let level = subject.level.ok_or(Refusal::NoTree)?;
     let key = MapKey::of(&subject.after, &subject.shell, level);
@@ -132,7 +132,7 @@ pub fn known(harness: &Harness, number: StepNumber) -> Result<ProofMap, Error> {
 }
 
 /// A step whose change is tried.
-pub struct Subject {
+pub struct MappedStep {
     pub shell: Shell,
     /// The verdict with which it passed.
     pub verdict: Option<Verdict>,
@@ -143,7 +143,7 @@ pub struct Subject {
     pub after: String,
 }
 
-impl Subject {
+impl MappedStep {
     pub fn of(run: &Run, number: StepNumber) -> Result<Self, Error> {
         let step = run.step(number).ok_or(Refusal::NoSuchStep { step: number })?;
         let contract = run.plan.step(number).and_then(|step| step.contract.as_ref());

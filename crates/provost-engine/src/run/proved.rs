@@ -11,7 +11,7 @@ use crate::Error;
 use crate::exec::approved_base::on_the_base_with;
 use crate::exec::confined;
 use crate::exec::executor::Executor;
-use crate::exec::proof_map::{self, Change, MadeMap, MapListener, MapSettings, Subject};
+use crate::exec::proof_map::{self, Change, MadeMap, MapListener, MapSettings, MappedStep};
 use crate::plan::harness::{self, Harness};
 
 /// Makes the map of a step, and records nothing in the log.
@@ -22,7 +22,7 @@ pub fn map(
     watch: MapListener<'_>,
 ) -> Result<MadeMap, Error> {
     let run = harness.run()?;
-    let subject = Subject::of(&run, number)?;
+    let subject = MappedStep::of(&run, number)?;
     let change = Change::read(harness, &run, &subject.before, &subject.after)?;
     let _ = process::become_subreaper();
     let launcher = confined::launcher(&harness.site().launcher);

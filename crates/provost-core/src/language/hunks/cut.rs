@@ -7,8 +7,8 @@
 use std::ops::Range;
 
 use super::{ChangedRun, Source};
-use crate::language::source_code::Language;
-use crate::language::source_code::scan::TokenKind;
+use crate::language::source_code::SourceLanguage;
+use crate::language::source_code::scan::CodeTokenKind;
 
 /// Words before the one that says what is defined.
 const MODIFIERS: [&str; 20] = [
@@ -124,19 +124,19 @@ fn with_notes(source: &Source<'_>, at: usize, run: &Range<usize>) -> usize {
 fn is_note(source: &Source<'_>, line: &str) -> bool {
     let line = line.trim_start();
     match source.language {
-        Some(Language::Python) => line.starts_with(['#', '@']),
-        Some(Language::Rust) => line.starts_with("//") || line.starts_with("#["),
-        Some(Language::JavaScript) => {
+        Some(SourceLanguage::Python) => line.starts_with(['#', '@']),
+        Some(SourceLanguage::Rust) => line.starts_with("//") || line.starts_with("#["),
+        Some(SourceLanguage::JavaScript) => {
             line.starts_with("//") || line.starts_with("/*") || line.starts_with('*') || line.starts_with('@')
         }
-        Some(Language::Go) => line.starts_with("//"),
+        Some(SourceLanguage::Go) => line.starts_with("//"),
         None => false,
     }
 }
 
 /// Returns whether the line begins inside of a string or comment of several lines.
 fn is_inside_token(source: &Source<'_>, at: usize) -> bool {
-    let spans = |kind| matches!(kind, TokenKind::Text | TokenKind::Comment);
+    let spans = |kind| matches!(kind, CodeTokenKind::Text | CodeTokenKind::Comment);
     let mut tokens = source.tokens.iter().filter(|token| spans(token.kind));
     tokens.any(|token| token.line < at && at <= token.last_line(source.text))
 }
@@ -146,13 +146,17 @@ fn begins(source: &Source<'_>, at: usize) -> Begins {
     let words = source.words_of_line(at);
     let first = words.iter().copied().find(|word| !MODIFIERS.contains(word)).unwrap_or_default();
     match (language, first) {
-        (Language::Python, "def") | (Language::Rust, "fn") | (Language::Go, "func") => Begins::Function,
-        (Language::JavaScript, "function") => Begins::Function,
-        (Language::Python | Language::JavaScript, "class") => Begins::Container,
-        (Language::Rust, "impl" | "trait" | "mod" | "struct" | "enum" | "macro_rules") => Begins::Container,
-        (Language::Go, "type") => Begins::Container,
-        (Language::JavaScript, "interface") => Begins::Container,
-        (Language::JavaScript, _) if is_method_or_arrow(&words) => Begins::Function,
+        (SourceLanguage::Python, "def") | (SourceLanguage::Rust, "fn") | (SourceLanguage::Go, "func") => {
+            Begins::Function
+        }
+        (SourceLanguage::JavaScript, "function") => Begins::Function,
+        (SourceLanguage::Python | SourceLanguage::JavaScript, "class") => Begins::Container,
+        (SourceLanguage::Rust, "impl" | "trait" | "mod" | "struct" | "enum" | "macro_rules") => {
+            Begins::Container
+        }
+        (SourceLanguage::Go, "type") => Begins::Container,
+        (SourceLanguage::JavaScript, "interface") => Begins::Container,
+        (SourceLanguage::JavaScript, _) if is_method_or_arrow(&words) => Begins::Function,
         _ => Begins::Nothing,
     }
 }

@@ -1,3 +1,5 @@
+//! Tests how changes are cut into hunks.
+
 use expect_test::{Expect, expect};
 
 use super::*;

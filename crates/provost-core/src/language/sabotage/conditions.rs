@@ -1,8 +1,8 @@
 //! Negates conditions: comparisons, `and` and `or`, and the condition of an `if`.
 
 use super::{Code, Kind, Sabotage, depth_change};
-use crate::language::source_code::Language;
-use crate::language::source_code::scan::TokenKind;
+use crate::language::source_code::SourceLanguage;
+use crate::language::source_code::scan::CodeTokenKind;
 
 pub(super) fn find(code: &Code<'_>, found: &mut Vec<(Kind, Sabotage)>) {
     for at in code.inside() {
@@ -12,7 +12,7 @@ pub(super) fn find(code: &Code<'_>, found: &mut Vec<(Kind, Sabotage)>) {
             continue;
         }
         match token.kind {
-            TokenKind::Sign => {
+            CodeTokenKind::Sign => {
                 found.extend(compared(code, at).map(|with| (Kind::Condition, code.swapped(at, with))));
                 let other = match word {
                     "&&" => Some("||"),
@@ -20,15 +20,17 @@ pub(super) fn find(code: &Code<'_>, found: &mut Vec<(Kind, Sabotage)>) {
                     _ => None,
                 };
                 // A closure of Rust without arguments begins with `||`.
-                let other = other.filter(|_| code.language != Language::Rust || code.is_spaced(at));
+                let other = other.filter(|_| code.language != SourceLanguage::Rust || code.is_spaced(at));
                 found.extend(other.map(|with| (Kind::Junction, code.swapped(at, with))));
             }
-            TokenKind::Word if code.language == Language::Python => {
+            CodeTokenKind::Word if code.language == SourceLanguage::Python => {
                 found.extend(python_word(code, at));
                 found.extend(negated(code, at).map(|sabotage| (Kind::Condition, sabotage)));
             }
-            TokenKind::Word => found.extend(negated(code, at).map(|sabotage| (Kind::Condition, sabotage))),
-            TokenKind::Number | TokenKind::Text | TokenKind::Comment => {}
+            CodeTokenKind::Word => {
+                found.extend(negated(code, at).map(|sabotage| (Kind::Condition, sabotage)))
+            }
+            CodeTokenKind::Number | CodeTokenKind::Text | CodeTokenKind::Comment => {}
         }
     }
 }
@@ -92,9 +94,9 @@ fn negated(code: &Code<'_>, at: usize) -> Option<Sabotage> {
     for here in at + 1..end {
         depth += depth_change(&code.tokens[here], code.text);
         let ends = match code.language {
-            Language::Python => depth == 0 && code.text_at(here) == ":",
-            Language::Rust | Language::Go => depth == 1 && code.text_at(here) == "{",
-            Language::JavaScript => depth == 0 && code.text_at(here) == ")",
+            SourceLanguage::Python => depth == 0 && code.text_at(here) == ":",
+            SourceLanguage::Rust | SourceLanguage::Go => depth == 1 && code.text_at(here) == "{",
+            SourceLanguage::JavaScript => depth == 0 && code.text_at(here) == ")",
         };
         if ends {
             stop = Some(here);
@@ -102,19 +104,19 @@ fn negated(code: &Code<'_>, at: usize) -> Option<Sabotage> {
         }
     }
     let stop = stop?;
-    let is_script = code.language == Language::JavaScript;
+    let is_script = code.language == SourceLanguage::JavaScript;
     let (first, last) = if is_script { (at + 2, stop) } else { (at + 1, stop) };
     // A suffix `if` of Python (`a if b else c`) ends with no colon of its own.
-    let is_suffix = code.language == Language::Python && !code.is_first_of_line(at);
+    let is_suffix = code.language == SourceLanguage::Python && !code.is_first_of_line(at);
     let is_other = |at: usize| {
         matches!(code.text_at(at), "let" | ":=" | ";" | "not" | "and" | "or" | "&&" | "||" | "is" | "in")
-            || code.tokens[at].kind == TokenKind::Sign && compared(code, at).is_some()
+            || code.tokens[at].kind == CodeTokenKind::Sign && compared(code, at).is_some()
     };
     if first >= last || is_suffix || (first..last).any(is_other) {
         return None;
     }
     let condition = &code.text[code.tokens[first].start..code.tokens[last - 1].end];
-    let not = if code.language == Language::Python { "not " } else { "!" };
+    let not = if code.language == SourceLanguage::Python { "not " } else { "!" };
     let what = format!("`if {condition}` became `if {not}({condition})`");
     Some(code.replaced((first, last), &format!("{not}({condition})"), what))
 }

@@ -1,12 +1,12 @@
 //! Returns a default instead of the value.
 
 use super::{Code, Kind, Sabotage, depth_change};
-use crate::language::source_code::Language;
-use crate::language::source_code::scan::TokenKind;
+use crate::language::source_code::SourceLanguage;
+use crate::language::source_code::scan::CodeTokenKind;
 
 pub(super) fn find(code: &Code<'_>, found: &mut Vec<(Kind, Sabotage)>) {
     for at in code.inside() {
-        let is_return = code.tokens[at].kind == TokenKind::Word && code.text_at(at) == "return";
+        let is_return = code.tokens[at].kind == CodeTokenKind::Word && code.text_at(at) == "return";
         let value = match is_return {
             true => value_after(code, at),
             false => last_expression(code, at),
@@ -42,7 +42,7 @@ fn value_after(code: &Code<'_>, at: usize) -> Option<(usize, usize)> {
 
 /// Returns the tokens of the last expression of a function of Rust, if it is one line without `;`.
 fn last_expression(code: &Code<'_>, at: usize) -> Option<(usize, usize)> {
-    if code.language != Language::Rust || !code.is_first_of_line(at) {
+    if code.language != SourceLanguage::Rust || !code.is_first_of_line(at) {
         return None;
     }
     let end = code.line_end(at);
@@ -57,9 +57,9 @@ fn last_expression(code: &Code<'_>, at: usize) -> Option<(usize, usize)> {
 
 fn default(code: &Code<'_>, (first, end): (usize, usize)) -> Option<String> {
     match code.language {
-        Language::Python => Some("None".to_owned()),
-        Language::JavaScript => Some("undefined".to_owned()),
-        Language::Rust => Some(
+        SourceLanguage::Python => Some("None".to_owned()),
+        SourceLanguage::JavaScript => Some("undefined".to_owned()),
+        SourceLanguage::Rust => Some(
             match (code.text_at(first), code.text_at(first + 1)) {
                 ("Ok", "(") => "Ok(Default::default())",
                 ("Some", "(") => "None",
@@ -68,7 +68,7 @@ fn default(code: &Code<'_>, (first, end): (usize, usize)) -> Option<String> {
             }
             .to_owned(),
         ),
-        Language::Go => go_default(code, first),
+        SourceLanguage::Go => go_default(code, first),
     }
 }
 
@@ -87,7 +87,8 @@ fn go_default(code: &Code<'_>, at: usize) -> Option<String> {
         }
         let change = depth_change(token, code.text);
         if depth == 0 && change == 0 || depth > 0 && depth + change > 0 {
-            let space = if token.kind == TokenKind::Word && results.ends_with(is_letter) { " " } else { "" };
+            let space =
+                if token.kind == CodeTokenKind::Word && results.ends_with(is_letter) { " " } else { "" };
             results.push_str(&format!("{space}{}", token.text(code.text)));
         }
         depth += change;

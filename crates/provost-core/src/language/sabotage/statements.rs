@@ -1,8 +1,8 @@
 //! Drops a statement that is one line: a call or an assignment.
 
 use super::{Code, Kind, Sabotage, depth_change};
-use crate::language::source_code::Language;
-use crate::language::source_code::scan::TokenKind;
+use crate::language::source_code::SourceLanguage;
+use crate::language::source_code::scan::CodeTokenKind;
 
 /// Words that begin a line without which the code would rarely compile.
 const KEPT: [&str; 50] = [
@@ -67,7 +67,7 @@ pub(super) fn find(code: &Code<'_>, found: &mut Vec<(Kind, Sabotage)>) {
     for token in &code.tokens {
         depths.push(depth);
         // The braces of code are no brackets of an expression.
-        if code.language == Language::Python || !matches!(token.text(code.text), "{" | "}") {
+        if code.language == SourceLanguage::Python || !matches!(token.text(code.text), "{" | "}") {
             depth += depth_change(token, code.text);
         }
     }
@@ -77,14 +77,14 @@ pub(super) fn find(code: &Code<'_>, found: &mut Vec<(Kind, Sabotage)>) {
             continue;
         }
         let written = code.text[code.tokens[at].start..code.tokens[end - 1].end].to_owned();
-        let with = if code.language == Language::Python { "pass" } else { "" };
+        let with = if code.language == SourceLanguage::Python { "pass" } else { "" };
         found.push((Kind::Statement, code.replaced((at, end), with, format!("`{written}` was removed"))));
     }
 }
 
 fn is_statement(code: &Code<'_>, (at, end): (usize, usize)) -> bool {
     let first = code.tokens[at];
-    if first.kind != TokenKind::Word || KEPT.contains(&code.text_at(at)) {
+    if first.kind != CodeTokenKind::Word || KEPT.contains(&code.text_at(at)) {
         return false;
     }
     let acts = (at..end).any(|at| {
@@ -97,13 +97,13 @@ fn is_statement(code: &Code<'_>, (at, end): (usize, usize)) -> bool {
     let last = code.text_at(end - 1);
     let next = code.text_at(end);
     match code.language {
-        Language::Python => last != ":" && last != "\\" && code.before(at) != "\\",
-        Language::Rust => last == ";" && matches!(code.before(at), ";" | "{" | "}"),
-        Language::JavaScript => {
+        SourceLanguage::Python => last != ":" && last != "\\" && code.before(at) != "\\",
+        SourceLanguage::Rust => last == ";" && matches!(code.before(at), ";" | "{" | "}"),
+        SourceLanguage::JavaScript => {
             let is_whole = matches!(code.before(at), ";" | "{" | "}" | ")" | "" | "]");
             is_whole && !matches!(last, "{" | "," | "=>" | ":") && !CONTINUES.contains(&next)
         }
-        Language::Go => {
+        SourceLanguage::Go => {
             let declares = (at..end).any(|at| code.text_at(at) == ":=");
             !declares && !matches!(last, "{" | "," | "." | ":" | "+" | "&&" | "||")
         }

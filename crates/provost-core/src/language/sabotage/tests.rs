@@ -1,10 +1,12 @@
+//! Tests the sabotages of each language.
+
 use expect_test::{Expect, expect};
 
 use super::*;
 
 /// Shows every sabotage of the text, the chosen ones marked with a star.
 #[track_caller]
-fn check(language: Language, text: &str, expected: Expect) {
+fn check(language: SourceLanguage, text: &str, expected: Expect) {
     let lines = 0..text.lines().count();
     let chosen = of_lines(text, language, &lines);
     let mut shown = String::new();
@@ -22,7 +24,7 @@ fn check(language: Language, text: &str, expected: Expect) {
 #[test]
 fn python() {
     check(
-        Language::Python,
+        SourceLanguage::Python,
         "from a import b\n\
          def f(x, y):\n    \
              \"\"\"x == y\"\"\"\n    \
@@ -63,7 +65,7 @@ fn python() {
 #[test]
 fn rust() {
     check(
-        Language::Rust,
+        SourceLanguage::Rust,
         "use a::b;\n\
          fn f<'a>(x: Vec<u8>, y: &'a str) -> Result<bool, Error> {\n    \
              let wide = x.len() > 3 && y != \"x == y\";\n    \
@@ -91,7 +93,7 @@ fn rust() {
 #[test]
 fn javascript() {
     check(
-        Language::JavaScript,
+        SourceLanguage::JavaScript,
         "import a from 'a'\n\
          export function f(x: Map<string, number>, y) {\n  \
              if (!x || y === 3) return g(`${x} === ${y}`)\n  \
@@ -120,7 +122,7 @@ fn javascript() {
 #[test]
 fn go() {
     check(
-        Language::Go,
+        SourceLanguage::Go,
         "package a\n\
          func (s *S) F(x int, y []string) (int, error) {\n\t\
              if x > 0 && len(y) == 0 {\n\t\ts.save(x)\n\t\ttotal := x - 1\n\t\treturn total, nil\n\t}\n\t\
@@ -159,8 +161,8 @@ fn go() {
 #[test]
 fn only_the_lines_of_the_hunk_are_sabotaged() {
     let text = "a = 1 == 2\nb = 1 == 2\nc = 1 == 2\n";
-    let found = of_lines(text, Language::Python, &(1..2));
+    let found = of_lines(text, SourceLanguage::Python, &(1..2));
     assert!(!found.is_empty() && found.iter().all(|sabotage| sabotage.line == 1), "{found:?}");
     assert_eq!(found[0].applied(text), "a = 1 == 2\nb = 1 != 2\nc = 1 == 2\n");
-    assert!(of_lines("# a == b\n\n", Language::Python, &(0..2)).is_empty());
+    assert!(of_lines("# a == b\n\n", SourceLanguage::Python, &(0..2)).is_empty());
 }

@@ -1,18 +1,18 @@
 //! Changes values: truth, arithmetic, numbers and strings.
 
 use super::{Code, Kind, Sabotage};
-use crate::language::source_code::Language;
-use crate::language::source_code::scan::TokenKind;
+use crate::language::source_code::SourceLanguage;
+use crate::language::source_code::scan::CodeTokenKind;
 
 pub(super) fn find(code: &Code<'_>, found: &mut Vec<(Kind, Sabotage)>) {
     for at in code.inside().filter(|at| !code.imports(*at)) {
         let word = code.text_at(at);
         let changed = match code.tokens[at].kind {
-            TokenKind::Word => truth(word).map(|with| (Kind::Truth, with.to_owned())),
-            TokenKind::Sign => calculated(code, at).map(|with| (Kind::Arithmetic, with.to_owned())),
-            TokenKind::Number => one_more(word).map(|with| (Kind::Number, with)),
-            TokenKind::Text => emptied(code, at).map(|with| (Kind::Text, with)),
-            TokenKind::Comment => None,
+            CodeTokenKind::Word => truth(word).map(|with| (Kind::Truth, with.to_owned())),
+            CodeTokenKind::Sign => calculated(code, at).map(|with| (Kind::Arithmetic, with.to_owned())),
+            CodeTokenKind::Number => one_more(word).map(|with| (Kind::Number, with)),
+            CodeTokenKind::Text => emptied(code, at).map(|with| (Kind::Text, with)),
+            CodeTokenKind::Comment => None,
         };
         let Some((kind, with)) = changed else { continue };
         let mut sabotage = code.swapped(at, &with);
@@ -57,10 +57,10 @@ fn one_more(word: &str) -> Option<String> {
 fn emptied(code: &Code<'_>, at: usize) -> Option<String> {
     let word = code.text_at(at);
     let quotes = match code.language {
-        Language::Rust => word.starts_with('"'),
-        Language::Go => word.starts_with(['"', '`']),
-        Language::JavaScript => word.starts_with(['"', '\'', '`']),
-        Language::Python => true,
+        SourceLanguage::Rust => word.starts_with('"'),
+        SourceLanguage::Go => word.starts_with(['"', '`']),
+        SourceLanguage::JavaScript => word.starts_with(['"', '\'', '`']),
+        SourceLanguage::Python => true,
     };
     let is_bytes = word.starts_with(['b', 'B']);
     let is_empty = word.trim_matches(['"', '\'', '`']).is_empty();
@@ -76,5 +76,5 @@ pub(super) fn is_alone(code: &Code<'_>, at: usize) -> bool {
     let ends_line =
         code.tokens.get(at + 1).is_none_or(|next| next.line > code.tokens[at].last_line(code.text));
     let begins = matches!(code.before(at), ":" | "");
-    code.language == Language::Python && code.is_first_of_line(at) && ends_line && begins
+    code.language == SourceLanguage::Python && code.is_first_of_line(at) && ends_line && begins
 }

@@ -6,10 +6,10 @@
 //! **Invariant:** it never fails. A string that does not end reaches to the end of its line, or of the file
 //! if the language lets it span lines.
 
-use super::Language;
+use super::SourceLanguage;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TokenKind {
+pub enum CodeTokenKind {
     Word,
     Number,
     Sign,
@@ -19,21 +19,21 @@ pub enum TokenKind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Token {
-    pub kind: TokenKind,
+pub struct CodeToken {
+    pub kind: CodeTokenKind,
     pub start: usize,
     pub end: usize,
     /// The line that it begins on, counted from 0.
     pub line: usize,
 }
 
-impl Token {
+impl CodeToken {
     pub fn text<'t>(&self, source: &'t str) -> &'t str {
         source.get(self.start..self.end).unwrap_or_default()
     }
 
     pub fn is_comment(&self) -> bool {
-        self.kind == TokenKind::Comment
+        self.kind == CodeTokenKind::Comment
     }
 
     /// Returns the line that it ends on, counted from 0.
@@ -67,7 +67,7 @@ const BEFORE_REGEX: [&str; 14] = [
     "await",
 ];
 
-pub fn tokens(text: &str, language: Language) -> Vec<Token> {
+pub fn tokens(text: &str, language: SourceLanguage) -> Vec<CodeToken> {
     let mut scan = Scan { text, language, at: 0, line: 0, tokens: Vec::new() };
     while let Some(letter) = scan.rest().chars().next() {
         match letter {
@@ -87,10 +87,10 @@ pub fn tokens(text: &str, language: Language) -> Vec<Token> {
 
 struct Scan<'t> {
     text: &'t str,
-    language: Language,
+    language: SourceLanguage,
     at: usize,
     line: usize,
-    tokens: Vec<Token>,
+    tokens: Vec<CodeToken>,
 }
 
 impl Scan<'_> {
@@ -98,43 +98,43 @@ impl Scan<'_> {
         &self.text[self.at..]
     }
 
-    fn push(&mut self, kind: TokenKind, length: usize) {
-        let token = Token { kind, start: self.at, end: self.at + length, line: self.line };
+    fn push(&mut self, kind: CodeTokenKind, length: usize) {
+        let token = CodeToken { kind, start: self.at, end: self.at + length, line: self.line };
         self.line += token.text(self.text).matches('\n').count();
         self.at = token.end;
         self.tokens.push(token);
     }
 
     /// Returns the kind and the length of the token that begins with this character.
-    fn next(&self, letter: char) -> (TokenKind, usize) {
+    fn next(&self, letter: char) -> (CodeTokenKind, usize) {
         let rest = self.rest();
         if let Some(length) = self.comment(rest) {
-            return (TokenKind::Comment, length);
+            return (CodeTokenKind::Comment, length);
         }
         if let Some(length) = self.string(rest) {
-            return (TokenKind::Text, length);
+            return (CodeTokenKind::Text, length);
         }
         if letter.is_ascii_digit() {
-            return (TokenKind::Number, number(rest));
+            return (CodeTokenKind::Number, number(rest));
         }
         // A lifetime of Rust; a character was found above.
-        let is_lifetime = self.language == Language::Rust && letter == '\'';
+        let is_lifetime = self.language == SourceLanguage::Rust && letter == '\'';
         if is_word(letter) || is_lifetime {
             let first = letter.len_utf8();
             let more = rest[first..].find(|c| !is_word(c)).unwrap_or(rest.len() - first);
-            return (TokenKind::Word, first + more);
+            return (CodeTokenKind::Word, first + more);
         }
         let sign = SIGNS.iter().find(|sign| rest.starts_with(**sign) && self.has_sign(sign));
-        (TokenKind::Sign, sign.map_or(letter.len_utf8(), |sign| sign.len()))
+        (CodeTokenKind::Sign, sign.map_or(letter.len_utf8(), |sign| sign.len()))
     }
 
     fn has_sign(&self, sign: &str) -> bool {
-        self.language == Language::Python || !matches!(sign, "//" | "//=")
+        self.language == SourceLanguage::Python || !matches!(sign, "//" | "//=")
     }
 
     fn comment(&self, rest: &str) -> Option<usize> {
         let to_line_end = || rest.find('\n').unwrap_or(rest.len());
-        if self.language == Language::Python {
+        if self.language == SourceLanguage::Python {
             return rest.starts_with('#').then(to_line_end);
         }
         if rest.starts_with("//") {
@@ -148,7 +148,7 @@ impl Scan<'_> {
             let here = &rest[at..];
             if here.starts_with("*/") {
                 (depth, at) = (depth - 1, at + 2);
-            } else if here.starts_with("/*") && self.language == Language::Rust {
+            } else if here.starts_with("/*") && self.language == SourceLanguage::Rust {
                 (depth, at) = (depth + 1, at + 2);
             } else {
                 at += here.chars().next().map_or(1, char::len_utf8);
@@ -159,15 +159,15 @@ impl Scan<'_> {
 
     fn string(&self, rest: &str) -> Option<usize> {
         match self.language {
-            Language::Python => python_string(rest),
-            Language::Rust => rust_string(rest),
-            Language::Go => match rest.as_bytes()[0] {
+            SourceLanguage::Python => python_string(rest),
+            SourceLanguage::Rust => rust_string(rest),
+            SourceLanguage::Go => match rest.as_bytes()[0] {
                 b'"' => Some(quoted(rest, '"')),
                 b'\'' => Some(quoted(rest, '\'')),
                 b'`' => Some(rest[1..].find('`').map_or(rest.len(), |at| at + 2)),
                 _ => None,
             },
-            Language::JavaScript => match rest.as_bytes()[0] {
+            SourceLanguage::JavaScript => match rest.as_bytes()[0] {
                 b'"' => Some(quoted(rest, '"')),
                 b'\'' => Some(quoted(rest, '\'')),
                 b'`' => Some(template(rest)),
@@ -181,9 +181,9 @@ impl Scan<'_> {
     fn may_be_regex(&self) -> bool {
         let before = self.tokens.iter().rev().find(|token| !token.is_comment());
         before.is_none_or(|token| match token.kind {
-            TokenKind::Word => BEFORE_REGEX.contains(&token.text(self.text)),
-            TokenKind::Number | TokenKind::Text | TokenKind::Comment => false,
-            TokenKind::Sign => !matches!(token.text(self.text), ")" | "]" | "}" | "++" | "--"),
+            CodeTokenKind::Word => BEFORE_REGEX.contains(&token.text(self.text)),
+            CodeTokenKind::Number | CodeTokenKind::Text | CodeTokenKind::Comment => false,
+            CodeTokenKind::Sign => !matches!(token.text(self.text), ")" | "]" | "}" | "++" | "--"),
         })
     }
 }
@@ -284,8 +284,8 @@ fn template(rest: &str) -> usize {
             return at + 1;
         } else if here.starts_with('\\') {
             at += first + here[first..].chars().next().map_or(0, char::len_utf8);
-        } else if here.starts_with("${") {
-            at += 2 + inner_code(&here[2..]);
+        } else if let Some(code) = here.strip_prefix("${") {
+            at += 2 + inner_code(code);
         } else {
             at += first;
         }
@@ -340,16 +340,16 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(language: Language, text: &str, expected: Expect) {
+    fn check(language: SourceLanguage, text: &str, expected: Expect) {
         let shown: Vec<String> = tokens(text, language)
             .iter()
             .map(|token| {
                 let mark = match token.kind {
-                    TokenKind::Word => "w",
-                    TokenKind::Number => "n",
-                    TokenKind::Sign => "s",
-                    TokenKind::Text => "T",
-                    TokenKind::Comment => "C",
+                    CodeTokenKind::Word => "w",
+                    CodeTokenKind::Number => "n",
+                    CodeTokenKind::Sign => "s",
+                    CodeTokenKind::Text => "T",
+                    CodeTokenKind::Comment => "C",
                 };
                 format!("{mark}:{}@{}", token.text(text).replace('\n', "⏎"), token.line)
             })
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn python_strings_and_comments_are_no_code() {
         check(
-            Language::Python,
+            SourceLanguage::Python,
             "x = rb'a\\'b' # if a == b\n\"\"\"doc\n'''in\"\"\"\ny = f\"{x} == 1\" // 2\nnot_r'x\n",
             expect![[
                 r##"w:x@0 s:=@0 T:rb'a\'b'@0 C:# if a == b@0 T:"""doc⏎'''in"""@1 w:y@3 s:=@3 T:f"{x} == 1"@3 s://@3 n:2@3 w:not_r@4 T:'x@4"##
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn rust_raw_strings_characters_and_nested_comments_are_told_from_lifetimes() {
         check(
-            Language::Rust,
+            SourceLanguage::Rust,
             "fn f<'a>(x: &'a str) -> char { /* a /* == */ b */ r#\"a \" == b\"#; b'\\''; '\"'; 'é'; r#type; 0..=1.5 }",
             expect![[
                 r##"w:fn@0 w:f@0 s:<@0 w:'a@0 s:>@0 s:(@0 w:x@0 s::@0 s:&@0 w:'a@0 w:str@0 s:)@0 s:->@0 w:char@0 s:{@0 C:/* a /* == */ b */@0 T:r#"a " == b"#@0 s:;@0 T:b'\''@0 s:;@0 T:'"'@0 s:;@0 T:'é'@0 s:;@0 w:r@0 s:#@0 w:type@0 s:;@0 n:0@0 s:..=@0 n:1.5@0 s:}@0"##
@@ -382,7 +382,7 @@ mod tests {
     #[test]
     fn templates_and_regular_expressions_of_javascript_are_strings() {
         check(
-            Language::JavaScript,
+            SourceLanguage::JavaScript,
             "a = `x ${b === `}` ? {c: '}'} : 1} y`; d = e / f / g; h.match(/[/\"]=='/gi); // i\nreturn /j/",
             expect![[
                 r#"w:a@0 s:=@0 T:`x ${b === `}` ? {c: '}'} : 1} y`@0 s:;@0 w:d@0 s:=@0 w:e@0 s:/@0 w:f@0 s:/@0 w:g@0 s:;@0 w:h@0 s:.@0 w:match@0 s:(@0 T:/[/"]=='/gi@0 s:)@0 s:;@0 C:// i@0 w:return@1 T:/j/@1"#
@@ -393,7 +393,7 @@ mod tests {
     #[test]
     fn raw_strings_and_runes_of_go_are_strings() {
         check(
-            Language::Go,
+            SourceLanguage::Go,
             "x := `a\n\" == b` + \"c\\\"d\" // e\nif r == '\\'' { ch <- x &^= y }",
             expect![[
                 r#"w:x@0 s::=@0 T:`a⏎" == b`@0 s:+@1 T:"c\"d"@1 C:// e@1 w:if@2 w:r@2 s:==@2 T:'\''@2 s:{@2 w:ch@2 s:<-@2 w:x@2 s:&^=@2 w:y@2 s:}@2"#
@@ -403,7 +403,9 @@ mod tests {
 
     #[test]
     fn unfinished_code_is_read_to_its_end() {
-        for language in [Language::Rust, Language::Python, Language::JavaScript, Language::Go] {
+        for language in
+            [SourceLanguage::Rust, SourceLanguage::Python, SourceLanguage::JavaScript, SourceLanguage::Go]
+        {
             for text in
                 ["\"a", "'", "`a ${", "/* a", "/", "r#", "'''", "b'", "é\"", "\\", "1.", "${", "r#\"é"]
             {

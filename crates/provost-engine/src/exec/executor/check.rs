@@ -145,9 +145,7 @@ impl Executor<'_> {
             processes: self.processes(step),
             secrets,
             runs: step.and_then(|step| step.verify_runs.as_ref()).map_or(1, |runs| runs.value),
-            min_proved: step
-                .filter(|_| matches!(subject, CheckSubject::Contract(_)))
-                .and_then(|step| step.min_proved(run.binding.terms.min_proved)),
+            min_proved: min_proved(run, subject),
             doubts: doubts(run, subject),
             held_apart: held_apart(run, subject).cloned(),
             on_base: self.verdict_on_base(subject).cloned().map(Box::new),
@@ -469,6 +467,12 @@ fn compared_with(
         }
         CheckSubject::Postcondition(_) => Some(before.clone()),
     }
+}
+
+/// Returns the share of the changed code that a contract has to prove, in percent.
+fn min_proved(run: &Run, subject: CheckSubject) -> Option<u8> {
+    let CheckSubject::Contract(number) = subject else { return None };
+    run.plan.step(number)?.min_proved(run.binding.terms.min_proved)
 }
 
 /// Returns whether a check after all steps is known to hold on the tree they left.

@@ -9,7 +9,7 @@ use provost_host::Interrupted;
 
 use super::Executor;
 use super::check::CheckOrder;
-use crate::exec::proof_map::{self, Change, MapSettings, Subject};
+use crate::exec::proof_map::{self, Change, MapSettings, MappedStep};
 
 /// Most hunks that are named in a verdict.
 const HUNKS_NAMED: usize = 10;
@@ -40,7 +40,7 @@ impl Executor<'_> {
         };
         let Some(mut contract) = self.on_tree(order, &tree.id) else { return Ok(verdict) };
         contract.held = Some(verdict.clone());
-        let subject = Subject {
+        let subject = MappedStep {
             shell: shell.clone(),
             level: Some(verdict.isolation),
             verdict: Some(verdict.clone()),

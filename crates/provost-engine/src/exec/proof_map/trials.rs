@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use provost_core::language::hunks::{self, Hunk, Subject};
+use provost_core::language::hunks::{self, Hunk, HunkSubject};
 use provost_core::model::proof_map::{HunkMark, HunkProof, ProofMap, VariantRun};
 use provost_core::model::verdict::{CheckEnvironment, CheckOutcome, Verdict};
 use provost_core::rules::proof_map;
@@ -88,7 +88,7 @@ impl Item<'_> {
             last_line: hunk.shown.end.max(hunk.shown.start + 1),
             added_lines: hunk.shown.len(),
             removed_lines: hunk.old.len(),
-            is_code: hunk.subject == Subject::Code,
+            is_code: hunk.subject == HunkSubject::Code,
             mark,
             why,
             runs: self.runs.clone(),
@@ -292,7 +292,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn items<'c>(change: &'c Change, cache: &MapCache, all: bool) -> Vec<Item<'c>> {
     let files = change.files.iter().flat_map(|file| file.hunks.iter().map(move |hunk| (file, hunk)));
     let wanted: Vec<(&ChangedFile, &Hunk)> =
-        files.filter(|(_, hunk)| all || hunk.subject == Subject::Code).collect();
+        files.filter(|(_, hunk)| all || hunk.subject == HunkSubject::Code).collect();
     let mut ranked: Vec<&Hunk> = wanted.iter().map(|(_, hunk)| *hunk).collect();
     hunks::rank(&mut ranked);
     let found = ranked.into_iter().filter_map(|hunk| {
@@ -326,6 +326,6 @@ fn mapped(change: &Change, items: Vec<Item<'_>>, untried: &str) -> ProofMap {
 /// Returns the map by what is known.
 pub(super) fn from_cache(change: &Change, cache: &MapCache) -> ProofMap {
     let mut items = items(change, cache, true);
-    items.retain(|item| item.hunk.subject == Subject::Code || !item.runs.is_empty());
+    items.retain(|item| item.hunk.subject == HunkSubject::Code || !item.runs.is_empty());
     mapped(change, items, "see `provost proved`")
 }

@@ -62,6 +62,7 @@ impl ExecEnv {
         let before = self.results_before(approved, case)?;
         let run = |case: &CheckSpec<'_>| self.on(approved, case, &base, &layer, Control::AsTheyAre, &before);
         let observed = run(case)?;
+        self.keep_results(case, &layer, &observed);
         let ControlRun { verdict, report } =
             self.without_flaky(approved, case, (&base, &layer), observed, &before)?;
         let verdict = with_output_shown(case, verdict, |case| Ok(run(case)?.verdict))?;
@@ -141,9 +142,6 @@ impl ExecEnv {
         let is_watched = !test_files::only_looks(&case.shell.command) && self.confining().is_none();
         let (verdict, report) = self.once(approved, case, base, layer, is_watched.then_some(control))?;
         let observed = ControlRun { verdict, report };
-        if control == Control::AsTheyAre {
-            self.keep_results(case, layer, &observed);
-        }
         let observed = held_against(case, before, &BTreeSet::new(), observed);
         Ok(if control == Control::AsTheyAre {
             negative_control::counted(&case.doubts, observed)

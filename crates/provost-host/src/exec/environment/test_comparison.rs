@@ -68,6 +68,7 @@ impl ExecEnv {
             return Ok(Before::NotNeeded);
         }
         let observed = self.on(approved, &earlier, &base, &layer, Control::AsTheyAre, &Before::Itself)?;
+        self.keep_results(&earlier, &layer, &observed);
         Ok(match observed.report.results {
             Some(results) => Before::Known(results),
             None => {

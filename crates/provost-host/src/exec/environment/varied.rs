@@ -50,8 +50,11 @@ impl ExecEnv {
             let layer = approved.trees.varied(&base, &layer, &how)?;
             Ok((base, layer))
         });
+        let before = self.results_before(approved, case)?;
         match varied {
-            Ok((base, layer)) => Ok(self.on(approved, case, &base, &layer, Control::AsTheyAre)?.verdict),
+            Ok((base, layer)) => {
+                Ok(self.on(approved, case, &base, &layer, Control::AsTheyAre, &before)?.verdict)
+            }
             Err(error) => not_run(&told(&error)),
         }
     }

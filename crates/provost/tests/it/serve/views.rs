@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Server, token};
+use super::{Server, id_of, token};
 use crate::env::{Env, HONEST, plan};
 
 /// Keys of `status --json` and `show --json` that are older than the view, and those that only a process
@@ -125,4 +125,25 @@ fn list_and_ready_print_the_cards_of_the_api() {
             assert_eq!(only_here(card, found), all, "{command}");
         }
     }
+}
+
+#[test]
+fn the_page_of_a_step_shows_which_lines_are_proved() {
+    let agent = "mkdir -p out; printf 'echo 2\\n\\n\\nunused() {\\n  echo 3\\n}\\n' > out/1.sh\n";
+    let text = plan(&["cat out/*.sh | sh | grep -qx 2"], "escalate");
+    let env = Env::new(&text).agent(agent).isolation("guard+clean");
+    env.approve();
+    env.provost(&["run"]).exits(0);
+    let server = Server::start(&env);
+    let cookie = server.enter();
+    let id = id_of(&server, &token(&env, "view"));
+    let page = || server.browse(&format!("/plans/{id}/steps/1"), &cookie).is(200).body;
+    assert!(!page().contains("id=\"proved\""), "nothing is known yet");
+    let shown = env.provost(&["proved", "1"]).exits(0).out;
+    assert!(shown.contains("✓ out/1.sh:1 ") && shown.contains("✗ out/1.sh:4-6"), "{shown}");
+    let page = page();
+    assert!(page.contains("1 of 2 hunks is proved (50 %)"), "{page}");
+    assert!(page.contains(">✓</span>    1 + echo 2"), "{page}");
+    assert!(page.contains(">✗</span>    4 + unused() {"), "{page}");
+    assert!(page.contains("unproved: the contract holds all the same: taken out"), "{page}");
 }
