@@ -38,7 +38,7 @@ pub struct Hunk {
     pub path: String,
     pub old: Range<usize>,
     pub new: Range<usize>,
-    /// The new lines without blank lines at their end.
+    /// The new lines without blank lines at their end, and at their beginning if nothing was removed there.
     pub shown: Range<usize>,
     pub subject: HunkSubject,
     /// Number of conditions and returned values in it.
@@ -78,7 +78,10 @@ pub fn of_file(file: &FileTexts<'_>, runs: &[ChangedRun]) -> Vec<Hunk> {
     });
     pieces
         .map(|ChangedRun { old, new }| {
-            let shown = source.without_blank_end(&new);
+            let mut shown = source.without_blank_end(&new);
+            if old.is_empty() {
+                shown.start += source.blank_start(&shown);
+            }
             let subject = match role {
                 FileRole::Code if source.is_test(&shown) => HunkSubject::Other(FileRole::Test),
                 FileRole::Code if source.has_code(&shown) || has_code(file.old, language, &old) => {
@@ -193,6 +196,10 @@ impl<'t> Source<'t> {
     fn without_blank_end(&self, lines: &Range<usize>) -> Range<usize> {
         let blank = lines.clone().rev().take_while(|at| self.line(*at).trim().is_empty()).count();
         lines.start..lines.end - blank
+    }
+
+    fn blank_start(&self, lines: &Range<usize>) -> usize {
+        lines.clone().take_while(|at| self.line(*at).trim().is_empty()).count()
     }
 
     fn is_test(&self, lines: &Range<usize>) -> bool {

@@ -46,8 +46,8 @@ static NAME_MISSING: LazyLock<Regex> = LazyLock::new(|| {
         r"\bNameError: ",
         r"\bUnboundLocalError: ",
         r"\bAttributeError: .*has no attribute ",
-        r"\bReferenceError: .* is not defined",
-        r"\bTypeError: .* is not a (?:function|constructor)",
+        r"(?:\bReferenceError: |^\s*error: ').* is not defined",
+        r"(?:\bTypeError: |^\s*error: ').* is not a (?:function|constructor)",
     ])
 });
 
@@ -69,6 +69,7 @@ static FAILED_TEST: LazyLock<Regex> = LazyLock::new(|| {
         r"^FAILED (\S+::\S+)",
         r"^(?:FAIL|ERROR): (\w\S*) \(",
         r"^test (\S+) \.\.\. FAILED$",
+        r"^---- (\S+) stdout ----$",
         r"^\s*--- FAIL: (\S+)",
         r"^\s*not ok \d+ - (.+?)$",
         r"^\s*✕ (.+?)(?: \(\d+ m?s\))?$",
@@ -224,6 +225,7 @@ mod tests {
                 "FAILED test_a.py::test_b - assert 1 == 2\n1 failed\n",
                 "FAIL: test_b (t.T.test_b)\nAssertionError: 1 != 2\nNameError: name 'x' is not defined\n",
                 "test a::b ... FAILED\ntest a::c ... FAILED\ntest a::d ... FAILED\ntest a::e ... FAILED\n",
+                "---- adds stdout ----\nthread 'adds' panicked at tests/t.rs:2:13\n",
                 "--- FAIL: TestAdd (0.00s)\n    a_test.go:3: 1\nFAIL\n",
                 "not ok 1 - adds\n",
                 "",
@@ -232,6 +234,7 @@ mod tests {
                 Red: test_a.py::test_b failed
                 Red: test_b failed
                 Red: a::b, a::c, a::d and 1 more failed
+                Red: adds failed
                 Red: TestAdd failed
                 Red: adds failed
                 Red: not met: exit_code == 0
@@ -250,6 +253,7 @@ mod tests {
                 "AttributeError: module 'calc' has no attribute 'add'\n",
                 "SyntaxError: The requested module './a.js' does not provide an export named 'add'\n",
                 "TypeError: add is not a function\nnot ok 1 - adds\n",
+                "not ok 1 - adds\n  error: 's.push is not a function'\n  name: 'TypeError'\n",
                 "src/a.ts(1,2): error TS2304: Cannot find name 'add'.\n",
             ],
             expect![[r#"
@@ -260,6 +264,7 @@ mod tests {
                 NotBuilt: AttributeError: module 'calc' has no attribute 'add'
                 NotBuilt: SyntaxError: The requested module './a.js' does not provide an export named 'add'
                 NotBuilt: TypeError: add is not a function
+                NotBuilt: error: 's.push is not a function'
                 NotBuilt: src/a.ts(1,2): error TS2304: Cannot find name 'add'.
             "#]],
         );

@@ -129,7 +129,7 @@ fn an_unknown_key_is_shown_with_the_one_that_was_meant() {
     refused(
         "[verify]\nauto_approve = true\n",
         expect![[r#"
-            provost.toml:2:1: unknown key `auto_approve` in [verify]; it is one of isolation, require_red, caches, build_caches, provision, contract_timeout, max_file, trace, read, write, secrets
+            provost.toml:2:1: unknown key `auto_approve` in [verify]; it is one of isolation, require_red, caches, build_caches, provision, contract_timeout, min_proved, proved_time_limit, max_file, trace, read, write, secrets
               auto_approve = true
               ^^^^^^^^^^^^
         "#]],

@@ -116,6 +116,15 @@ fn a_hunk_is_taken_out_and_nothing_else() {
 }
 
 #[test]
+fn blank_lines_around_a_hunk_are_not_shown() {
+    let (old, new) = ("a = 1\n", "a = 1\n\nb = 2\n\n");
+    let file = FileTexts { path: "x.py", old: Some(old), new: Some(new) };
+    let hunks = of_file(&file, &[ChangedRun { old: 1..1, new: 1..4 }]);
+    assert_eq!((hunks[0].shown.clone(), hunks[0].new.clone()), (2..3, 1..4));
+    assert_eq!(hunks[0].reversed(&file).as_deref(), Some(old));
+}
+
+#[test]
 fn the_digest_follows_the_content_and_the_place() {
     let text = "def a():\n    return 1\n\n\ndef b():\n    return 1\n";
     let file = FileTexts { path: "a.py", old: None, new: Some(text) };
