@@ -10,8 +10,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use crate::model::check_environment::{CheckEnvironment, ToolVersion};
-use crate::model::test_results::TestSummary;
 use crate::model::proof_map::ProvedShare;
+use crate::model::test_results::TestSummary;
 use crate::model::usage::Usage;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

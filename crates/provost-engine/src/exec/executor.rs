@@ -7,6 +7,7 @@
 mod step_worktree;
 mod attempt;
 mod check;
+mod check_facts;
 mod start;
 mod merged;
 mod proved;

@@ -1,8 +1,8 @@
 //! The view of a check and of its verdict.
 
 use provost_core::model::plan::{Check as Contracted, Contract};
-use provost_core::model::test_results::TestSummary;
 use provost_core::model::proof_map::ProvedShare;
+use provost_core::model::test_results::TestSummary;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::model::usage::Usage;
 use provost_core::model::verdict::{ChangedTests, CheckEnvironment, ModelJudgement, Teeth, Verdict};
