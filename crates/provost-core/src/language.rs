@@ -9,6 +9,7 @@ pub mod test_files;
 pub mod source_code;
 pub mod sabotage;
 pub mod hunks;
+pub mod recipes;
 pub mod runner;
 pub mod tool_names;
 pub mod inconclusive_failure;

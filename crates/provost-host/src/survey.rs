@@ -17,7 +17,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use provost_core::language::facts::{Facts, Questions};
-use provost_core::language::parse;
+use provost_core::language::{parse, recipes};
 
 use crate::check::visible_paths::VisiblePaths;
 use crate::tree::{IgnoreRules, Touches};
@@ -104,7 +104,9 @@ fn missing(tools: &BTreeSet<String>) -> BTreeSet<String> {
     let path = std::env::var_os("PATH").unwrap_or_else(|| PATH.into());
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     let found = |tool: &str| folders.iter().any(|folder| is_program(&folder.join(tool)));
-    tools.iter().filter(|tool| !found(tool)).cloned().collect()
+    // Provost adds it to every check.
+    let is_ours = |tool: &str| tool == recipes::PROGRAM;
+    tools.iter().filter(|tool| !found(tool) && !is_ours(tool)).cloned().collect()
 }
 
 fn unseen(paths: &BTreeMap<String, bool>, sight: &VisiblePaths) -> BTreeSet<String> {

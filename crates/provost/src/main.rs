@@ -1,6 +1,7 @@
 //! The program: parses the command line, runs one command, and turns its result into an exit code.
 
 mod chat;
+mod check_helper;
 mod clients;
 mod cmd;
 mod completion;
@@ -36,6 +37,9 @@ fn main() -> ExitCode {
     // Runs once per check, so it must not parse the arguments of all commands.
     if let Some(args) = cmd::fence::alone() {
         return outcome::conclude(cmd::fence::obey(args));
+    }
+    if let Some(code) = check_helper::alone() {
+        return code;
     }
     if let Some(code) = cmd::hook::alone() {
         return code;

@@ -172,6 +172,7 @@ codes! {
     ToolMissing = "P058" Warning "a tool that is not on PATH",
     CheckUnknown = "P092" Error "a check that the configuration does not have",
     OtherCommands = "P091" Error "other commands beside tests that may fail",
+    RecipeUnknown = "P093" Error "a recipe that `provost-check` does not have",
     NoBash = "P059" Warning "no bash to check the contracts with",
 
     // Context and order.

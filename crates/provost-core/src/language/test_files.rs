@@ -6,6 +6,7 @@
 //!
 //! **Invariant:** the decision depends on the path alone and is the same on every machine.
 
+use crate::language::recipes;
 use crate::language::shell::{Join, ShellCommand, ShellScript};
 
 /// Names of folders that hold tests, at any depth.
@@ -179,13 +180,17 @@ pub fn lets_code_decide(command: &str) -> bool {
 }
 
 fn is_look(script: &ShellScript, each: &ShellCommand, text: &str) -> bool {
-    let mut words = script.words_of(each).iter();
-    let first = words.find(|word| !crate::language::shell::is_assignment(word.raw(text)));
-    let name = match first {
-        None => return true,
-        Some(word) => word.literal(text),
+    let words = script.words_of(each);
+    let first = words.iter().position(|word| !crate::language::shell::is_assignment(word.raw(text)));
+    let Some((first, rest)) = first.and_then(|at| words[at..].split_first()) else { return true };
+    let name = first.literal(text);
+    let is_recipe = name.as_deref() == Some(recipes::PROGRAM) && {
+        let recipe = rest.first().and_then(|word| word.literal(text));
+        recipe.is_some_and(|recipe| recipes::only_reads(&recipe))
     };
-    each.compound || name.is_some_and(|name| READERS.contains(&&*name) || HARMLESS.contains(&&*name))
+    each.compound
+        || is_recipe
+        || name.is_some_and(|name| READERS.contains(&&*name) || HARMLESS.contains(&&*name))
 }
 
 /// Programs that read a file and do not run it.

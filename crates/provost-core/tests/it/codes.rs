@@ -138,6 +138,8 @@ fn provocations() -> Vec<(Code, String)> {
         (Code::LastDecides, check("set -e\n! grep -rn old src\ncargo test")),
         (Code::LastDecides, check("set -e\ncargo fmt --check && cargo clippy\ncargo test")),
         (Code::Placeholder, check("cargo test -p <your-crate>")),
+        (Code::RecipeUnknown, check("provost-check htp --port 8000 -- cargo run")),
+        (Code::RecipeUnknown, check("provost-check")),
         (Code::WeakContract, check("test -f src/parser.rs")),
         (Code::WeakContract, check("grep -q tabs CHANGES.md")),
         (Code::WeakContract, check("test a.txt -nt b.txt")),

@@ -334,6 +334,9 @@ fn blames_the_machine(
     mut verdict: Verdict,
 ) -> Verdict {
     let said = format!("{}\n{}", text(&ended.stderr), text(&ended.stdout));
+    if let Some(reason) = missing::for_a_recipe(shell, ended.how, &said) {
+        return Verdict { outcome: CheckOutcome::NotRun { reason }, unmet: Vec::new(), ..verdict };
+    }
     let folders = verdict.environment.iter().flat_map(|environment| &environment.path);
     let folders: Vec<PathBuf> = folders.map(PathBuf::from).collect();
     let is_there = |name: &String| folders.iter().any(|folder| folder.join(name).is_file());

@@ -37,6 +37,7 @@ mod machine_programs;
 mod test_comparison;
 mod tool_versions;
 mod check;
+mod check_helper;
 mod confined;
 mod consult;
 mod change_set;
@@ -51,6 +52,7 @@ use approved::ApprovedTree;
 pub use approved::{forget_trees, keeps, trees, trees_of};
 pub use attempt::Veil;
 pub use change_set::Exhibit;
+use check_helper::CheckHelper;
 pub use check_request::{CheckExtras, CheckSpec, Comparison};
 pub use consult::ConsultPaths;
 pub use level::{attest, levels};
@@ -92,6 +94,8 @@ pub struct ExecEnv {
     tools: CheckTools,
     /// Versions of the tools that contracts call, as far as they were asked for.
     versions: Mutex<BTreeMap<String, ToolVersion>>,
+    /// The program that every check finds as `provost-check`.
+    helper: Option<CheckHelper>,
     /// The machine's sandbox features; not needed below `clean`.
     offer: Option<SandboxFeatures>,
     trees: Option<ApprovedTree>,
@@ -166,6 +170,7 @@ impl ExecEnv {
                 None => CheckTools::of_person(estate.workspace),
             },
             versions: Mutex::default(),
+            helper: CheckHelper::of(estate.launcher),
             offer,
             trees,
             touches: Touches::new(approval.touches)?,

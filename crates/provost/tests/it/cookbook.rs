@@ -95,6 +95,7 @@ const NODE: Program = ("node", &["--version"], "apt-get install nodejs");
 const NPM: Program = ("npm", &["--version"], "apt-get install nodejs npm");
 const CARGO: Program = ("cargo", &["--version"], "install a Rust toolchain (rustup)");
 const GO: Program = ("go", &["version"], "apt-get install golang-go");
+const CHROMIUM: Program = ("chromium", &["--version"], "apt-get install chromium");
 const CURL: Program = ("curl", &["--version"], "apt-get install curl");
 
 /// Returns whether all programs start. If not, the test is counted as skipped.
@@ -156,9 +157,9 @@ fn try_section(section: &str) {
 }
 
 #[test]
-fn there_are_thirty_recipes_and_each_is_whole() {
+fn there_are_thirty_eight_recipes_and_each_is_whole() {
     let recipes = recipes();
-    assert_eq!(recipes.len(), 30);
+    assert_eq!(recipes.len(), 38);
     for (index, recipe) in recipes.iter().enumerate() {
         assert!(recipe.title.starts_with(&format!("{}. ", index + 1)), "{}", recipe.title);
         for part in [&recipe.fields, &recipe.red, &recipe.green] {
@@ -233,5 +234,26 @@ fn recipes_for_http_fail_first_and_hold_then() {
 fn recipes_for_performance_fail_first_and_hold_then() {
     if works(&[PYTHON, NODE]) {
         try_section("Performance");
+    }
+}
+
+#[test]
+fn recipes_of_provost_check_fail_first_and_hold_then() {
+    if works(&[PYTHON]) {
+        try_section("Provost-check");
+    }
+}
+
+#[test]
+fn recipes_for_coverage_fail_first_and_hold_then() {
+    if works(&[NODE]) {
+        try_section("Coverage");
+    }
+}
+
+#[test]
+fn recipes_for_a_browser_fail_first_and_hold_then() {
+    if works(&[PYTHON, CHROMIUM]) {
+        try_section("Browser");
     }
 }

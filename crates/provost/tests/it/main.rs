@@ -14,6 +14,7 @@ mod builtin;
 mod chat;
 mod cheating;
 mod check_env;
+mod check_helper;
 mod checklist;
 mod ci;
 mod command_line;

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use super::{ShellCommand, ShellScript, Word, read};
+use crate::language::recipes;
 
 /// A program that the script calls by name, with its position. Inside `bash -c '…'` the position is that of
 /// the whole word.
@@ -128,6 +129,10 @@ pub(crate) fn wrapped<'w>(name: &str, text: &str, rest: &'w [Word]) -> WrappedCo
                 None => WrappedCommand::Nothing,
             }
         }
+        recipes::PROGRAM => match rest.iter().position(|word| word.raw(text) == "--") {
+            Some(at) => WrappedCommand::Command(rest.get(at + 1..).unwrap_or(&[])),
+            None => WrappedCommand::Nothing,
+        },
         _ => WrappedCommand::Nothing,
     }
 }

@@ -10,6 +10,7 @@ use crate::language::diagnostic::say;
 use crate::language::facts::Facts;
 use crate::language::parse::Sink;
 use crate::language::runner::expectations::only_runs_tests;
+use crate::language::recipes;
 use crate::language::shell::{self, Join, ShellCommand, ShellScript, is_assignment};
 use crate::model::plan::{Check, Contract, Expectation, Plan, Shell, Span};
 
@@ -77,6 +78,7 @@ fn one(
             }
         }
     }
+    unknown_recipes(&check.command, &script, &place, sink);
     if !facts.unseen.is_empty() {
         for path in shell::outer_paths(&check.command) {
             if facts.unseen.contains(&path.path) && reported.insert(path.path.clone()) {
@@ -107,6 +109,25 @@ fn one(
     let masked = !reads_output && look.exit_code(sink);
     if !masked && !gate && !reads_output {
         look.strength(sink);
+    }
+}
+
+/// Reports calls of `provost-check` without a recipe that it has.
+fn unknown_recipes(text: &str, script: &ShellScript, place: &Place, sink: &mut Sink) {
+    for command in &script.commands {
+        let words = script.words_of(command);
+        let at = words.iter().position(|word| !is_assignment(word.raw(text)));
+        let Some((first, rest)) = at.and_then(|at| words[at..].split_first()) else { continue };
+        // A word that the shell expands is not known here.
+        let recipe = match rest.first().map(|word| word.literal(text)) {
+            Some(None) => continue,
+            Some(recipe) => recipe,
+            None => None,
+        };
+        let why = recipes::objection(recipe.as_deref()).filter(|_| first.raw(text) == recipes::PROGRAM);
+        if let Some(why) = why {
+            sink.push(say::recipe_unknown(place.of(first.start, first.end), &why));
+        }
     }
 }
 

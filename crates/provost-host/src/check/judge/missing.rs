@@ -11,9 +11,11 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use provost_core::language::{inconclusive_failure, tool_names};
+use provost_core::language::{inconclusive_failure, recipes, tool_names};
 use provost_core::model::plan::{Expectation, Shell};
 use rustix::process::Signal;
+
+use crate::process::How;
 
 /// The signal with which the contract's own shell kills itself if a command is not found.
 pub(super) const ENDED_BY: Signal = Signal::USR2;
@@ -79,6 +81,14 @@ impl MissingTool {
             MissingTool::Module(name) => tool_names::lacks_module(name),
         }
     }
+}
+
+/// Returns why a recipe of `provost-check` could not be run, if the check ended with its exit code.
+pub(super) fn for_a_recipe(shell: &Shell, how: How, said: &str) -> Option<String> {
+    let is_asked = shell.command.contains(recipes::PROGRAM);
+    let line = || said.lines().find_map(|line| line.strip_prefix(recipes::NOT_RUN));
+    let has_said = is_asked && matches!(how, How::Exited(code) if code == i32::from(recipes::NOT_RUN_CODE));
+    has_said.then(line)?.map(str::to_owned)
 }
 
 /// How a check ended.

@@ -12,12 +12,13 @@ use provost_core::language::{hidden_output, inconclusive_failure, test_files};
 use provost_core::model::plan::Shell;
 use provost_core::model::quote;
 use provost_core::model::verdict::{CheckOutcome, Isolation, Tree, Verdict};
+use tempfile::TempDir;
 
 use super::check_request::{CheckSpec, Comparison};
 use super::hidden_paths::left_at_home;
 use super::mounts::CheckMounts;
 use super::test_comparison::{Before, held_against, not_comparable};
-use super::{ApprovedTree, ExecEnv, gone, told, view};
+use super::{ApprovedTree, CheckHelper, ExecEnv, gone, told, view};
 use crate::check::judge::reporter::{Control, Places, Reporter};
 use crate::check::judge::{self, CheckRequest, SuppliedTools};
 use crate::check::negative_control::{self, ControlRequest, ControlRun};
@@ -100,17 +101,20 @@ impl ExecEnv {
     /// Runs a check in the workspace itself.
     fn judge_in_place(&self, case: &CheckSpec<'_>) -> Result<Verdict, Interrupted> {
         let ground = judge::CheckRoot::Workspace;
+        let helper = self.helper.as_ref().and_then(CheckHelper::in_folder);
+        let programs = helper.as_ref().map(TempDir::path);
+        let env = self.with_helper(&[], programs, (&self.workspace, &[]));
         let compares = !matches!(case.compare, Comparison::Nothing);
         if let Some(reason) = not_comparable(case.shell, self.level).filter(|_| compares) {
             return Ok(Verdict::not_run(self.level, reason));
         }
-        let (verdict, report) = self.in_court_with(case, ground, &[], (&[], None))?;
+        let (verdict, report) = self.in_court_with(case, ground, &env, (&[], None))?;
         let observed = ControlRun { verdict, report };
         let ControlRun { verdict, report } =
             held_against(case, &Before::NotNeeded, &BTreeSet::new(), observed);
         let verdict = negative_control::counted(&case.doubts, ControlRun { verdict, report }).verdict;
-        let again = |case: &CheckSpec<'_>| Ok(self.in_court_with(case, ground, &[], (&[], None))?.0);
-        let verdict = with_output_shown(case, verdict, again)?;
+        let again = |case: &CheckSpec<'_>| Ok(self.in_court_with(case, ground, &env, (&[], None))?.0);
+        let verdict = self.with_helper_version(case, with_output_shown(case, verdict, again)?);
         let is_open = verdict.held() && case.doubts.bite && test_files::lets_code_decide(&case.shell.command);
         let why = || format!("at {} provost has no tree of its own to try it on", self.level);
         Ok(Verdict { uncontrolled: is_open.then(why), ..verdict })
@@ -210,7 +214,11 @@ impl ExecEnv {
             keep.push(CheckMount { at: &places.tools, what: What::ReadOnly(reporter.tools()) });
             keep.push(CheckMount { at: &places.pipe, what: What::ReadOnly(reporter.pipe_folder()) });
         }
-        let env = self.with_reporter(&fitted.env, reporter.as_ref(), &places, (&self.workspace, &supplied));
+        let helper = self.helper.as_ref().filter(|helper| helper.is_there());
+        let at = CheckHelper::fenced();
+        keep.extend(helper.map(|helper| helper.mount(&at)));
+        let env = self.with_helper(&fitted.env, helper.and(at.parent()), (&self.workspace, &supplied));
+        let env = self.with_reporter(&env, reporter.as_ref(), &places, (&self.workspace, &supplied));
         let fence = CheckFence {
             tree: CheckTree::Overlay {
                 lower: &base.path,
@@ -302,18 +310,25 @@ impl ExecEnv {
         fitted: &CheckMounts,
         (supplied, reporter): (&[SuppliedTools], Option<&Reporter>),
     ) -> Result<(Verdict, RunnerReport), Interrupted> {
+        let helper = self.helper.as_ref().and_then(CheckHelper::in_folder);
+        let programs = helper.as_ref().map(TempDir::path);
         let Some(offer) = self.confining() else {
             let places = reporter.map_or_else(Places::fenced, Reporter::places);
-            let env = self.with_reporter(&fitted.env, reporter, &places, (folder, supplied));
+            let env = self.with_helper(&fitted.env, programs, (folder, supplied));
+            let env = self.with_reporter(&env, reporter, &places, (folder, supplied));
             return self.in_court_with(case, judge::CheckRoot::Folder(folder), &env, (supplied, reporter));
         };
         match self.confined_check(offer, folder, fitted, case) {
             Ok(mut check) => {
                 let added = supplied.iter().map(|supplied| supplied.programs.clone());
                 check.confines.rules.read.extend(added.filter(|programs| programs.is_absolute()));
+                let program = self.helper.as_ref().map(CheckHelper::program);
+                let added = programs.into_iter().chain(program).map(Path::to_path_buf);
+                check.confines.rules.read.extend(added);
+                let env = self.with_helper(&check.env, programs, (folder, supplied));
                 let confines = &check.confines;
                 let ground = judge::CheckRoot::Confined { folder, confines };
-                self.in_court_with(case, ground, &check.env, (supplied, None))
+                self.in_court_with(case, ground, &env, (supplied, None))
             }
             Err(error) => Ok((Verdict::not_run(self.level, told(&error)), RunnerReport::default())),
         }

@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use provost_core::language::{shell, tool_names};
+use provost_core::language::{recipes, shell, tool_names};
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::{Shell, Span};
 use provost_core::model::verdict::{CheckOutcome, ToolVersion, Verdict};
 
 use super::check_request::CheckSpec;
-use super::{ApprovedTree, ExecEnv, gone, view};
+use super::{ApprovedTree, CheckHelper, ExecEnv, gone, view};
 use crate::Interrupted;
 use crate::check::negative_control::Doubts;
 use crate::tree::{Base, Layer, Touches};
@@ -58,10 +58,13 @@ impl ExecEnv {
         let script = shell::read(&case.shell.command);
         let called = shell::tools(&case.shell.command, &script);
         let mut names: Vec<&str> = called.iter().map(|tool| &*tool.name).collect();
+        let helper = self.helper.as_ref().filter(|_| names.contains(&recipes::PROGRAM));
         names.retain(|name| tool_names::is_program(name));
         names.sort_unstable();
         names.dedup();
         environment.tools = self.versions(approved, case, &names)?;
+        let helper = helper.and_then(CheckHelper::version);
+        environment.tools.extend(helper.map(|version| (recipes::PROGRAM.to_owned(), version)));
         let mut parts = environment.sha256.clone();
         for (name, tool) in &environment.tools {
             parts.push_str(&format!("\n{name} {} {}", tool.path, tool.version));
@@ -72,6 +75,20 @@ impl ExecEnv {
         environment.sha256 = Hash::of(parts.as_bytes()).to_string();
         verdict.environment = Some(environment);
         Ok(verdict)
+    }
+
+    /// Adds `provost-check` to the environment of a verdict without other versions, if the contract calls it.
+    pub(super) fn with_helper_version(&self, case: &CheckSpec<'_>, mut verdict: Verdict) -> Verdict {
+        let script = shell::read(&case.shell.command);
+        let mut called = shell::tools(&case.shell.command, &script).into_iter();
+        let is_called = called.any(|tool| tool.name == recipes::PROGRAM);
+        let version = self.helper.as_ref().filter(|_| is_called).and_then(CheckHelper::version);
+        if let (Some(environment), Some(version)) = (&mut verdict.environment, version) {
+            let parts = format!("{}\n{} {}", environment.sha256, version.path, version.version);
+            environment.sha256 = Hash::of(parts.as_bytes()).to_string();
+            environment.tools.insert(recipes::PROGRAM.to_owned(), version);
+        }
+        verdict
     }
 
     fn versions(

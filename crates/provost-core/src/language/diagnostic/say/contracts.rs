@@ -1,6 +1,7 @@
 //! Texts about contracts: how they are written, who decides, and what their shell does.
 
 use super::{Code, D, clip, new};
+use crate::language::recipes;
 use crate::model::plan::Span;
 
 // Contracts as they are written.
@@ -180,6 +181,10 @@ pub fn weak_contract(span: Span, why: &str) -> D {
 pub fn tool_missing(span: Span, tool: &str) -> D {
     new(Code::ToolMissing, span, format!("`{tool}` is not on PATH here"))
         .hint("Install it, or let an earlier step do so; until then the check cannot hold.")
+}
+
+pub fn recipe_unknown(span: Span, why: &str) -> D {
+    new(Code::RecipeUnknown, span, why).hint(format!("The recipes are {}.", recipes::NAMES.join(", ")))
 }
 
 pub fn path_unseen(span: Span, path: &str) -> D {
