@@ -25,6 +25,14 @@ impl Ending {
         }
     }
 
+    /// The same, with one more line about what was seen.
+    pub(super) fn noted(self, note: &str) -> Self {
+        match self {
+            Self::Unmet(text) => Self::Unmet(format!("{text}\n{note}")),
+            other => other,
+        }
+    }
+
     pub(super) fn not_run(what: &str, error: impl Display) -> Self {
         Self::NotRun(format!("{what}: {error}"))
     }

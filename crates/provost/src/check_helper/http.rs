@@ -13,6 +13,8 @@ use super::service::{PAUSE, Service, go_on};
 
 /// Longest wait for one response.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Most characters of a body that are shown.
+const SHOWN: usize = 300;
 /// Longest body that is read, in bytes.
 const BODY_MAX: u64 = 16 * 1024 * 1024;
 
@@ -145,7 +147,11 @@ pub(super) fn obey(args: &Args) -> Result<String, Ending> {
     let unmet = response.objections(args, &wanted);
     match unmet.is_empty() {
         true => Ok(format!("{url} answered {}", response.status)),
-        false => Err(service.with_output(Ending::unmet_all(&unmet))),
+        false => {
+            let body: String = response.body.chars().take(SHOWN).collect();
+            let ending = Ending::unmet_all(&unmet).noted(&format!("the body begins with {body:?}"));
+            Err(service.with_output(ending))
+        }
     }
 }
 
@@ -196,10 +202,6 @@ impl ServiceResponse {
                 Ok(json) => unmet.extend(wanted.iter().filter_map(|wanted| wanted.objection(&json))),
                 Err(error) => unmet.push(format!("the body is not JSON: {error}")),
             }
-        }
-        if !unmet.is_empty() {
-            let body: String = self.body.chars().take(300).collect();
-            unmet.push(format!("the body begins with {body:?}"));
         }
         unmet
     }

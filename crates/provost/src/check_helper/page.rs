@@ -160,15 +160,15 @@ impl Browser {
         };
         self.listen(SETTLED);
         let mut unmet = missing;
-        if !unmet.is_empty() {
-            unmet.push(format!("the page shows {:?}", shown.chars().take(SHOWN).collect::<String>()));
-        }
         if args.no_console_errors {
             unmet.extend(self.errors.drain(..).map(|error| format!("an error in the console: {error}")));
         }
         match unmet.is_empty() {
             true => Ok(format!("{url} shows what it should")),
-            false => Err(Ending::unmet_all(&unmet)),
+            false => {
+                let shown: String = shown.chars().take(SHOWN).collect();
+                Err(Ending::unmet_all(&unmet).noted(&format!("the page shows {shown:?}")))
+            }
         }
     }
 

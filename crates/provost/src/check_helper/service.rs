@@ -29,7 +29,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Time between two looks at a process.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 /// Bytes of the output that are shown.
-const SHOWN: i64 = 4 * 1024;
+const SHOWN: u64 = 4 * 1024;
 
 static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
@@ -84,16 +84,13 @@ impl Service {
 
     /// Returns an ending with the last output of the program.
     pub(super) fn with_output(&mut self, ending: Ending) -> Ending {
-        match ending {
-            Ending::Unmet(text) => Ending::Unmet(format!("{text}\n{}", self.last_output())),
-            other => other,
-        }
+        ending.noted(&self.last_output())
     }
 
     fn last_output(&mut self) -> String {
         let mut bytes = Vec::new();
         let length = self.output.seek(SeekFrom::End(0)).unwrap_or_default();
-        let start = length.saturating_sub(SHOWN.unsigned_abs());
+        let start = length.saturating_sub(SHOWN);
         let _ = self.output.seek(SeekFrom::Start(start));
         let _ = self.output.read_to_end(&mut bytes);
         match String::from_utf8_lossy(&bytes).trim() {

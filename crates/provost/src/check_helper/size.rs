@@ -30,7 +30,7 @@ pub(super) struct Args {
     /// The largest growth, such as 5%
     #[arg(long, value_name = "PERCENT")]
     max_growth: Option<Percent>,
-    /// What to compare with: a file, a folder or a size
+    /// A file, a folder or a size to compare with
     #[arg(long, requires = "max_growth", conflicts_with = "build", value_name = "FILE|SIZE")]
     than: Option<String>,
     /// A command that makes the files in a copy of the last commit

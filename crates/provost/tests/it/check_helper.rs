@@ -74,7 +74,10 @@ fn works(program: &str, how: &str) -> bool {
 fn a_service_is_started_asked_and_ended() {
     let Some(env) = project(&[("app.py", SERVICE)]) else { return };
     holds(&env, "provost-check http --path /user --json /name=Ada --json /age=36 -- python3 app.py");
-    holds(&env, "provost-check http --port 8123 --path /no --status 404 --contains nothing -- python3 app.py");
+    holds(
+        &env,
+        "provost-check http --port 8123 --path /no --status 404 --contains nothing -- python3 app.py",
+    );
     fails(
         &env,
         "provost-check http --path /user --json /name=Bob --contains Eve -- python3 app.py",
@@ -143,10 +146,8 @@ fn a_port_that_is_taken_is_not_taken_for_the_service() {
 #[test]
 fn sizes_are_compared_with_a_limit_and_with_the_last_commit() {
     let text = "0123456789".repeat(100);
-    let Some(env) = project(&[("app.js", &text), ("build.sh", "mkdir -p dist && cat app.js app.js > dist/out")])
-    else {
-        return;
-    };
+    let build = "mkdir -p dist && cat app.js app.js > dist/out";
+    let Some(env) = project(&[("app.js", &text), ("build.sh", build)]) else { return };
     holds(&env, "provost-check size app.js build.sh --max 1kB");
     fails(&env, "provost-check size app.js --max 999", "app.js has 1,000 bytes; the limit is 999 bytes");
     env.write("app.js", text.clone() + &"x".repeat(60));
@@ -228,12 +229,17 @@ fn a_migration_is_taken_back_on_a_real_database() {
 fn changed_lines_must_be_covered() {
     let Some(env) = project(&[("src/a.py", "one\ntwo\nthree\n")]) else { return };
     env.write("src/a.py", "one\nTWO\nTHREE\n");
-    let report = |hits: [u32; 2]| format!("SF:src/a.py\nDA:1,0\nDA:2,{}\nDA:3,{}\nend_of_record\n", hits[0], hits[1]);
+    let report =
+        |hits: [u32; 2]| format!("SF:src/a.py\nDA:1,0\nDA:2,{}\nDA:3,{}\nend_of_record\n", hits[0], hits[1]);
     env.write("lcov.info", report([1, 4]));
     holds(&env, "provost-check coverage --lcov lcov.info --min 100");
     env.write("lcov.info", report([1, 0]));
     holds(&env, "provost-check coverage --lcov lcov.info --min 50");
-    fails(&env, "provost-check coverage --lcov lcov.info --min 80", "src/a.py: no test runs the changed lines 3");
+    fails(
+        &env,
+        "provost-check coverage --lcov lcov.info --min 80",
+        "src/a.py: no test runs the changed lines 3",
+    );
     env.write("src/new.py", "four\n");
     fails(&env, "provost-check coverage --lcov lcov.info --min 50", "src/new.py is not in the report");
     holds(&env, "provost-check coverage --lcov lcov.info --min 50 --ignore 'src/new.py'");
@@ -242,12 +248,9 @@ fn changed_lines_must_be_covered() {
 
 #[test]
 fn links_lead_to_files_and_headings() {
-    let Some(env) = project(&[
-        ("docs/a.md", "# One thing\n\n[b](sub/b.md#other) [own](#one-thing) [site](https://example.org/)\n"),
-        ("docs/sub/b.md", "# Other\n\n[up](../a.md)\n"),
-    ]) else {
-        return;
-    };
+    let one = "# One thing\n\n[b](sub/b.md#other) [own](#one-thing) [site](https://example.org/)\n";
+    let other = "# Other\n\n[up](../a.md)\n";
+    let Some(env) = project(&[("docs/a.md", one), ("docs/sub/b.md", other)]) else { return };
     let held = holds(&env, "provost-check links docs");
     assert!(held.contains("holds: 4 links in 2 files"), "{held}");
     env.write("docs/sub/b.md", "# Another\n\n[gone](../c.md)\n");
@@ -266,9 +269,8 @@ fn a_page_is_opened_in_a_browser() {
     }
     let broken = format!("{PAGE}<script>nothing.at.all()</script><img src=gone.png>");
     let Some(env) = project(&[("good/index.html", PAGE), ("bad/index.html", &broken)]) else { return };
-    let recipe = |rest: &str| {
-        format!("provost-check page {rest} -- python3 -m http.server {{port}} --bind 127.0.0.1")
-    };
+    let recipe =
+        |rest: &str| format!("provost-check page {rest} -- python3 -m http.server {{port}} --bind 127.0.0.1");
     holds(&env, &recipe("--path good/ --text Welcome --no-console-errors"));
     holds(&env, &recipe("--path bad/ --text Welcome"));
     fails(&env, &recipe("--path bad/ --no-console-errors"), "ReferenceError: nothing is not defined");
@@ -279,13 +281,16 @@ fn a_page_is_opened_in_a_browser() {
 #[test]
 fn without_a_browser_a_page_could_not_be_run() {
     let Some(env) = project(&[]) else { return };
-    let (code, out) = tried(&env, "PATH=${PATH%%:*} provost-check page --text x -- sleep 1");
+    let (code, out) =
+        tried(&env, "PATH=$(dirname \"$(command -v provost-check)\") provost-check page --text x -- sleep 1");
     assert!(code == 4 && out.contains("none of chromium,"), "{out}");
 }
 
 #[test]
 fn a_verdict_records_the_helper_and_a_file_of_the_work_does_not_replace_it() {
-    let Some(env) = project(&[("README.md", "# A\n"), ("provost-check", "#!/bin/sh\nexit 0\n")]) else { return };
+    let Some(env) = project(&[("README.md", "# A\n"), ("provost-check", "#!/bin/sh\nexit 0\n")]) else {
+        return;
+    };
     let tools = |command: &str| -> Value {
         let json = env.provost(&["try", "--json", command]).json();
         json["workspace"]["environment"]["tools"]["provost-check"].clone()

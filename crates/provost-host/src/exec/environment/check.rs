@@ -178,9 +178,7 @@ impl ExecEnv {
         control: Option<Control>,
     ) -> Result<(Verdict, RunnerReport), Interrupted> {
         let not_run = |reason: &str| Ok((Verdict::not_run(self.level, reason), RunnerReport::default()));
-        let Some(approved) = &self.trees else {
-            return not_run("provost has no tree of its own");
-        };
+        let Some(approved) = &self.trees else { return not_run("provost has no tree of its own") };
         let deleted = gone(base, layer);
         let view = view(base, layer, &deleted);
         let fitted = self.with_means(approved, base, layer, case.stop, |means| {
@@ -214,11 +212,11 @@ impl ExecEnv {
             keep.push(CheckMount { at: &places.tools, what: What::ReadOnly(reporter.tools()) });
             keep.push(CheckMount { at: &places.pipe, what: What::ReadOnly(reporter.pipe_folder()) });
         }
-        let helper = self.helper.as_ref().filter(|helper| helper.is_there());
+        let (helper, root) = (self.helper.as_ref().filter(|helper| helper.is_there()), &*self.workspace);
         let at = CheckHelper::fenced();
         keep.extend(helper.map(|helper| helper.mount(&at)));
-        let env = self.with_helper(&fitted.env, helper.and(at.parent()), (&self.workspace, &supplied));
-        let env = self.with_reporter(&env, reporter.as_ref(), &places, (&self.workspace, &supplied));
+        let env = self.with_helper(&fitted.env, helper.and(at.parent()), (root, &supplied));
+        let env = self.with_reporter(&env, reporter.as_ref(), &places, (root, &supplied));
         let fence = CheckFence {
             tree: CheckTree::Overlay {
                 lower: &base.path,
