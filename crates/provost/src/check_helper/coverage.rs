@@ -72,8 +72,7 @@ fn judged(hits: &Hits, changed: &Lines, Percent(min): Percent) -> Result<String,
     let kinds: BTreeSet<_> = hits.keys().filter_map(|name| Path::new(name).extension()).collect();
     let (mut ran, mut all, mut unmet) = (0, 0, Vec::new());
     for (name, lines) in changed {
-        let found = hits.iter().find(|(reported, _)| is_same_file(reported, name));
-        let Some((_, hits)) = found else {
+        let Some(hits) = reported_as(hits, name) else {
             if Path::new(name).extension().is_some_and(|kind| kinds.contains(kind)) {
                 all += lines.len();
                 unmet.push(format!("{name} is not in the report ({} changed lines)", lines.len()));
@@ -106,11 +105,19 @@ fn judged(hits: &Hits, changed: &Lines, Percent(min): Percent) -> Result<String,
     }
 }
 
-/// Reports have absolute paths, paths from the root of the repository, or paths from a folder below it.
-fn is_same_file(reported: &str, name: &str) -> bool {
-    let reported = reported.trim_start_matches("./");
+/// Finds a file in a report. Reports have paths from the root of the repository, absolute paths, or paths
+/// from a folder below the root; of these, the longest is the nearest.
+fn reported_as<'h>(hits: &'h Hits, name: &str) -> Option<&'h BTreeMap<usize, u64>> {
     let ends = |long: &str, short: &str| long.strip_suffix(short).is_some_and(|rest| rest.ends_with('/'));
-    reported == name || ends(reported, name) || ends(name, reported)
+    let plain = |reported: &'h String| reported.trim_start_matches("./");
+    let rank = |reported: &str| match reported {
+        _ if reported == name => Some((2, 0)),
+        _ if ends(reported, name) => Some((1, 0)),
+        _ if ends(name, reported) => Some((0, reported.len())),
+        _ => None,
+    };
+    let fitting = hits.iter().filter_map(|(reported, lines)| Some((rank(plain(reported))?, lines)));
+    fitting.max_by_key(|(rank, _)| *rank).map(|(_, lines)| lines)
 }
 
 fn lcov(text: &str) -> Hits {
@@ -241,6 +248,14 @@ mod tests {
         };
         assert!(why.contains("src/a.py is not in the report (3 changed lines)"), "{why}");
         assert!(judged(&lcov("SF:b.js\nDA:1,1\n"), &changed, Percent(1.0)).is_ok());
-        assert!(!is_same_file("xa.py", "a.py") && is_same_file("./a.py", "a.py"));
+    }
+
+    #[test]
+    fn a_file_is_found_by_its_nearest_path() {
+        let hits =
+            lcov("SF:./a.py\nDA:1,1\nSF:src/a.py\nDA:2,1\nSF:/home/x/lib/a.py\nDA:3,1\nSF:xb.py\nDA:4,1\n");
+        let line = |name: &str| reported_as(&hits, name).and_then(|lines| lines.keys().next().copied());
+        assert_eq!(["a.py", "src/a.py", "lib/a.py"].map(line), [Some(1), Some(2), Some(3)]);
+        assert_eq!(["py/src/a.py", "other/a.py", "b.py"].map(line), [Some(2), Some(1), None]);
     }
 }

@@ -102,6 +102,8 @@ impl Address {
 
     /// Starts a service, and waits until its port answers.
     pub(super) fn serve(&self, command: &[OsString], wait: Duration) -> Result<Service, Ending> {
+        // Fails if this check may not use ports at all.
+        free_port()?;
         if self.answers() {
             let port = self.port;
             return Err(Ending::NotRun(format!("port {port} answers before the service was started")));

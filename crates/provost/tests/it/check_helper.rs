@@ -287,15 +287,25 @@ fn without_a_browser_a_page_could_not_be_run() {
 }
 
 #[test]
-fn a_verdict_records_the_helper_and_a_file_of_the_work_does_not_replace_it() {
-    let Some(env) = project(&[("README.md", "# A\n"), ("provost-check", "#!/bin/sh\nexit 0\n")]) else {
-        return;
-    };
+fn a_program_of_the_project_does_not_take_its_place() {
+    let own = "node_modules/.bin/provost-check";
+    let Some(env) = project(&[("package.json", "{}"), (own, "#!/bin/sh\nexit 0\n")]) else { return };
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(env.work().join(own), mode).unwrap();
+    commit(&env);
+    let both = "type -a provost-check; provost-check links nowhere";
+    fails(&env, both, "nowhere: no Markdown file is there");
+    fails(&env, both, own);
+}
+
+#[test]
+fn a_verdict_records_the_program() {
+    let Some(env) = project(&[("README.md", "# A\n")]) else { return };
     let tools = |command: &str| -> Value {
         let json = env.provost(&["try", "--json", command]).json();
         json["workspace"]["environment"]["tools"]["provost-check"].clone()
     };
-    let recorded = tools("PATH=$PATH:. provost-check links README.md");
+    let recorded = tools("LC_ALL=C provost-check links README.md");
     let version = recorded["version"].as_str().expect("a version");
     assert!(version.starts_with("provost-check ") && version.contains(" sha256:"), "{recorded}");
     assert_eq!(recorded, tools("provost-check links README.md"), "the same program");
