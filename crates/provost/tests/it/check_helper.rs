@@ -338,9 +338,9 @@ fn verify_knows_the_program_and_its_recipes() {
         verified["diagnostics"].to_string()
     };
     let known = found("provost-check http --path /health --contains ok -- bash app.sh");
-    assert!(!known.contains("P058") && !known.contains("P091"), "{known}");
+    assert!(!known.contains("P058") && !known.contains("P093"), "{known}");
     let inner = found("provost-check http -- no-such-program-here app");
     assert!(inner.contains("P058") && inner.contains("no-such-program-here"), "{inner}");
     let unknown = found("provost-check htp -- bash app.sh");
-    assert!(unknown.contains("P091") && unknown.contains("has no recipe `htp`"), "{unknown}");
+    assert!(unknown.contains("P093") && unknown.contains("has no recipe `htp`"), "{unknown}");
 }

@@ -9,8 +9,8 @@ use std::collections::HashSet;
 use crate::language::diagnostic::say;
 use crate::language::facts::Facts;
 use crate::language::parse::Sink;
-use crate::language::runner::expectations::only_runs_tests;
 use crate::language::recipes;
+use crate::language::runner::expectations::only_runs_tests;
 use crate::language::shell::{self, Join, ShellCommand, ShellScript, is_assignment};
 use crate::model::plan::{Check, Contract, Expectation, Plan, Shell, Span};
 
