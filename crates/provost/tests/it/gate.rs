@@ -151,7 +151,7 @@ fn a_contract_can_name_a_check_of_the_configuration() {
     let plan = plan(&["true"], "escalate")
         .replace("**contract:**\n```shell\ntrue\n```\n", "**contract:** check:unit\n");
     let env = Env::new(&plan).agent("mkdir -p out; echo done > out/1\n");
-    let unknown = env.provost(&["verify"]).exits(1);
+    let unknown = env.provost(&["verify"]).exits(3);
     assert!(unknown.out.contains("P092") && unknown.out.contains("[checks.unit]"), "{}", unknown.out);
     let config = env.read("provost.toml");
     env.write("provost.toml", format!("{config}\n[checks.unit]\ncommand = \"grep -q done out/1\"\n"));
@@ -167,6 +167,7 @@ fn a_contract_can_name_a_check_of_the_configuration() {
     let refused = env.provost(&["run"]);
     assert_ne!(refused.code, 0, "{} {}", refused.out, refused.err);
     env.write("provost.toml", approved);
+    env.approve();
     env.provost(&["run"]).exits(0);
     assert_eq!(env.states(), "1 passed");
     let log = env.provost(&["log", "--json"]).exits(0).out;

@@ -20,7 +20,7 @@ use provost_host::sandbox::Processes;
 use provost_host::tree::Apart;
 use provost_host::{Interrupted, process, tree};
 
-use super::check_facts::{checked, compared_with, doubts, held_apart, is_known, min_proved};
+use super::check_facts::{checked, compared_with, doubts, held_apart, is_known, min_proved, takes_work};
 use super::step_worktree::{WorkspaceSync, globs, not_home, place, told};
 use super::{Executor, TaskInput};
 use crate::exec::model_judge::JudgeRequest;
@@ -92,12 +92,7 @@ impl Executor<'_> {
         let network = step.and_then(|step| step.network.as_ref()).is_some_and(|network| network.value);
         let protect = step.into_iter().flat_map(|step| &step.protect).map(|glob| glob.value.clone());
         let left_alone = !self.at_home().1.is_empty();
-        let with_work = match subject {
-            CheckSubject::Precondition(_) | CheckSubject::Contract(_) => true,
-            CheckSubject::Control(_) => false,
-            // Changes that others made in the workspace take part in the final checks, as always.
-            CheckSubject::Final(_) | CheckSubject::Postcondition(_) => run.has_unseen_work() || left_alone,
-        };
+        let with_work = takes_work(run, subject, left_alone);
         let sent = self.checked_files(run, with_work);
         let (secrets, withheld) = match self.secrets(step, network) {
             Ok(secrets) => (secrets, None),

@@ -73,3 +73,14 @@ pub(super) fn held_apart(run: &Run, subject: CheckSubject) -> Option<&Verdict> {
     let CheckSubject::Contract(number) = subject else { return None };
     run.step(number)?.verdict.as_ref().filter(|verdict| run.is_held_apart(number) && verdict.held())
 }
+
+/// Returns whether the agent's changes take part in a check; `left_alone` are changes that others made in the
+/// workspace.
+pub(super) fn takes_work(run: &Run, subject: CheckSubject, left_alone: bool) -> bool {
+    match subject {
+        CheckSubject::Precondition(_) | CheckSubject::Contract(_) => true,
+        CheckSubject::Control(_) => false,
+        // Changes that others made in the workspace take part in the final checks, as always.
+        CheckSubject::Final(_) | CheckSubject::Postcondition(_) => run.has_unseen_work() || left_alone,
+    }
+}
