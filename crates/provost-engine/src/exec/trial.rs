@@ -4,6 +4,7 @@
 //! **Invariant:** nothing is recorded. A check never gets secrets here, and the network only if a person
 //! approved the plan.
 
+use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use provost_core::model::event::Revision;
@@ -47,10 +48,33 @@ pub struct Trial {
 pub struct TrialResults {
     pub base: Verdict,
     pub workspace: Verdict,
+    /// The results of further runs on the workspace.
+    pub again: Vec<Verdict>,
 }
 
-/// Tries the contract of a step.
-pub fn try_step(harness: &Harness, number: StepNumber) -> Result<Trial, Error> {
+impl TrialResults {
+    /// Returns how many of all runs on the workspace held, and how many there were.
+    pub fn held(&self) -> (usize, usize) {
+        let all = || std::iter::once(&self.workspace).chain(&self.again);
+        (all().filter(|verdict| verdict.held()).count(), all().count())
+    }
+
+    /// Returns the tests that failed in some runs on the workspace and not in others.
+    pub fn unsteady_tests(&self) -> Vec<String> {
+        let failing = |verdict: &Verdict| -> BTreeSet<String> {
+            verdict.test_results.iter().flat_map(|results| results.failing.names.iter().cloned()).collect()
+        };
+        let first = failing(&self.workspace);
+        let differ = self
+            .again
+            .iter()
+            .flat_map(|verdict| first.symmetric_difference(&failing(verdict)).cloned().collect::<Vec<_>>());
+        differ.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+}
+
+/// Tries the contract of a step, `runs` times on the workspace.
+pub fn try_step(harness: &Harness, number: StepNumber, runs: u32) -> Result<Trial, Error> {
     let (mut run, _) = recording::preview(harness)?;
     if matches!(run.stage, Stage::Draft | Stage::Verified) {
         // An approval refuses uncommitted files inside `touches`, so its base has the committed ones.
@@ -61,11 +85,11 @@ pub fn try_step(harness: &Harness, number: StepNumber) -> Result<Trial, Error> {
     if run.plan.step(number).is_none() {
         return Err(Refusal::NoSuchStep { step: number }.into());
     }
-    tried(harness, &run, number)
+    tried(harness, &run, number, runs)
 }
 
-/// Tries a command on the last commit and on the workspace, without a plan.
-pub fn try_command(settings: EngineSettings, command: &str) -> Result<Trial, Error> {
+/// Tries a command on the last commit and, `runs` times, on the workspace, without a plan.
+pub fn try_command(settings: EngineSettings, command: &str, runs: u32) -> Result<Trial, Error> {
     let workspace = Here::of(&settings.cwd).workspace().to_path_buf();
     let place = PlanPlace {
         path: workspace.join("PLAN-try.md"),
@@ -88,7 +112,7 @@ pub fn try_command(settings: EngineSettings, command: &str) -> Result<Trial, Err
     run.revision = Revision(format!("try {}", now.as_nanos()));
     // The person typed the command.
     run.stage = Stage::Approved;
-    tried(&harness, &run, StepNumber(1))
+    tried(&harness, &run, StepNumber(1), runs)
 }
 
 /// Returns the state of a plan with this text that is in no log.
@@ -100,7 +124,7 @@ pub(super) fn unrecorded(harness: &Harness, text: &str) -> Result<Run, Error> {
     Ok(run)
 }
 
-fn tried(harness: &Harness, run: &Run, number: StepNumber) -> Result<Trial, Error> {
+fn tried(harness: &Harness, run: &Run, number: StepNumber, runs: u32) -> Result<Trial, Error> {
     let _ = process::become_subreaper();
     // The sandbox hides this folder, so it has to exist.
     let state = harness.state();
@@ -126,7 +150,7 @@ fn tried(harness: &Harness, run: &Run, number: StepNumber) -> Result<Trial, Erro
     let commit = run.binding.base.clone();
     let not_run = |reason: &str| {
         let verdict = Verdict::not_run(level, reason);
-        let results = Some(TrialResults { base: verdict.clone(), workspace: verdict });
+        let results = Some(TrialResults { base: verdict.clone(), workspace: verdict, again: Vec::new() });
         Ok(Trial { command: command.clone(), level, commit: commit.clone(), results })
     };
     let step = run.plan.step(number);
@@ -147,7 +171,10 @@ fn tried(harness: &Harness, run: &Run, number: StepNumber) -> Result<Trial, Erro
         );
     }
     let hands = Executor::new(harness.site(), on_the_base(harness, run, offer, level, &estate)?);
-    let results = hands.trial(run, number).map(|(base, workspace)| TrialResults { base, workspace });
+    let results = hands.trial(run, number, runs).and_then(|(base, workspace)| {
+        let mut all = workspace.into_iter();
+        Some(TrialResults { base, workspace: all.next()?, again: all.collect() })
+    });
     judge::leave();
     Ok(Trial { command: command.clone(), level, commit: commit.clone(), results })
 }

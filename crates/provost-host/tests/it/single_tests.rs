@@ -5,7 +5,7 @@ use provost_core::model::plan::Expectation;
 use provost_core::model::verdict::{CheckOutcome, Verdict};
 use provost_rehearsal::skip;
 
-use crate::teeth::{Files, Project, fetched, told, works};
+use crate::teeth::{Files, Project, fetched, python, told, works};
 
 /// A project of one language: `value` is what the work changes.
 struct Sample<'a> {
@@ -84,11 +84,12 @@ impl Sample<'_> {
 
 #[test]
 fn pytest() {
+    let Some(python) = python() else { return };
     let tests = "import pytest\nfrom calc import add, sub\n\n\ndef test_sub():\n    assert sub(2, 1) == 1\n\n\n\
                  @pytest.mark.parametrize('n', [1, 2])\ndef test_add(n):\n    assert add(n, 1) == n + 1\n";
     let code = "def add(a, b):\n    return a - b\n\n\ndef sub(a, b):\n    return a - b\n";
     Sample {
-        contract: "python3 -m pytest -q -x",
+        contract: &format!("{python} -m pytest -q -x"),
         files: &[("calc.py", code), ("test_calc.py", tests)],
         code: "calc.py",
         fixed: &code.replacen("a - b", "a + b", 1),
@@ -297,6 +298,7 @@ impl Sample<'_> {
 
 #[test]
 fn a_flaky_test_is_named_and_decides_nothing() {
+    let Some(python) = python() else { return };
     let tests = "import pathlib, random\n\n\ndef test_flaky():\n    mark = pathlib.Path('FLAKY')\n    \
                  if mark.exists():\n        place = pathlib.Path(mark.read_text().strip())\n        \
                  seen = place.exists()\n        place.touch()\n        assert seen\n\n\ndef test_fine():\n    assert True\n";
@@ -304,7 +306,7 @@ fn a_flaky_test_is_named_and_decides_nothing() {
     let seen = place.path().join("seen");
     let files = [("test_it.py", tests)];
     let (project, _) =
-        Project::expecting("python3 -m pytest -q", &[Expectation::NoNewFailures], &["**"], &files);
+        Project::expecting(&format!("{python} -m pytest -q"), &[Expectation::NoNewFailures], &["**"], &files);
     let after = project.work(&[("FLAKY", &seen.display().to_string())]);
     assert!(after.held(), "{}", told(&after));
     let results = after.test_results.as_ref().expect("results");
@@ -314,6 +316,7 @@ fn a_flaky_test_is_named_and_decides_nothing() {
 
 #[test]
 fn a_report_that_the_code_under_test_made_is_not_believed() {
+    let Some(python) = python() else { return };
     let tests = "import calc\n\n\ndef test_add():\n    assert calc.add(1, 1) == 2\n";
     let code = "def add(a, b):\n    return a + b\n";
     let files = [("calc.py", code), ("test_calc.py", tests)];
@@ -337,8 +340,12 @@ fn a_report_that_the_code_under_test_made_is_not_believed() {
         ),
     ] {
         for expected in [Expectation::NoNewFailures, Expectation::TestsPassed { at_least: 1 }] {
-            let (project, before) =
-                Project::expecting("python3 -m pytest -q", std::slice::from_ref(&expected), &["**"], &files);
+            let (project, before) = Project::expecting(
+                &format!("{python} -m pytest -q"),
+                std::slice::from_ref(&expected),
+                &["**"],
+                &files,
+            );
             assert!(before.held(), "{}", told(&before));
             let after = project.work(&[("calc.py", &forged)]);
             assert!(!after.held(), "{expected}\n{forged}\n{}", told(&after));
@@ -348,6 +355,7 @@ fn a_report_that_the_code_under_test_made_is_not_believed() {
 
 #[test]
 fn a_check_without_a_readable_list_of_tests_is_not_verifiable() {
+    let Some(python) = python() else { return };
     let script = "print('3 passed')\n";
     let files = [("run.py", script)];
     let (_, before) =
@@ -356,18 +364,23 @@ fn a_check_without_a_readable_list_of_tests_is_not_verifiable() {
     assert!(matches!(before.outcome, CheckOutcome::NotRun { .. }), "{}", told(&before));
     // Something else than a test fails.
     let files = [("test_a.py", "def test_a():\n    assert False\n")];
-    let contract = "python3 -m pytest -q; exit 1";
+    let contract = &format!("{python} -m pytest -q; exit 1");
     let (_, before) = Project::expecting(contract, &[Expectation::NoNewFailures], &["**"], &files);
     assert!(!before.held(), "{}", told(&before));
 }
 
 #[test]
 fn five_thousand_tests_are_compared_by_name() {
+    let Some(python) = python() else { return };
     let tests = "import pytest, pathlib\n\n\n@pytest.mark.parametrize('n', range(5000))\ndef test_n(n):\n    \
                  bad = {int(x) for x in pathlib.Path('bad').read_text().split()}\n    assert n not in bad\n";
     let files = [("test_n.py", tests), ("bad", "7 8 9\n")];
-    let (project, before) =
-        Project::expecting("python3 -m pytest -q --tb=no", &[Expectation::NoNewFailures], &["**"], &files);
+    let (project, before) = Project::expecting(
+        &format!("{python} -m pytest -q --tb=no"),
+        &[Expectation::NoNewFailures],
+        &["**"],
+        &files,
+    );
     assert!(before.held(), "{}", told(&before));
     let same_number = project.work(&[("bad", "7 8 4999\n")]);
     assert!(told(&same_number).contains("test_n.py::test_n[4999]"), "{}", told(&same_number));

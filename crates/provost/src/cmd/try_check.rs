@@ -21,6 +21,7 @@ Examples:
   provost try 2                               the contract of step 2 of the active plan
   provost try PLAN.md 2 --json                for programs
   provost try 'python3 -m pytest -q'          any command, without a plan
+  provost try 2 --runs 5                      is it flaky? five times on the workspace
 
 Exit codes: 0 it holds on the workspace · 1 it does not hold there · 4 it could not be run, for example
 because a tool is missing"
@@ -29,12 +30,15 @@ pub(super) struct Args {
     /// Number of a step, after the path or name of its plan if it is not the active one; or a command, quoted
     #[arg(num_args = 0..=2, value_name = "STEP|COMMAND")]
     what: Vec<String>,
+    /// Number of runs on the workspace; a check that gives two results on the same files is flaky
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    runs: u32,
 }
 
 pub(super) fn obey(global: &Global, args: Args) -> Answer {
     let trial = match args.what.as_slice() {
         [plan, step] => match step.parse() {
-            Ok(step) => of_step(global, Some(plan), step)?,
+            Ok(step) => of_step(global, Some(plan), step, args.runs)?,
             Err(_) => {
                 return Err(Failure::usage(
                     format!("`{step}` is not the number of a step"),
@@ -43,8 +47,8 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
             }
         },
         [one, ..] => match one.parse() {
-            Ok(step) => of_step(global, None, step)?,
-            Err(_) => trial::try_command(global.settings(None)?, one)?,
+            Ok(step) => of_step(global, None, step, args.runs)?,
+            Err(_) => trial::try_command(global.settings(None)?, one, args.runs)?,
         },
         [] => return Err(Failure::usage("nothing to try", "For example: provost try 2")),
     };
@@ -56,25 +60,28 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
             "commit": trial.commit,
             "base": results.base,
             "workspace": results.workspace,
+            "again": results.again,
             "says": says(results),
         }))?,
         false => terminal::print(&report(&trial, results))?,
     }
+    let (held, runs) = results.held();
     Ok(match &results.workspace.outcome {
+        CheckOutcome::Held if held < runs => Outcome::PlanFailed,
         CheckOutcome::Held => Outcome::Done,
         CheckOutcome::NotRun { .. } => Outcome::Waiting,
         _ => Outcome::PlanFailed,
     })
 }
 
-fn of_step(global: &Global, plan: Option<&str>, step: u32) -> Result<Trial, Failure> {
+fn of_step(global: &Global, plan: Option<&str>, step: u32, runs: u32) -> Result<Trial, Failure> {
     let harness = global.open(plan, Access::Read)?;
-    Ok(trial::try_step(&harness, StepNumber(step))?)
+    Ok(trial::try_step(&harness, StepNumber(step), runs)?)
 }
 
 /// Both results beside each other, then what each of them printed.
 fn report(trial: &Trial, results: &TrialResults) -> String {
-    let TrialResults { base, workspace } = results;
+    let TrialResults { base, workspace, .. } = results;
     let commit = trial.commit.as_deref().map_or("no commit".to_owned(), |commit| {
         format!("commit {}", commit.chars().take(12).collect::<String>())
     });
@@ -158,15 +165,37 @@ fn shown(excerpt: &Excerpt) -> String {
     if text.is_empty() { String::new() } else { format!("{text}\n") }
 }
 
+/// Whether tests changed for the better, and those that still fail failed before.
+fn only_old_failures(results: &TrialResults) -> bool {
+    let tests = results.workspace.test_results.as_ref();
+    let changes = tests.and_then(|tests| tests.changes.as_ref());
+    changes.is_some_and(|changes| {
+        let is_better = !changes.fixed.is_empty() || !changes.new.is_empty();
+        let is_worse =
+            !changes.broken.is_empty() || !changes.new_failing.is_empty() || changes.gone_passing > 0;
+        is_better && !is_worse && !changes.failed_before.is_empty()
+    })
+}
+
 /// One sentence about what both results mean for a plan.
 fn says(results: &TrialResults) -> String {
     let (base, workspace) = (&results.base.outcome, &results.workspace.outcome);
+    let (held, runs) = results.held();
+    if (1..runs).contains(&held) {
+        let tests = results.unsteady_tests();
+        let tests = if tests.is_empty() { String::new() } else { format!(": {}", tests.join(", ")) };
+        return format!("it is flaky: it held in {held} of {runs} runs on the same files{tests}");
+    }
     match (base, workspace) {
         (_, CheckOutcome::NotRun { reason }) => format!("the check could not be run: {reason}"),
         (CheckOutcome::Held, CheckOutcome::Held) => {
             "it holds before the work already: as a contract it would prove no progress".to_owned()
         }
         (CheckOutcome::Held, _) => "your changes break it".to_owned(),
+        (CheckOutcome::Broke { .. }, CheckOutcome::Broke { .. }) if only_old_failures(results) => {
+            "only tests fail that failed before: write `no new failures` after the block to allow them"
+                .to_owned()
+        }
         (_, CheckOutcome::Held) => {
             "it fails on the base and holds on the workspace: it shows the work".to_owned()
         }

@@ -57,6 +57,10 @@ pub(super) fn expectation(line: &str) -> Option<String> {
     let needle = match (words.next()?, words.next()) {
         (first, _) if first.starts_with("exit_code") => "`exit_code",
         ("stdout" | "stderr", Some(word @ ("contains" | "matches" | "is"))) => word,
+        ("tests", Some("fixed:")) => "`tests fixed",
+        ("tests", Some("passed")) => "`tests passed",
+        ("no", Some("new")) => "`no new failures",
+        ("no", Some("test")) => "`no test removed",
         _ => return None,
     };
     let meaning = row("## Checks", |first| first.contains(needle))?;
@@ -73,7 +77,13 @@ pub(super) fn expectations() -> &'static [String] {
         let forms = cells.flat_map(|first| first.split('`').skip(1).step_by(2));
         let both = |form: &str| match form.strip_prefix("stdout") {
             Some(rest) => vec![form.to_owned(), format!("stderr{rest}")],
-            None => vec![form.replace('N', "0")],
+            None => {
+                // No test at all would be no expectation.
+                let number = if form.starts_with("tests") { "1" } else { "0" };
+                let word = |word| if word == "N" { number } else { word };
+                let form = form.replace("NAME, NAME", "…");
+                vec![form.split(' ').map(word).collect::<Vec<_>>().join(" ")]
+            }
         };
         forms.flat_map(both).collect()
     })
@@ -133,7 +143,8 @@ mod tests {
         }
         let shown = expectations().join("; ");
         let forms = "exit_code == 0; exit_code != 0; stdout contains \"…\"; stderr contains \"…\"; \
-                     stdout matches /…/; stderr matches /…/; stdout is empty; stderr is empty";
+                     stdout matches /…/; stderr matches /…/; stdout is empty; stderr is empty; tests fixed: …; \
+                     no new failures; tests passed >= 1; no test removed or skipped";
         assert_eq!(shown, forms);
         for form in expectations() {
             assert!(expectation(form).is_some(), "{form}");

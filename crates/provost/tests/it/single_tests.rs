@@ -28,6 +28,12 @@ fn project(agent: &str) -> Option<Env> {
 #[test]
 fn a_step_passes_although_another_test_failed_before() {
     let Some(env) = project("sed -i '0,/a - b/s//a + b/' calc.py\n") else { return };
+    let tried = env.provost(&["try", "python3 -m unittest -q"]).exits(1).out;
+    assert!(tried.contains("tests   3, 2 fail") && tried.contains("it fails on both"), "{tried}");
+    env.write("calc.py", CODE.replacen("a - b", "a + b", 1));
+    let tried = env.provost(&["try", "python3 -m unittest -q"]).exits(1).out;
+    assert!(tried.contains("write `no new failures` after the block"), "{tried}");
+    env.write("calc.py", CODE);
     env.provost(&["verify"]).exits(0);
     let shown = env.provost(&["show"]).exits(0).out;
     env.approve();

@@ -70,3 +70,23 @@ fn what_only_an_approval_allows_is_not_tried_before_it() {
     assert_eq!(env.provost(&["try", "9"]).code, 5);
     assert_eq!(env.provost(&["try", "a", "b"]).code, 2);
 }
+
+#[test]
+fn a_check_that_gives_two_results_on_the_same_files_is_flaky() {
+    let Some(env) = project("grep -q done out/1", "") else { return };
+    std::fs::create_dir(env.work().join("out")).unwrap();
+    env.write("out/1", "done\n");
+    let steady = env.provost(&["try", "1", "--runs", "3"]).exits(0).out;
+    assert!(steady.contains("it fails on the base and holds on the workspace"), "{steady}");
+    let json = env.provost(&["try", "1", "--runs", "3", "--json"]).exits(0).json();
+    assert_eq!(json["again"].as_array().map(Vec::len), Some(2), "{json}");
+    // A counter outside of the tree decides: every second run holds.
+    let env = env.isolation("guard+clean");
+    let counter = env.work().parent().expect("a folder").join("counter");
+    let counter = counter.display();
+    let flaky =
+        format!("n=$(cat {counter} 2>/dev/null || echo 0); echo $((n + 1)) > {counter}; test $((n % 2)) = 0");
+    let told = env.provost(&["try", &flaky, "--runs", "4"]).exits(1).out;
+    assert!(told.contains("it is flaky: it held in 2 of 4 runs on the same files"), "{told}");
+    env.provost(&["try", "1", "--runs", "0"]).exits(2);
+}

@@ -62,6 +62,11 @@ impl TestRun<'_> {
     /// Returns why a test does not count as fixed.
     fn not_fixed(&self, wanted: &str) -> Option<String> {
         let found = self.now.named(wanted);
+        // Another test of the same name does not stand for the one that failed.
+        let earlier = self.before.map(|before| before.named(wanted)).unwrap_or_default();
+        if let Some(gone) = earlier.iter().find(|name| !self.now.0.contains_key(**name)) {
+            return Some(format!("{gone} is gone"));
+        }
         if found.is_empty() {
             return Some(format!("no test `{wanted}` was run"));
         }
@@ -172,6 +177,8 @@ mod tests {
         assert!(unmet("tests fixed: c", Some(&before), &fixed)[0].contains("no test `c` was run"));
         assert!(unmet("tests fixed: a", Some(&before), &before)[0].contains("t::a fails"));
         assert!(!unmet("tests fixed: a", None, &before).is_empty());
+        let replaced = results(&[("other::a", Passed), ("t::b", Passed)]);
+        assert!(unmet("tests fixed: a", Some(&before), &replaced)[0].contains("t::a is gone"));
     }
 
     #[test]

@@ -235,9 +235,9 @@ impl Executor<'_> {
         self.on_base(self.check_order(run, CheckSubject::Postcondition(number), false), limit)
     }
 
-    /// Runs the contract of a step on the tree before its work and on the workspace as it is now. Returns
-    /// `None` if the check is no command, or was interrupted.
-    pub fn trial(&self, run: &Run, number: StepNumber) -> Option<(Verdict, Verdict)> {
+    /// Runs the contract of a step on the tree before its work, and `runs` times on the workspace as it is
+    /// now. Returns `None` if the check is no command, or was interrupted.
+    pub fn trial(&self, run: &Run, number: StepNumber, runs: u32) -> Option<(Verdict, Vec<Verdict>)> {
         let tag = format!("{}/try/{}", self.site.id, std::process::id());
         let judged = |subject, before: Option<BaseResult>| {
             let TaskInput::Check(mut order) = self.check_order(run, subject, false) else { return None };
@@ -261,8 +261,8 @@ impl Executor<'_> {
             tests: base.tests,
             runners: base.runners.clone(),
         });
-        let workspace = judged(CheckSubject::Contract(number), before)?;
-        Some((base, workspace))
+        let workspace = (0..runs.max(1)).map(|_| judged(CheckSubject::Contract(number), before.clone()));
+        Some((base, workspace.collect::<Option<_>>()?))
     }
 
     /// Returns `None` if the check is no command, needs the network, or was interrupted.
