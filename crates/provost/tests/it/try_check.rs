@@ -84,8 +84,9 @@ fn a_check_that_gives_two_results_on_the_same_files_is_flaky() {
     let env = env.isolation("guard+clean");
     let counter = env.work().parent().expect("a folder").join("counter");
     let counter = counter.display();
-    let flaky =
-        format!("n=$(cat {counter} 2>/dev/null || echo 0); echo $((n + 1)) > {counter}; test $((n % 2)) = 0");
+    let flaky = format!(
+        "[ -f {counter} ] || echo 0 > {counter}\nn=$(cat {counter})\necho $((n + 1)) > {counter}\ntest $((n % 2)) = 0"
+    );
     let told = env.provost(&["try", &flaky, "--runs", "4"]).exits(1).out;
     assert!(told.contains("it is flaky: it held in 2 of 4 runs on the same files"), "{told}");
     env.provost(&["try", "1", "--runs", "0"]).exits(2);
