@@ -66,7 +66,7 @@ fn the_number_of_tests_is_told_and_none_is_none() {
     let plan = plan(&[counted], "escalate").replace("out/**", "calc.py");
     let test = "import calc, unittest\n\n\nclass Calc(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(calc.add(2, 3), 5)\n";
     for (agent, code, words) in [
-        ("printf 'def add(a, b):\\n    return a + b\\n' > calc.py", 0, "1 test)"),
+        ("printf 'def add(a, b):\\n    return a + b\\n' > calc.py", 0, "1 test, 1 fixed)"),
         (
             "printf 'import unittest\\nunittest.TestCase.__call__ = unittest.TestCase.run = lambda s, r=None: None\\n' > calc.py",
             4,
