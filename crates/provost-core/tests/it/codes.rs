@@ -71,8 +71,8 @@ fn provocations() -> Vec<(Code, String)> {
         (
             Code::OtherCommands,
             change(
-                "cargo test\n```\nexit_code == 0\n",
-                "cargo test; cargo fmt --check\n```\nno new failures\n",
+                "cargo test\n```\n**on_fail:**",
+                "cargo test && cargo fmt --check\n```\nno new failures\n**on_fail:**",
             ),
         ),
         (Code::Empty, "\n \n".into()),
