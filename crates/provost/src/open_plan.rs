@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use provost_core::model::plan::StepNumber;
 use provost_core::state::run::Run;
 use provost_engine::journal::log_locator;
 use provost_engine::plan::harness::Harness;
@@ -36,6 +37,26 @@ pub(crate) struct Global {
     /// Print JSON for programs: one document, or one object per line
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub json: bool,
+}
+
+/// The words of a command that is about a plan, or about one step of it.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct PlanWords {
+    /// Path or name of the plan [default: the active plan]; a number alone is a step of the active plan
+    plan: Option<String>,
+    /// Number of the step
+    step: Option<u32>,
+}
+
+impl PlanWords {
+    /// Returns the plan and the step that are meant.
+    pub(crate) fn meant(&self) -> (Option<&str>, Option<StepNumber>) {
+        let word = self.plan.as_deref();
+        match (word.and_then(|word| word.parse().ok()), self.step) {
+            (Some(step), None) => (None, Some(StepNumber(step))),
+            (_, step) => (word, step.map(StepNumber)),
+        }
+    }
 }
 
 impl Global {

@@ -309,7 +309,7 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// Returns the name of a check of the configuration that stands for the command (`check:unit`).
+    /// Returns `unit` for the command `check:unit`, which means the command of `[checks.unit]`.
     pub fn check_name(&self) -> Option<&str> {
         let name = self.command.trim().strip_prefix("check:")?;
         let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');

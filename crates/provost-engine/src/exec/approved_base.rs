@@ -1,6 +1,9 @@
 //! Prepares the execution environment on the approved base, for runs, for checks before an approval and for
 //! the merge train.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+
 use provost_core::model::verdict::{CheckEnvironment, Isolation};
 use provost_core::state::run::Run;
 use provost_host::exec::environment::{ApprovedFiles, CheckSettings, ExecEnv, RunPaths};
@@ -8,8 +11,35 @@ use provost_host::sandbox::SandboxFeatures;
 use provost_host::tree::ImportLimits;
 
 use crate::Error;
-use crate::plan::harness::Harness;
+use crate::exec::confined;
+use crate::plan::harness::{self, Harness};
 use crate::plan::kept_trees;
+
+/// Paths of a plan that [`RunPaths`] borrows.
+pub(crate) struct PlanPaths {
+    read_only: Vec<PathBuf>,
+    launcher: Vec<OsString>,
+}
+
+impl PlanPaths {
+    pub(crate) fn of(harness: &Harness) -> Self {
+        Self {
+            read_only: harness::own_files(harness),
+            launcher: confined::launcher(&harness.site().launcher),
+        }
+    }
+
+    /// Returns the paths for checks; they name no key that signs proofs.
+    pub(crate) fn for_checks<'a>(&'a self, harness: &'a Harness) -> RunPaths<'a> {
+        RunPaths {
+            workspace: &harness.place().workspace,
+            state: harness.state(),
+            read_only: &self.read_only,
+            secret: None,
+            launcher: &self.launcher,
+        }
+    }
+}
 
 /// Prepares the execution environment on the approved base.
 pub(crate) fn on_the_base(

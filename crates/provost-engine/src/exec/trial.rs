@@ -14,16 +14,15 @@ use provost_core::rules::command::{HarnessCommand, Refusal};
 use provost_core::rules::decide;
 use provost_core::state::run::{Run, Stage};
 use provost_host::check::judge;
-use provost_host::exec::environment::{self, RunPaths};
+use provost_host::exec::environment;
 use provost_host::plans::plan_file::{PlanChoice, PlanPlace};
 use provost_host::process;
 use provost_host::tree::Touches;
 
 use crate::Error;
-use crate::exec::approved_base::on_the_base;
-use crate::exec::confined;
+use crate::exec::approved_base::{PlanPaths, on_the_base};
 use crate::exec::executor::Executor;
-use crate::plan::harness::{self, Harness};
+use crate::plan::harness::Harness;
 use crate::plan::plan_registry::Here;
 use crate::plan::reading::BoundPlan;
 use crate::plan::recording;
@@ -130,15 +129,8 @@ fn tried(harness: &Harness, run: &Run, number: StepNumber, runs: u32) -> Result<
     let state = harness.state();
     let made = provost_host::files::make_private_folder(state);
     made.map_err(|source| Error::Io { what: "make", path: state.to_owned(), source })?;
-    let launcher = confined::launcher(&harness.site().launcher);
-    let read_only = harness::own_files(harness);
-    let estate = RunPaths {
-        workspace: &harness.place().workspace,
-        state: harness.state(),
-        read_only: &read_only,
-        secret: None,
-        launcher: &launcher,
-    };
+    let paths = PlanPaths::of(harness);
+    let estate = paths.for_checks(harness);
     let (offer, seen) = environment::attest(harness.config().verify.isolation, &estate)?;
     let contract = run.plan.step(number).and_then(|step| step.contract.as_ref());
     let command = match contract.map(|contract| &contract.check) {

@@ -5,13 +5,12 @@
 //!
 //! **Invariant:** secrets are removed, as from everything that is shown.
 
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use provost_core::model::plan::StepNumber;
 use provost_core::rules::command::Refusal;
-use provost_host::exec::environment;
+use provost_host::exec::environment::KeptPair;
 use provost_host::tree::Base;
 use similar::TextDiff;
 
@@ -125,15 +124,7 @@ pub fn look(harness: &Harness, number: StepNumber) -> Result<StepChanges, Error>
             _ => Refusal::NoTree.into(),
         });
     };
-    let trees = environment::trees_of(&harness.place().workspace, harness.state())?;
-    // The tree that the first step started with is rebuilt here if no machine has sent it.
-    if let (true, Some(commit)) = (run.work.is_some(), run.binding.base.as_deref()) {
-        commit::trees(harness, &run, commit)?;
-    }
-    let kept =
-        |id: &str| kept_trees::find(harness, &run, &trees, id)?.ok_or_else(|| Error::from(Refusal::NoTree));
-    let (before, after) = (kept(before)?, kept(after)?);
-    let paths = trees.differing_paths(&before, &after).map_err(environment::Error::from)?;
+    let KeptPair { before, after, paths } = kept_trees::pair(harness, &run, before, after)?;
     let seen = commit::judged(step);
     let others = match (seen, &step.start) {
         (Some(tree), _) if !tree.others.is_empty() => tree.others.clone(),
@@ -153,7 +144,8 @@ fn clean(harness: &Harness, changed: FileComparison) -> FileComparison {
 }
 
 fn changed(path: &Path, before: &Base, after: &Base) -> FileComparison {
-    let (old, new) = (text(before, path), text(after, path));
+    let text = |base: &Base| kept_trees::text(base, path, FILE_BYTES);
+    let (old, new) = (text(before), text(after));
     let unshown = old.as_ref().err().or(new.as_ref().err()).copied();
     let kind = match (before.has(path), after.has(path)) {
         (false, _) => FileChange::Added,
@@ -164,20 +156,4 @@ fn changed(path: &Path, before: &Base, after: &Base) -> FileComparison {
         |text: Result<Option<String>, &'static str>| text.ok().flatten().filter(|_| unshown.is_none());
     let path = path.to_string_lossy().into_owned();
     FileComparison { path, old: shown(old), new: shown(new), unshown, kind }
-}
-
-fn text(base: &Base, path: &Path) -> Result<Option<String>, &'static str> {
-    if !base.has(path) {
-        return Ok(None);
-    }
-    let place = base.file(path);
-    let found = fs::symlink_metadata(&place).map_err(|_| "it cannot be read")?;
-    match () {
-        () if !found.is_file() => Err("it is no file"),
-        () if found.len() > FILE_BYTES => Err("it is too long to be shown"),
-        () => {
-            let bytes = fs::read(&place).map_err(|_| "it cannot be read")?;
-            String::from_utf8(bytes).map(Some).map_err(|_| "it is no text")
-        }
-    }
 }

@@ -4,15 +4,14 @@ use provost_core::model::plan::StepNumber;
 use provost_core::rules::command::Refusal;
 use provost_host::check::judge;
 use provost_host::config::Demand;
-use provost_host::exec::environment::{self, RunPaths};
+use provost_host::exec::environment;
 use provost_host::process;
 
 use crate::Error;
-use crate::exec::approved_base::on_the_base_with;
-use crate::exec::confined;
+use crate::exec::approved_base::{PlanPaths, on_the_base_with};
 use crate::exec::executor::Executor;
 use crate::exec::proof_map::{self, Change, MadeMap, MapListener, MapSettings, MappedStep};
-use crate::plan::harness::{self, Harness};
+use crate::plan::harness::Harness;
 
 /// Makes the map of a step, and records nothing in the log.
 pub fn map(
@@ -25,15 +24,8 @@ pub fn map(
     let subject = MappedStep::of(&run, number)?;
     let change = Change::read(harness, &run, &subject.before, &subject.after)?;
     let _ = process::become_subreaper();
-    let launcher = confined::launcher(&harness.site().launcher);
-    let read_only = harness::own_files(harness);
-    let paths = RunPaths {
-        workspace: &harness.place().workspace,
-        state: harness.state(),
-        read_only: &read_only,
-        secret: None,
-        launcher: &launcher,
-    };
+    let paths = PlanPaths::of(harness);
+    let paths = paths.for_checks(harness);
     let demand = subject.level.map_or(harness.config().verify.isolation, Demand::Exactly);
     let (offer, seen) = environment::attest(demand, &paths)?;
     if !seen.level.has_clean_tree() {

@@ -13,8 +13,7 @@ use provost_host::sandbox::Attestation;
 use provost_store::Fence;
 
 use crate::Error;
-use crate::exec::approved_base::on_the_base;
-use crate::exec::confined;
+use crate::exec::approved_base::{PlanPaths, on_the_base};
 use crate::plan::harness::Harness;
 use crate::run::run_strategy::{ProgressListener, RunStrategy};
 
@@ -39,16 +38,9 @@ pub(crate) fn prepare(
     fence: &Fence,
     told: &mut ProgressListener<'_>,
 ) -> Result<ExecEnv, Error> {
-    let read_only = crate::plan::harness::own_files(harness);
     let secret = secret(harness);
-    let launcher = confined::launcher(&harness.site().launcher);
-    let paths = RunPaths {
-        workspace: &harness.place().workspace,
-        state: harness.state(),
-        read_only: &read_only,
-        secret: secret.as_deref(),
-        launcher: &launcher,
-    };
+    let paths = PlanPaths::of(harness);
+    let paths = RunPaths { secret: secret.as_deref(), ..paths.for_checks(harness) };
     let demand = harness.config().verify.isolation;
     let (features, attestation) = strategy.attest(demand, &paths, &harness.place().path)?;
     let level = attestation.level;

@@ -13,13 +13,12 @@ use provost_core::state::run::{Run, Stage, StepState};
 use provost_host::agent::home;
 use provost_host::check::judge;
 use provost_host::config::Demand;
-use provost_host::exec::environment::{self, ExecEnv, RunPaths};
+use provost_host::exec::environment::{self, ExecEnv};
 use provost_host::process;
 use provost_store::{Error as StoreError, Holder, Lease};
 
-use crate::exec::approved_base::on_the_base_with;
+use crate::exec::approved_base::{PlanPaths, on_the_base_with};
 use crate::exec::base_look;
-use crate::exec::confined;
 use crate::exec::executor::Executor;
 use crate::plan::harness::Harness;
 use crate::plan::projections::{self, DelayedWriter, Projector};
@@ -287,16 +286,9 @@ pub fn recheck(harness: &Harness, number: StepNumber) -> Result<Recheck, Error> 
     let recorded = step.verdict.clone().filter(|_| step.state == StepState::Passed);
     let recorded = recorded.ok_or(Refusal::NotPassed { step: number })?;
     let _ = process::become_subreaper();
-    let launcher = confined::launcher(&harness.site().launcher);
     let workspace = &harness.place().workspace;
-    let read_only = crate::plan::harness::own_files(harness);
-    let estate = RunPaths {
-        workspace,
-        state: harness.state(),
-        read_only: &read_only,
-        secret: None,
-        launcher: &launcher,
-    };
+    let paths = PlanPaths::of(harness);
+    let estate = paths.for_checks(harness);
     let (offer, seen) = environment::attest(Demand::Exactly(recorded.isolation), &estate)?;
     let tree = recorded.tree.as_ref().map(|tree| tree.id.clone());
     if let Some(tree) = &tree {

@@ -1,7 +1,7 @@
 //! Merges and judges unions of plans: by the contracts of every plan in them, and of every landed plan whose
 //! files they touch.
 
-use crate::exec::approved_base::on_the_base;
+use crate::exec::approved_base::{PlanPaths, on_the_base};
 use crate::plan::{commands, recording};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,6 @@ use super::boarding::{TrainCandidates, TrainPlan};
 use super::train_log::TrainLog;
 use super::{Wish, Yard};
 use crate::Error;
-use crate::exec::confined;
 use crate::exec::executor::Executor;
 use crate::plan::commit::{self, PlanTrees};
 
@@ -40,15 +39,8 @@ impl<'a> Stand<'a> {
         let PlanTrees { trees, approved, judged, base } = commit::kept(&plan.harness, &plan.run)?;
         let approved = trees.with_ignored(&approved, &judged).map_err(environment::Error::from)?;
         let harness = &plan.harness;
-        let read_only = crate::plan::harness::own_files(harness);
-        let launcher = confined::launcher(&harness.site().launcher);
-        let estate = RunPaths {
-            workspace: &harness.place().workspace,
-            state: &yard.state,
-            read_only: &read_only,
-            secret: None,
-            launcher: &launcher,
-        };
+        let paths = PlanPaths::of(harness);
+        let estate = RunPaths { state: &yard.state, ..paths.for_checks(harness) };
         let demand = harness.config().verify.isolation;
         let (offer, level) = match attested.iter().find(|(known, ..)| *known == demand) {
             Some((_, offer, level)) => (offer.clone(), *level),

@@ -15,6 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use provost_core::model::event::{IncludedFile, NamedFile};
+use provost_core::model::test_results::TestResults;
 use provost_core::model::verdict::{CheckEnvironment, Isolation, ToolVersion};
 use tempfile::TempDir;
 
@@ -94,6 +95,8 @@ pub struct ExecEnv {
     tools: CheckTools,
     /// Versions of the tools that contracts call, as far as they were asked for.
     versions: Mutex<BTreeMap<String, ToolVersion>>,
+    /// Results of single tests that this process measured, by the file that keeps them.
+    test_results: Mutex<BTreeMap<PathBuf, TestResults>>,
     /// The program that every check finds as `provost-check`.
     helper: Option<CheckHelper>,
     /// The machine's sandbox features; not needed below `clean`.
@@ -170,6 +173,7 @@ impl ExecEnv {
                 None => CheckTools::of_person(estate.workspace),
             },
             versions: Mutex::default(),
+            test_results: Mutex::default(),
             helper: CheckHelper::of(estate.launcher),
             offer,
             trees,

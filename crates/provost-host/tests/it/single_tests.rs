@@ -312,6 +312,8 @@ fn a_flaky_test_is_named_and_decides_nothing() {
     let results = after.test_results.as_ref().expect("results");
     assert_eq!(results.flaky.names, ["test_it.py::test_flaky"]);
     assert!(after.remarks().iter().any(|remark| remark.contains("two results on the same files")));
+    let why = after.uncontrolled.as_deref().unwrap_or_default();
+    assert_eq!(why, "test_it.py::test_flaky passed before the work and now passes and fails");
 }
 
 #[test]
@@ -388,4 +390,38 @@ fn five_thousand_tests_are_compared_by_name() {
     assert!(fewer.held(), "{}", told(&fewer));
     let changes = fewer.test_results.and_then(|results| results.changes).expect("compared");
     assert_eq!((changes.fixed.count, changes.failed_before.count, changes.still_passing), (2, 1, 4997));
+}
+
+#[test]
+fn names_that_change_with_each_run_say_nothing() {
+    let Some(python) = python() else { return };
+    let tests = "import pytest, uuid\n\n\n@pytest.mark.parametrize('n', [1], ids=[str(uuid.uuid4())])\n\
+                 def test_n(n):\n    assert n\n\n\ndef test_fine():\n    assert True\n";
+    let files = [("test_it.py", tests)];
+    let contract = format!("{python} -m pytest -q");
+    let (project, _) = Project::expecting(&contract, &[Expectation::NoNewFailures], &["**"], &files);
+    let after = project.work(&[("NOTES.md", "notes")]);
+    assert!(after.held(), "{}", told(&after));
+    assert!(after.test_results.expect("results").flaky.count >= 2);
+    let deleted = tests.replace("def test_fine", "def no_test");
+    let after = project.work(&[("test_it.py", &deleted)]);
+    assert!(!after.held() && told(&after).contains("gone: test_it.py::test_fine"), "{}", told(&after));
+}
+
+#[test]
+fn results_in_a_file_decide_nothing() {
+    let Some(python) = python() else { return };
+    let files = [
+        ("calc.py", "X = 1\n"),
+        ("test_calc.py", "import calc\n\n\ndef test_x():\n    assert calc.X == 1\n"),
+    ];
+    let contract = format!("{python} -m pytest -q");
+    let (project, _) = Project::expecting(&contract, &[Expectation::NoNewFailures], &["**"], &files);
+    let kept: Vec<_> = std::fs::read_dir(project.state().join("tests")).unwrap().flatten().collect();
+    assert_eq!(kept.len(), 1);
+    for file in kept {
+        std::fs::write(file.path(), "{\"test_calc.py::test_x\":\"failed\"}").unwrap();
+    }
+    let after = project.work(&[("calc.py", "X = 2\n")]);
+    assert!(!after.held() && told(&after).contains("fails now: test_calc.py::test_x"), "{}", told(&after));
 }

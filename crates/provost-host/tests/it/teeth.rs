@@ -76,6 +76,11 @@ impl Project {
         (project, control)
     }
 
+    /// Returns provost's own folder.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+
     fn judged(&self, with_work: bool, doubts: Doubts) -> Verdict {
         let case = CheckSpec {
             shell: &self.shell,

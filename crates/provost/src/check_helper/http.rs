@@ -30,18 +30,8 @@ Examples:
   provost-check http --port 8000 --status 404 --path /no-such-page -- python3 -m http.server 8000
   provost-check http --path /user/1 --json /name=Ada --json /age=36 -- node server.js")]
 pub(super) struct Args {
-    /// The port that the service listens on
-    #[arg(long, conflicts_with = "url")]
-    port: Option<u16>,
-    /// The address to ask, instead of http://127.0.0.1:PORT
-    #[arg(long)]
-    url: Option<String>,
-    /// The path to ask; / if there is none
-    #[arg(long)]
-    path: Option<String>,
-    /// How long the service may take until it answers
-    #[arg(long, default_value = "30s", value_name = "TIME")]
-    wait: humantime::Duration,
+    #[command(flatten)]
+    service: ServiceArgs,
     /// The expected status
     #[arg(long, default_value_t = 200, value_name = "CODE")]
     status: u16,
@@ -51,9 +41,39 @@ pub(super) struct Args {
     /// A value in a body of JSON, as a JSON pointer: /name=Ada; may be repeated
     #[arg(long, value_name = "POINTER=VALUE")]
     json: Vec<String>,
+}
+
+/// The service of a recipe, and where it answers.
+#[derive(clap::Args, Debug)]
+pub(super) struct ServiceArgs {
+    /// The port that the service listens on
+    #[arg(long, conflicts_with = "url")]
+    port: Option<u16>,
+    /// The address to ask, instead of http://127.0.0.1:PORT
+    #[arg(long)]
+    url: Option<String>,
+    /// The path to ask; / if there is none
+    #[arg(long)]
+    path: Option<String>,
+    /// How long it may take until there is an answer
+    #[arg(long, default_value = "30s", value_name = "TIME")]
+    wait: humantime::Duration,
     /// The service and its arguments
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
+}
+
+impl ServiceArgs {
+    /// Starts the service, and waits until it answers; returns it and the URL to ask.
+    pub(super) fn start(&self) -> Result<(Service, String), Ending> {
+        let address = Address::find(self.port, self.url.as_deref())?;
+        let service = address.serve(&self.command, self.wait())?;
+        Ok((service, address.with_path(self.path.as_deref())))
+    }
+
+    pub(super) fn wait(&self) -> Duration {
+        self.wait.into()
+    }
 }
 
 /// Where a service answers.
@@ -141,11 +161,9 @@ fn free_port() -> Result<u16, Ending> {
 
 pub(super) fn obey(args: &Args) -> Result<String, Ending> {
     let wanted = args.json.iter().map(|each| Wanted::read(each)).collect::<Result<Vec<_>, _>>()?;
-    let address = Address::find(args.port, args.url.as_deref())?;
-    let wait: Duration = args.wait.into();
-    let mut service = address.serve(&args.command, wait)?;
-    let url = address.with_path(args.path.as_deref());
-    let response = ask(&url, wait, &mut service).map_err(|ending| service.with_output(ending))?;
+    let (mut service, url) = args.service.start()?;
+    let response =
+        ask(&url, args.service.wait(), &mut service).map_err(|ending| service.with_output(ending))?;
     let unmet = response.objections(args, &wanted);
     match unmet.is_empty() {
         true => Ok(format!("{url} answered {}", response.status)),

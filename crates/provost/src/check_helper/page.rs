@@ -2,7 +2,6 @@
 //!
 //! The browser is driven through its debugging pipe: messages in JSON, each with a zero byte at its end.
 
-use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::ending::Ending;
-use super::http::Address;
+use super::http::ServiceArgs;
 use super::service::go_on;
 
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
@@ -36,27 +35,14 @@ Examples:
   provost-check page --text Welcome --no-console-errors -- python3 -m http.server {port}
   provost-check page --path /login --text 'Sign in' --wait 60s -- npm start")]
 pub(super) struct Args {
-    /// The port that the service listens on
-    #[arg(long, conflicts_with = "url")]
-    port: Option<u16>,
-    /// The address to open, instead of http://127.0.0.1:PORT
-    #[arg(long)]
-    url: Option<String>,
-    /// The path to open; / if there is none
-    #[arg(long)]
-    path: Option<String>,
-    /// How long the service, and then the page, may take
-    #[arg(long, default_value = "30s", value_name = "TIME")]
-    wait: humantime::Duration,
+    #[command(flatten)]
+    service: ServiceArgs,
     /// A text that the page must show; may be repeated
     #[arg(long, value_name = "TEXT")]
     text: Vec<String>,
     /// The console must have no errors, and every file of the page must load
     #[arg(long)]
     no_console_errors: bool,
-    /// The service and its arguments
-    #[arg(last = true, required = true)]
-    command: Vec<OsString>,
 }
 
 pub(super) fn obey(args: &Args) -> Result<String, Ending> {
@@ -66,12 +52,9 @@ pub(super) fn obey(args: &Args) -> Result<String, Ending> {
     let Some(program) = BROWSERS.iter().find_map(|name| on_path(name)) else {
         return Err(Ending::NotRun(format!("none of {} is on PATH", BROWSERS.join(", "))));
     };
-    let address = Address::find(args.port, args.url.as_deref())?;
-    let wait: Duration = args.wait.into();
-    let mut service = address.serve(&args.command, wait)?;
-    let url = address.with_path(args.path.as_deref());
+    let (mut service, url) = args.service.start()?;
     let mut browser = Browser::start(&program)?;
-    let looked = browser.look(&url, args, wait);
+    let looked = browser.look(&url, args, args.service.wait());
     drop(browser);
     looked.map_err(|ending| service.with_output(ending))
 }

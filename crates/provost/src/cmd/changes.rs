@@ -10,7 +10,7 @@ use provost_engine::settings::Access;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::open_plan::Global;
+use crate::open_plan::{Global, PlanWords};
 use crate::outcome::{Answer, Outcome};
 use crate::{proof_lines, terminal};
 
@@ -28,10 +28,8 @@ Examples:
   provost changes 2 --stat            only the files and the number of lines
   provost changes 2 --proved          with the marks that `provost proved 2` found")]
 pub(super) struct Args {
-    /// Path or name of the plan [default: the active plan]; a number alone is a step of the active plan
-    plan: Option<String>,
-    /// Number of the step
-    step: Option<u32>,
+    #[command(flatten)]
+    words: PlanWords,
     /// Print only the files, with the number of lines that were added and removed
     #[arg(long, alias = "names")]
     stat: bool,
@@ -41,17 +39,11 @@ pub(super) struct Args {
 }
 
 pub(super) fn obey(global: &Global, args: Args) -> Answer {
-    let (plan, step) = match (args.plan, args.step) {
-        (Some(word), None) => match word.parse() {
-            Ok(step) => (None, Some(step)),
-            Err(_) => (Some(word), None),
-        },
-        given => given,
-    };
-    let harness = global.open(plan.as_deref(), Access::Read)?;
+    let (plan, step) = args.words.meant();
+    let harness = global.open(plan, Access::Read)?;
     let run = harness.run()?;
     let found = match step {
-        Some(step) => vec![(StepNumber(step), step_changes::look(&harness, StepNumber(step))?)],
+        Some(step) => vec![(step, step_changes::look(&harness, step)?)],
         None => every(&harness, &run)?,
     };
     let map = |step: StepNumber| args.proved.then(|| known_map(&harness, step));

@@ -13,7 +13,7 @@ use provost_engine::{Put, write_report};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::open_plan::Global;
+use crate::open_plan::{Global, PlanWords};
 use crate::outcome::{Answer, Outcome};
 use crate::{proof_lines, terminal};
 
@@ -34,10 +34,8 @@ Examples:
 
 Marks: ✓ proved · ✗ unproved · ? not buildable alone · – not tried")]
 pub(super) struct Args {
-    /// Path or name of the plan [default: the active plan]; a number alone is a step of the active plan
-    plan: Option<String>,
-    /// Number of the step
-    step: Option<u32>,
+    #[command(flatten)]
+    words: PlanWords,
     /// Number of runs at the same time [default: the number of cores]
     #[arg(long, short, value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: Option<u16>,
@@ -63,17 +61,11 @@ pub(super) struct Args {
 type StepMap = (StepNumber, MadeMap);
 
 pub(super) fn obey(global: &Global, args: Args) -> Answer {
-    let (plan, step) = match (args.plan.clone(), args.step) {
-        (Some(word), None) => match word.parse() {
-            Ok(step) => (None, Some(step)),
-            Err(_) => (Some(word), None),
-        },
-        given => given,
-    };
-    let harness = global.open(plan.as_deref(), Access::Read)?;
+    let (plan, step) = args.words.meant();
+    let harness = global.open(plan, Access::Read)?;
     let run = harness.run()?;
     let maps = match step {
-        Some(step) => vec![(StepNumber(step), made(&harness, StepNumber(step), &args, args.time_limit)?)],
+        Some(step) => vec![(step, made(&harness, step, &args, args.time_limit)?)],
         None => every(&harness, &run, &args)?,
     };
     if maps.is_empty() {

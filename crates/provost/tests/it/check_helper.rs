@@ -5,7 +5,7 @@ use std::process::Command;
 use provost_rehearsal::skip;
 use serde_json::Value;
 
-use crate::env::{Answer, Env, answer, plan};
+use crate::env::{Answer, Env, answer, plan, works};
 
 const SERVICE: &str = r#"
 import json, os
@@ -59,15 +59,6 @@ fn fails(env: &Env, command: &str, why: &str) {
 /// Starts the program outside of a check.
 fn outside_of_a_check(env: &Env, words: &[&str]) -> Answer {
     answer(env.command(&[&["check-helper"], words].concat()).output().expect("provost"))
-}
-
-/// Returns whether a program starts. If not, the test is counted as skipped.
-fn works(program: &str, how: &str) -> bool {
-    let starts = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
-    if !starts {
-        skip::tool(program, how);
-    }
-    starts
 }
 
 #[test]

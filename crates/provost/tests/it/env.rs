@@ -271,6 +271,15 @@ impl Drop for Seat {
     }
 }
 
+/// Returns whether a program starts. If not, the test is counted as skipped.
+pub(crate) fn works(program: &str, how: &str) -> bool {
+    let starts = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
+    if !starts {
+        skip::tool(program, how);
+    }
+    starts
+}
+
 pub(crate) fn answer(output: Output) -> Answer {
     Answer {
         code: output.status.code().unwrap_or(-1),

@@ -4,12 +4,11 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use provost_rehearsal::skip;
 use pulldown_cmark::{CodeBlockKind, Event, Tag, TagEnd};
 use tempfile::TempDir;
 
 use crate::docs::{page, parser, root};
-use crate::env::{Answer, Env, answer, plan};
+use crate::env::{Answer, Env, answer, plan, works};
 
 /// A fenced block with the paragraph above it.
 struct Block {
@@ -168,15 +167,6 @@ fn every_command_of_the_tutorial_does_what_the_page_shows() {
 fn a_line_that_the_output_lacks_is_found() {
     assert_eq!(missing("one … three\n…\nfour", "one two three\nmore\nfour"), None);
     assert_eq!(missing("three … one", "one two three"), Some("one"));
-}
-
-/// Returns whether the program starts. If not, the test is counted as skipped.
-fn works(program: &str, how: &str) -> bool {
-    let starts = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
-    if !starts {
-        skip::tool(program, how);
-    }
-    starts
 }
 
 #[test]

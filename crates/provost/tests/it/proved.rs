@@ -177,7 +177,8 @@ fn an_interrupted_map_keeps_what_is_known() {
     assert!(json["steps"][0]["runs"].as_u64().unwrap() < 1 + 7 * 2, "something was known: {json}");
 }
 
-/// Returns an approved project whose agent leaves the unproved function out if it is told about it.
+/// Returns an approved project. Its agent writes a function that nothing tests, and removes it if the prompt
+/// names it.
 fn demanding(fields: &str, config: &str) -> Option<Env> {
     let text = plan("python3 -m unittest -q test_calc");
     let text =

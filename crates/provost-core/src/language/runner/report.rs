@@ -86,8 +86,9 @@ impl RunnerReport {
                 }
                 ["test", _, number, result, name, ..] => report.test(number, result, name),
                 ["list", _, number, total, ..] => {
-                    if let Some(list) = report.list(number) {
-                        list.total = total.parse().ok();
+                    match report.list(number).filter(|list| list.total.is_none()) {
+                        Some(list) => list.total = total.parse().ok(),
+                        None => report.strays += 1,
                     }
                 }
                 ["json", "go", _, verbose, ..] => {
@@ -115,7 +116,8 @@ impl RunnerReport {
             "skipped" => Some(TestResult::Skipped),
             _ => None,
         };
-        match (self.list(number), result) {
+        // A list that is complete takes no more: code under test cannot add to it afterwards.
+        match (self.list(number).filter(|list| list.total.is_none()), result) {
             (Some(list), Some(result)) => list.tests.push((name.to_owned(), result)),
             _ => self.strays += 1,
         }

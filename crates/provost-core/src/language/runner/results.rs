@@ -142,6 +142,8 @@ mod tests {
             whole.replace("end|pytest|n|1|1|0", ""),
             format!("{whole}\ntest|pytest|other|passed|t.py::c"),
             format!("{whole}\ntest|pytest|n|passed|t.py::b"),
+            format!("{whole}\ntest|pytest|n|passed|t.py::c\nlist|pytest|n|3"),
+            whole.replacen("test|", "test|pytest|n|passed|t.py::c\nlist|pytest|n|1\ntest|", 1),
         ] {
             assert!(read(&broken, "").is_err(), "{broken}");
         }

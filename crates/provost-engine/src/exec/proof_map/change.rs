@@ -1,20 +1,18 @@
 //! Reads the change of a step from its two kept trees, and cuts it into hunks.
 
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use provost_core::language::hunks::{self, ChangedRun, FileTexts, Hunk};
 use provost_core::model::proof_map::{HunkMark, HunkProof};
-use provost_core::rules::command::Refusal;
 use provost_core::state::run::Run;
-use provost_host::exec::environment::{self, KeptPair};
+use provost_host::exec::environment::KeptPair;
 use provost_host::tree::Base;
 use similar::{DiffTag, TextDiff};
 
 use crate::Error;
 use crate::plan::harness::Harness;
-use crate::plan::{commit, kept_trees};
+use crate::plan::kept_trees;
 
 /// Longest file that is cut into hunks.
 const FILE_BYTES: u64 = 1 << 20;
@@ -37,17 +35,7 @@ pub(super) struct ChangedFile {
 
 impl Change {
     pub fn read(harness: &Harness, run: &Run, before: &str, after: &str) -> Result<Self, Error> {
-        let trees = environment::trees_of(&harness.place().workspace, harness.state())?;
-        // The tree that the first step started with is rebuilt here if no machine has sent it.
-        if let (true, Some(commit)) = (run.work.is_some(), run.binding.base.as_deref()) {
-            commit::trees(harness, run, commit)?;
-        }
-        let kept = |id: &str| {
-            kept_trees::find(harness, run, &trees, id)?.ok_or_else(|| Error::from(Refusal::NoTree))
-        };
-        let (before, after) = (kept(before)?, kept(after)?);
-        let paths = trees.differing_paths(&before, &after).map_err(environment::Error::from)?;
-        Ok(Self::between(&KeptPair { before, after, paths }))
+        Ok(Self::between(&kept_trees::pair(harness, run, before, after)?))
     }
 
     pub fn between(KeptPair { before, after, paths }: &KeptPair) -> Self {
@@ -63,7 +51,8 @@ impl ChangedFile {
         if path.to_str().is_none() {
             return unread("its name is no text");
         }
-        let (old, new) = match (text(before, path), text(after, path)) {
+        let text = |base: &Base| kept_trees::text(base, path, FILE_BYTES);
+        let (old, new) = match (text(before), text(after)) {
             (Ok(old), Ok(new)) => (old, new),
             (Err(why), _) | (_, Err(why)) => return unread(why),
         };
@@ -110,20 +99,4 @@ fn changed_runs(old: &str, new: &str) -> Vec<ChangedRun> {
         }
     }
     runs
-}
-
-fn text(base: &Base, path: &Path) -> Result<Option<String>, &'static str> {
-    if !base.has(path) {
-        return Ok(None);
-    }
-    let place = base.file(path);
-    let found = fs::symlink_metadata(&place).map_err(|_| "it cannot be read")?;
-    match () {
-        () if !found.is_file() => Err("it is no file"),
-        () if found.len() > FILE_BYTES => Err("it is too long"),
-        () => {
-            let bytes = fs::read(&place).map_err(|_| "it cannot be read")?;
-            String::from_utf8(bytes).map(Some).map_err(|_| "it is no text")
-        }
-    }
 }

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::check_request::{CheckSpec, Comparison};
 use super::hidden_paths::left_at_home;
 use super::mounts::CheckMounts;
-use super::test_comparison::{Before, held_against, not_comparable};
+use super::test_comparison::{Before, held_against, not_comparable, weakened};
 use super::{ApprovedTree, CheckHelper, ExecEnv, gone, told, view};
 use crate::check::judge::reporter::{Control, Places, Reporter};
 use crate::check::judge::{self, CheckRequest, SuppliedTools};
@@ -89,7 +89,8 @@ impl ExecEnv {
             touches: of_step.as_ref().unwrap_or(&approved.touches),
             run: &|layer, control| self.on(approved, case, &base, layer, control, &before),
         };
-        let verdict = bench.doubt(observed)?;
+        let now = observed.report.results.clone();
+        let verdict = weakened(&before, now.as_ref(), bench.doubt(observed)?);
         // A tree on which the check held is kept even if a negative control failed, because it is the next
         // step's base.
         if let Err(error) = approved.trees.advance(&base, layer) {

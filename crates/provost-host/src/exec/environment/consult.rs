@@ -40,6 +40,7 @@ impl ExecEnv {
             secret: estate.secret.map(Path::to_owned),
             tools: CheckTools::of_person(estate.workspace),
             versions: Mutex::default(),
+            test_results: Mutex::default(),
             helper: None,
             offer,
             trees: None,

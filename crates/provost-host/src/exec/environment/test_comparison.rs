@@ -1,20 +1,24 @@
 //! Holds the single tests of a check against those before the work.
 //!
-//! The results of a check without the work are kept in the state folder, by tree and command. If they are not
-//! there and the contract needs them, the check runs on that tree once more.
+//! The results of a check without the work are kept by tree and command: in memory, and in the state folder
+//! to show what changed. Only those in memory decide, because the state folder outlives the tools of a check,
+//! and at some levels an agent can write it. If the contract needs them and they are not in memory, the check
+//! runs on that tree once more.
 //!
 //! **Invariant:** a check whose results cannot be read or compared never holds by an expectation about tests.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::PoisonError;
 
 use provost_core::language::inconclusive_failure::NOT_VERIFIABLE;
 use provost_core::language::runner::expectations::TestRun;
 use provost_core::language::test_files;
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::{Expectation, Shell};
-use provost_core::model::test_results::TestResults;
+use provost_core::model::quote;
+use provost_core::model::test_results::{TestResult, TestResults};
 use provost_core::model::verdict::{CheckOutcome, Verdict};
 
 use super::check_request::{CheckSpec, Comparison};
@@ -49,22 +53,16 @@ impl ExecEnv {
         if test_files::only_looks(&case.shell.command) {
             return Ok(Before::NotNeeded);
         }
-        let earlier = CheckSpec {
-            tree,
-            start: None,
-            with_work: false,
-            apart: None,
-            compare: Comparison::Nothing,
-            ..case.clone()
-        };
+        let earlier = without_work(case, tree);
         let (base, layer) = match approved.look(&earlier) {
             Ok(found) => found,
             Err(error) => return Ok(Before::Missing(told(&error))),
         };
-        if let Some(known) = self.kept_results(case.shell, &layer) {
+        let expects = case.shell.expects_tests();
+        if let Some(known) = self.kept_results(case.shell, &layer, !expects) {
             return Ok(Before::Known(known));
         }
-        if !case.shell.expects_tests() {
+        if !expects {
             return Ok(Before::NotNeeded);
         }
         let observed = self.on(approved, &earlier, &base, &layer, Control::AsTheyAre, &Before::Itself)?;
@@ -80,7 +78,9 @@ impl ExecEnv {
         })
     }
 
-    /// Runs a check again whose tests fail that did not fail before; tests with two results are flaky.
+    /// Runs a check again whose tests fail or are gone that did not fail before; tests with two results are
+    /// flaky. If tests are gone, it also runs once more without the work: names that change with each run, such
+    /// as those with a time in them, say nothing.
     pub(super) fn without_flaky(
         &self,
         approved: &ApprovedTree,
@@ -92,14 +92,23 @@ impl ExecEnv {
         let is_wanted = |each: &Expectation| *each == Expectation::NoNewFailures;
         let expects = case.shell.expectations.iter().any(|each| is_wanted(&each.value));
         let changes = observed.verdict.test_results.as_ref().and_then(|results| results.changes.as_ref());
-        let is_worse =
-            changes.is_some_and(|changes| !changes.broken.is_empty() || !changes.new_failing.is_empty());
+        let has_gone = changes.is_some_and(|changes| changes.gone_passing > 0);
+        let is_worse = has_gone
+            || changes.is_some_and(|changes| !changes.broken.is_empty() || !changes.new_failing.is_empty());
         let Some(first) = observed.report.results.clone().filter(|_| expects && is_worse) else {
             return Ok(observed);
         };
         let again = self.on(approved, case, base, layer, Control::AsTheyAre, before)?;
         let Some(second) = &again.report.results else { return Ok(observed) };
-        let flaky = first.unsteady(second);
+        let mut flaky = first.unsteady(second);
+        if let (true, Before::Known(known), Comparison::With(tree)) = (has_gone, before, case.compare) {
+            let earlier = without_work(case, tree);
+            if let Ok((base, layer)) = approved.look(&earlier) {
+                let again =
+                    self.on(approved, &earlier, &base, &layer, Control::AsTheyAre, &Before::Itself)?;
+                flaky.extend(again.report.results.iter().flat_map(|again| known.unsteady(again)));
+            }
+        }
         if flaky.is_empty() {
             return Ok(observed);
         }
@@ -120,11 +129,16 @@ impl ExecEnv {
 
     /// Keeps the results of a check, for comparisons with later ones.
     pub(super) fn keep_results(&self, case: &CheckSpec<'_>, layer: &Layer, observed: &ControlRun) {
-        // A name may contain a secret that the check has.
-        let Some(results) = observed.report.results.as_ref().filter(|_| case.given.secrets.is_empty()) else {
-            return;
-        };
+        let Some(results) = &observed.report.results else { return };
         let path = self.results_file(case.shell, layer);
+        self.test_results
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(path.clone(), results.clone());
+        // A name may contain a secret that the check has.
+        if !case.given.secrets.is_empty() {
+            return;
+        }
         let Some(folder) = path.parent() else { return };
         let Ok(text) = serde_json::to_vec(results) else { return };
         let next = path.with_extension(std::process::id().to_string());
@@ -135,9 +149,12 @@ impl ExecEnv {
         forget_oldest(folder);
     }
 
-    fn kept_results(&self, shell: &Shell, layer: &Layer) -> Option<TestResults> {
-        let text = fs::read(self.results_file(shell, layer)).ok()?;
-        serde_json::from_slice(&text).ok()
+    /// Returns the results of a check on a tree, if they are known; `from_disk` allows those of an earlier run.
+    fn kept_results(&self, shell: &Shell, layer: &Layer, from_disk: bool) -> Option<TestResults> {
+        let path = self.results_file(shell, layer);
+        let known = self.test_results.lock().unwrap_or_else(PoisonError::into_inner).get(&path).cloned();
+        let read = || serde_json::from_slice(&fs::read(&path).ok()?).ok();
+        known.or_else(|| read().filter(|_| from_disk && self.level.has_fence()))
     }
 
     fn results_file(&self, shell: &Shell, layer: &Layer) -> PathBuf {
@@ -145,6 +162,12 @@ impl ExecEnv {
         let key = format!("{} {} {runs_all} {}", self.level, layer.id, shell.command);
         self.state.join("tests").join(format!("{}.json", Hash::of(key.as_bytes())))
     }
+}
+
+/// Returns the same check on a tree without the work.
+fn without_work<'a>(case: &CheckSpec<'a>, tree: Option<&'a str>) -> CheckSpec<'a> {
+    let compare = Comparison::Nothing;
+    CheckSpec { tree, start: None, with_work: false, apart: None, compare, ..case.clone() }
 }
 
 /// Removes the oldest files beyond the most that are kept.
@@ -160,6 +183,20 @@ fn forget_oldest(folder: &std::path::Path) {
             let _ = fs::remove_file(path);
         }
     }
+}
+
+/// Marks a check that held as uncontrolled if a test that it left out passed before the work: the work may be
+/// what makes it fail at times.
+pub(super) fn weakened(before: &Before, now: Option<&TestResults>, mut verdict: Verdict) -> Verdict {
+    let (Before::Known(known), Some(now)) = (before, now) else { return verdict };
+    let flaky = verdict.test_results.iter().flat_map(|results| &results.flaky.names);
+    let passed = |name: &&String| known.0.get(*name) == Some(&TestResult::Passed);
+    let mut passed = flaky.filter(|name| now.0.contains_key(*name)).filter(passed);
+    if let Some(name) = passed.next().filter(|_| verdict.held() && verdict.uncontrolled.is_none()) {
+        let name = quote::one_line(name);
+        verdict.uncontrolled = Some(format!("{name} passed before the work and now passes and fails"));
+    }
+    verdict
 }
 
 /// Returns the check with its expectations about tests decided.

@@ -72,7 +72,7 @@ pub fn plain(stdout: &str, is_verbose: bool) -> String {
                 of_tests.entry((event.package, event.test)).or_default().push_str(&event.output);
             }
             "output" if event.output == "PASS\n" => {}
-            "output" => plain.push_str(&event.output),
+            "output" | "build-output" => plain.push_str(&event.output),
             "fail" if is_of_test => {
                 plain.push_str(&of_tests.remove(&(event.package, event.test)).unwrap_or_default());
             }
@@ -96,6 +96,7 @@ mod tests {
 
     const JSON: &str = concat!(
         "# build note\n",
+        "{\"ImportPath\":\"m/c\",\"Action\":\"build-output\",\"Output\":\"./c.go:3: undefined: x\\n\"}\n",
         "{\"Action\":\"run\",\"Package\":\"m/a\",\"Test\":\"TestOk\"}\n",
         "{\"Action\":\"output\",\"Package\":\"m/a\",\"Test\":\"TestOk\",\"Output\":\"=== RUN   TestOk\\n\"}\n",
         "{\"Action\":\"output\",\"Package\":\"m/a\",\"Test\":\"TestOk\",\"Output\":\"{\\\"Action\\\":\\\"fail\\\"}\\n\"}\n",
@@ -119,7 +120,10 @@ mod tests {
 
     #[test]
     fn the_output_is_what_go_prints() {
-        assert_eq!(plain(JSON, false), "# build note\n--- FAIL: TestX\nFAIL\tm/a\nexit status 3\n");
+        assert_eq!(
+            plain(JSON, false),
+            "# build note\n./c.go:3: undefined: x\n--- FAIL: TestX\nFAIL\tm/a\nexit status 3\n"
+        );
         assert!(plain(JSON, true).contains("=== RUN   TestOk\n"));
     }
 }

@@ -36,11 +36,12 @@ cargo)
     *" nextest "* | *" --no-fail-fast "* | *" --doc "*) ;;
     *" test "*) [ "$PROVOST_TESTS" = all ] && left=$# ;;
     esac
+    added=
     while [ "${left:-0}" -gt 0 ]; do
         word=$1
         shift
         set -- "$@" "$word"
-        [ "$word" = test ] && set -- "$@" --no-fail-fast && word=
+        [ "$word" = test ] && [ -z "$added" ] && set -- "$@" --no-fail-fast && added=1
         left=$((left - 1))
     done
     ;;
