@@ -3,13 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use provost_core::rules::command::Refusal;
 use provost_core::state::run::Run;
-use provost_host::exec::environment::{self, KeptPair};
 use provost_host::tree::{Base, Trees};
 
 use crate::Error;
-use crate::plan::commit;
 use crate::plan::harness::Harness;
 use crate::workplace::PlanFiles;
 
@@ -19,19 +16,6 @@ pub(crate) fn find(harness: &Harness, run: &Run, trees: &Trees, id: &str) -> Res
         Some(kept) => Ok(Some(kept)),
         None => harness.workplace.fetch(&files(harness, run), trees, id),
     }
-}
-
-/// Returns two kept trees and the paths in which they differ.
-pub(crate) fn pair(harness: &Harness, run: &Run, before: &str, after: &str) -> Result<KeptPair, Error> {
-    let trees = environment::trees_of(&harness.place().workspace, harness.state())?;
-    // The tree that the first step started with is rebuilt here if no machine has sent it.
-    if let (true, Some(commit)) = (run.work.is_some(), run.binding.base.as_deref()) {
-        commit::trees(harness, run, commit)?;
-    }
-    let kept = |id: &str| find(harness, run, &trees, id)?.ok_or_else(|| Error::from(Refusal::NoTree));
-    let (before, after) = (kept(before)?, kept(after)?);
-    let paths = trees.differing_paths(&before, &after).map_err(environment::Error::from)?;
-    Ok(KeptPair { before, after, paths })
 }
 
 /// Returns the text of a file, `None` if there is no such file, or why it is not read.

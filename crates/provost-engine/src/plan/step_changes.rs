@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use provost_core::model::plan::StepNumber;
 use provost_core::rules::command::Refusal;
-use provost_host::exec::environment::KeptPair;
+use provost_core::state::run::Run;
+use provost_host::exec::environment::{self, KeptPair};
 use provost_host::tree::Base;
 use similar::TextDiff;
 
@@ -124,7 +125,7 @@ pub fn look(harness: &Harness, number: StepNumber) -> Result<StepChanges, Error>
             _ => Refusal::NoTree.into(),
         });
     };
-    let KeptPair { before, after, paths } = kept_trees::pair(harness, &run, before, after)?;
+    let KeptPair { before, after, paths } = kept_pair(harness, &run, before, after)?;
     let seen = commit::judged(step);
     let others = match (seen, &step.start) {
         (Some(tree), _) if !tree.others.is_empty() => tree.others.clone(),
@@ -136,6 +137,20 @@ pub fn look(harness: &Harness, number: StepNumber) -> Result<StepChanges, Error>
         others,
         refused: seen.map(|tree| tree.refused.clone()).unwrap_or_default(),
     })
+}
+
+/// Returns two kept trees and the paths in which they differ.
+pub(crate) fn kept_pair(harness: &Harness, run: &Run, before: &str, after: &str) -> Result<KeptPair, Error> {
+    let trees = environment::trees_of(&harness.place().workspace, harness.state())?;
+    // The tree that the first step started with is rebuilt here if no machine has sent it.
+    if let (true, Some(commit)) = (run.work.is_some(), run.binding.base.as_deref()) {
+        commit::trees(harness, run, commit)?;
+    }
+    let kept =
+        |id: &str| kept_trees::find(harness, run, &trees, id)?.ok_or_else(|| Error::from(Refusal::NoTree));
+    let (before, after) = (kept(before)?, kept(after)?);
+    let paths = trees.differing_paths(&before, &after).map_err(environment::Error::from)?;
+    Ok(KeptPair { before, after, paths })
 }
 
 fn clean(harness: &Harness, changed: FileComparison) -> FileComparison {

@@ -12,7 +12,7 @@ use similar::{DiffTag, TextDiff};
 
 use crate::Error;
 use crate::plan::harness::Harness;
-use crate::plan::kept_trees;
+use crate::plan::{kept_trees, step_changes};
 
 /// Longest file that is cut into hunks.
 const FILE_BYTES: u64 = 1 << 20;
@@ -35,7 +35,7 @@ pub(super) struct ChangedFile {
 
 impl Change {
     pub fn read(harness: &Harness, run: &Run, before: &str, after: &str) -> Result<Self, Error> {
-        Ok(Self::between(&kept_trees::pair(harness, run, before, after)?))
+        Ok(Self::between(&step_changes::kept_pair(harness, run, before, after)?))
     }
 
     pub fn between(KeptPair { before, after, paths }: &KeptPair) -> Self {
