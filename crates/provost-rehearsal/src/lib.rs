@@ -28,6 +28,7 @@ mod dialect;
 mod aside;
 mod server;
 
+pub mod failure;
 pub mod skip;
 
 pub use dialect::ModelApi;

@@ -81,8 +81,10 @@ fn behind_the_fence_there_is_nothing_to_reach_for() {
             .to_owned(),
         // Kills provost.
         "kill -9 $PPID; kill -9 -1; pkill -9 provost".to_owned(),
-        // A daemon that does the work while the check runs.
-        "(setsid sh -c 'sleep 0.3; touch out/1; sleep 60' >/dev/null 2>&1 &) ; mkdir -p out".to_owned(),
+        // A daemon that does the work as soon as the agent has ended.
+        "mkdir -p out; export AGENT=$$; (setsid sh -c 'while [ -d /proc/$AGENT ]; do sleep 0.01; done; touch out/1; \
+         sleep 60' >/dev/null 2>&1 &)"
+            .to_owned(),
     ] {
         let env = Env::new(&plan(&["sleep 0.5; test -f out/1"], "escalate"));
         if !env.has_fences() {

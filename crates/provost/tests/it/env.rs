@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-use provost_rehearsal::skip;
+use provost_rehearsal::{failure, skip};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -46,6 +46,7 @@ impl Answer {
 impl Env {
     /// Creates a repository with one commit: the plan, the configuration and the agent.
     pub(crate) fn new(plan: &str) -> Self {
+        failure::print_at_once();
         let env = Self { folder: tempfile::tempdir().expect("a temporary folder") };
         for folder in ["work", "home", "state"] {
             std::fs::create_dir(env.folder.path().join(folder)).expect("a folder");

@@ -21,7 +21,7 @@ mod script;
 mod table;
 
 use cell::Seen;
-use provost_rehearsal::skip;
+use provost_rehearsal::{failure, skip};
 use script::{Attack, Fixture};
 use table::{Cell, Key, Table};
 
@@ -37,6 +37,7 @@ fn home() -> PathBuf {
 
 #[test]
 fn no_attack_gets_further_than_the_table_says() {
+    failure::print_at_once();
     let fixtures = script::fixtures(&home());
     let attacks = script::attacks(&home());
     let full = std::env::var("PROVOST_REDTEAM").is_ok_and(|wanted| wanted == "full");
