@@ -2,6 +2,7 @@
 
 pub mod diagnostic;
 pub mod globs;
+pub mod named_checks;
 pub mod parse;
 pub mod shell;
 pub mod shell_word;

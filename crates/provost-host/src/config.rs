@@ -33,6 +33,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use provost_core::model::named_check::NamedCheck;
 use provost_core::redact::OwnSecrets;
 use provost_core::rules::recover::recipe::Recipes;
 use serde::de::{Deserialize, Deserializer, Error as _};
@@ -82,7 +83,7 @@ pub struct Config {
     pub gate: GateConfig,
     /// Named commands that plans may use as checks.
     #[serde(deserialize_with = "gate::catalogue")]
-    pub checks: BTreeMap<String, String>,
+    pub checks: BTreeMap<String, NamedCheck>,
     pub verify: Verify,
     pub run: RunLimits,
     pub plans: PlansConfig,

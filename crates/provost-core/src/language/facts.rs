@@ -86,6 +86,7 @@ pub fn questions(plan: &Plan) -> Questions {
     for contract in plan.postconditions.iter().filter_map(|postcondition| postcondition.contract.as_ref()) {
         ask_about(contract, &mut seen);
     }
+    seen.tools.extend(plan.named_checks.values().flat_map(|check| &check.needs).map(Cow::from));
     let mut files = owned(seen.files);
     files.extend(plan.steps.iter().flat_map(test_files));
     Questions {

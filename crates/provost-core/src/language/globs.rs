@@ -4,6 +4,7 @@
 //! across folders. A glob that matches a folder covers everything in it, so `src`, `src/` and `src/**` mean
 //! the same for the content of `src`.
 
+pub mod containment;
 pub mod overlap;
 
 use globset::{Glob, GlobBuilder};

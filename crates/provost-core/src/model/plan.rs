@@ -5,12 +5,13 @@
 //!
 //! **Invariant:** a `Plan` holds nothing that is invisible in the rendered Markdown.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::named_check::NamedCheck;
 use crate::model::pass::Pass;
 
 mod expectation;
@@ -94,26 +95,11 @@ pub struct Plan {
     pub budget: Option<Spanned<Budget>>,
     pub steps: Vec<Step>,
     pub postconditions: Vec<Postcondition>,
-    /// Names of checks of the configuration that contracts use, after [`use_checks`](Self::use_checks).
-    pub named_checks: BTreeSet<String>,
+    /// Checks of the configuration that contracts use, after their names were replaced by their commands.
+    pub named_checks: BTreeMap<String, NamedCheck>,
 }
 
 impl Plan {
-    /// Replaces `check:NAME` by the command of that check. A name that is not known stays; bash finds no such
-    /// command.
-    pub fn use_checks(&mut self, checks: &BTreeMap<String, String>) {
-        let of_steps = self.steps.iter_mut().flat_map(|step| [&mut step.precondition, &mut step.contract]);
-        let all = of_steps.chain(self.postconditions.iter_mut().map(|post| &mut post.contract)).flatten();
-        for contract in all {
-            let Check::Shell(shell) = &mut contract.check else { continue };
-            let Some(name) = shell.check_name().map(str::to_owned) else { continue };
-            if let Some(command) = checks.get(&name) {
-                shell.command = command.clone();
-            }
-            self.named_checks.insert(name);
-        }
-    }
-
     pub fn step(&self, number: StepNumber) -> Option<&Step> {
         // Steps are numbered consecutively from 1 in every plan that verifies; search only if they are not.
         match self.steps.get((number.0 as usize).wrapping_sub(1)) {

@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::named_check::NamedCheck;
 use crate::model::plan::{AgentNetwork, GitPolicy, Step};
 use crate::model::usage::Amount;
 use crate::model::verdict::Isolation;
@@ -24,9 +25,9 @@ pub struct RunPolicy {
     /// A contract that held before any work cannot pass a step.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub require_red: bool,
-    /// The checks of the configuration that the plan names (`check:unit`), with their commands.
+    /// The checks of the configuration that the plan names (`check:unit`), with all that the configuration says of them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub checks: BTreeMap<String, String>,
+    pub checks: BTreeMap<String, NamedCheck>,
     /// Share of the changed code that the contract of a step has to prove, in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_proved: Option<u8>,
@@ -140,7 +141,7 @@ impl RunPolicy {
         if self.require_red {
             lines.push("contracts must fail before the work".to_owned());
         }
-        lines.extend(self.checks.iter().map(|(name, command)| format!("check:{name} runs `{command}`")));
+        lines.extend(self.checks.iter().map(|(name, check)| format!("check:{name} {check}")));
         lines.extend(
             self.min_proved.iter().map(|share| format!("contracts must prove {share} % of the changed code")),
         );

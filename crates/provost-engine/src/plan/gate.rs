@@ -11,9 +11,11 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use provost_core::language::named_checks;
 use provost_core::model::approved_spec;
 use provost_core::model::event::Approver;
-use provost_core::model::plan::{Check, Expectation, Plan, Shell};
+use provost_core::model::named_check::NamedCheck;
+use provost_core::model::plan::{Check, Expectation, Plan, Shell, Spanned};
 use provost_core::model::proof::{Envelope, ProofKey, ProofStatement, ProofSubject, PublicKey};
 use provost_core::rules::policy::{self, Policy};
 use provost_host::config;
@@ -67,28 +69,37 @@ pub fn hear(
 pub fn trusted_checks(
     state: &Path,
     key: Option<&PublicKey>,
-    catalogue: &BTreeMap<String, String>,
+    catalogue: &BTreeMap<String, NamedCheck>,
     plan: &Plan,
 ) -> Result<Vec<String>, Error> {
     let Some(key) = key.filter(|_| !catalogue.is_empty()) else { return Ok(Vec::new()) };
     let text = read(&list(state))?;
     let known: Vec<String> = text.lines().filter_map(|line| trusted(line, key)).collect();
-    let is_trusted = |shell: &Shell| {
+    let is_trusted = |shell: &Shell, touches: Option<&[Spanned<String>]>| {
         // A check with other expectations than exit code 0 is not the one that the person trusted.
         let is_plain = shell.expectations.iter().all(|each| each.value == Expectation::ExitIs(0));
         is_plain
-            && catalogue.iter().any(|(name, command)| {
-                command.trim() == shell.command.trim()
-                    && known.contains(&config::check_digest(name, command).to_string())
+            && catalogue.iter().any(|(name, check)| {
+                check.command.trim() == shell.command.trim()
+                    && named_checks::covers(check, touches)
+                    && known.contains(&config::check_digest(name, check).to_string())
             })
     };
-    let of_steps = plan.steps.iter().flat_map(|step| [&step.precondition, &step.contract]);
-    let all = of_steps.chain(plan.postconditions.iter().map(|post| &post.contract)).flatten();
-    let trusted = all.filter_map(|contract| match &contract.check {
-        Check::Shell(shell) if is_trusted(shell) => Some(approved_spec::check_digest(shell).to_string()),
-        Check::Shell(_) | Check::Human | Check::Judge { .. } => None,
+    let of_plan = plan.touches.as_deref();
+    let of_steps = plan.steps.iter().flat_map(|step| {
+        let touches = step.touches.as_deref().or(of_plan);
+        [(&step.precondition, touches), (&step.contract, touches)]
     });
-    Ok(trusted.collect())
+    let all = of_steps.chain(plan.postconditions.iter().map(|post| (&post.contract, of_plan)));
+    let mut trusted: BTreeMap<String, bool> = BTreeMap::new();
+    for (contract, touches) in all {
+        if let Some(Check::Shell(shell)) = contract.as_ref().map(|contract| &contract.check) {
+            let is_trusted = is_trusted(shell, touches);
+            // Two steps can have the same check and different `touches`.
+            *trusted.entry(approved_spec::check_digest(shell).to_string()).or_insert(true) &= is_trusted;
+        }
+    }
+    Ok(trusted.into_iter().filter(|(_, is_trusted)| *is_trusted).map(|(digest, _)| digest).collect())
 }
 
 /// Returns whether a person has trusted a text with this digest.

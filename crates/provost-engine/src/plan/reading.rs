@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use provost_core::language::diagnostic::{Diagnostic, Severity};
-use provost_core::language::{facts, parse, plan_writer, shell, verify};
+use provost_core::language::{facts, named_checks, parse, plan_writer, shell, verify};
 use provost_core::model::approved_spec::{self, Binding, Law};
 use provost_core::model::event::{IncludedFile, Revision};
 use provost_core::model::hash::Hash;
@@ -55,7 +55,7 @@ impl BoundPlan {
             Some(diagnostic) => parse::ParseResult { plan: Plan::default(), diagnostics: vec![diagnostic] },
             None => parse::plan(&text),
         };
-        parsed.plan.use_checks(&site.config.checks);
+        named_checks::apply(&mut parsed.plan, &site.config.checks);
         let law = approved_spec::digest(&text, &parsed.plan);
         let binding = binding(site, &parsed.plan, Vec::new());
         Self {
@@ -172,8 +172,9 @@ pub fn terms(site: &PlanContext, plan: &Plan) -> RunPolicy {
     let config::DefaultBudgets { plan: budget, step: step_budget } = site.config.budget;
     let prices = site.config.prices.iter().map(|(model, price)| (model.clone(), price.to_string())).collect();
     let require_red = verify.require_red;
-    let command = |name: &String| Some((name.clone(), site.config.checks.get(name)?.clone()));
-    let checks = plan.named_checks.iter().filter_map(command).collect();
+    // As the configuration says now: the plan may be the approved one.
+    let check = |name: &String| Some((name.clone(), site.config.checks.get(name)?.clone()));
+    let checks = plan.named_checks.keys().filter_map(check).collect();
     // Redacted like in the log, because it is compared with the recorded policy.
     site.redactor.value(RunPolicy {
         isolation,

@@ -6,10 +6,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use provost_core::language::globs::containment;
 use provost_core::model::chain;
 use provost_core::model::hash::Hash;
+use provost_core::model::named_check::NamedCheck;
 use provost_core::model::run_policy::Quorum;
-use provost_core::rules::policy::{self, Policy};
+use provost_core::rules::policy::Policy;
 use serde::{Deserialize, Deserializer};
 
 use super::reading::{at, missing};
@@ -70,17 +72,17 @@ impl From<GateKeys> for GateConfig {
 
 impl GateConfig {
     /// Adds the commands of the `checks` that policies name.
-    pub(super) fn resolve(&mut self, catalogue: &BTreeMap<String, String>) -> Result<(), String> {
+    pub(super) fn resolve(&mut self, catalogue: &BTreeMap<String, NamedCheck>) -> Result<(), String> {
         for (name, checks) in std::mem::take(&mut self.unresolved) {
             for check in checks {
-                let Some(command) = catalogue.get(&check) else {
+                let Some(known) = catalogue.get(&check) else {
                     let known: Vec<&str> = catalogue.keys().map(String::as_str).collect();
                     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
                     let message = format!("no section [checks.{check}]; known checks: {known}");
                     return Err(at("gate", at("policies", at(&name, at("checks", message)))));
                 };
                 if let Some(policy) = self.policies.get_mut(&name) {
-                    policy.commands.push(command.clone());
+                    policy.commands.push(known.command.clone());
                 }
             }
         }
@@ -89,29 +91,42 @@ impl GateConfig {
 }
 
 /// Reads `[checks.NAME]`: commands that plans may use as checks after a person has trusted them.
-pub(super) fn catalogue<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
+pub(super) fn catalogue<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<BTreeMap<String, NamedCheck>, D::Error> {
     #[derive(Deserialize)]
     #[serde(try_from = "CheckKeys")]
-    struct Check(String);
+    struct Read(NamedCheck);
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields, expecting = "a section")]
     struct CheckKeys {
-        command: String,
+        #[serde(alias = "command")]
+        run: String,
+        #[serde(default, deserialize_with = "touches")]
+        touches: Vec<String>,
+        #[serde(default)]
+        needs: Vec<String>,
     }
-    impl TryFrom<CheckKeys> for Check {
+    impl TryFrom<CheckKeys> for Read {
         type Error = String;
-        fn try_from(keys: CheckKeys) -> Result<Self, String> {
-            if keys.command.trim().is_empty() { Err(missing("command")) } else { Ok(Self(keys.command)) }
+        fn try_from(CheckKeys { run, touches, needs }: CheckKeys) -> Result<Self, String> {
+            match run.trim().is_empty() {
+                true => Err(missing("run")),
+                false => Ok(Self(NamedCheck { command: run, touches, needs })),
+            }
         }
     }
-    let checks: Vec<(String, Check)> = named(from)?;
-    Ok(checks.into_iter().map(|(name, Check(command))| (name, command)).collect())
+    let checks: Vec<(String, Read)> = named(from)?;
+    Ok(checks.into_iter().map(|(name, Read(check))| (name, check)).collect())
 }
 
 /// Returns the digest under which the trust in a check is recorded.
-pub fn check_digest(name: &str, command: &str) -> Hash {
-    let canonical = chain::sorted(serde_json::json!({ "check": name, "command": command }));
-    Hash::of(canonical.to_string().as_bytes())
+pub fn check_digest(name: &str, check: &NamedCheck) -> Hash {
+    let mut text = serde_json::json!({ "check": name, "command": check.command });
+    if !check.touches.is_empty() {
+        text["touches"] = serde_json::json!(check.touches);
+    }
+    Hash::of(chain::sorted(text).to_string().as_bytes())
 }
 
 /// The keys of `[gate.policies.NAME]`.
@@ -135,7 +150,7 @@ struct PolicyKeys {
 }
 
 fn touches<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    each(from, |glob: String| match policy::bounds(&glob) {
+    each(from, |glob: String| match containment::bounds(&glob) {
         true => Ok(glob),
         false => Err(format!("`{glob}` limits nothing: name a folder of the workspace, such as \"docs/**\"")),
     })

@@ -25,7 +25,7 @@ use crate::process::{Bounds, HeadAndTail, How, ProcessEnd, Spawn};
 
 /// Searched before `PATH`: these are the system's folders.
 const SYSTEM_FOLDERS: [&str; 5] = ["/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"];
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Tries every feature once.
 pub fn survey(workspace: &Path) -> SandboxFeatures {

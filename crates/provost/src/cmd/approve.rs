@@ -64,10 +64,9 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
     }
     if let Some(check) = &args.check {
         commands::trust_check(&harness, check)?;
-        let command = harness.config().checks.get(check).cloned().unwrap_or_default();
+        let known = harness.config().checks.get(check).cloned().unwrap_or_default();
         terminal::talk(&format!(
-            "check {check} is trusted until its text changes: {}\nsteps of agents' own plans that use it pass as verified",
-            command.trim()
+            "check {check} is trusted until its text changes: it {known}\nsteps of agents' own plans that use it pass as verified"
         ));
         return Ok(Outcome::Done);
     }

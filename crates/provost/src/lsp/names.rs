@@ -32,7 +32,7 @@ impl Names {
             let (config, place) = (harness.config(), harness.place());
             names.roles = config.agents.keys().cloned().collect();
             names.checks =
-                config.checks.iter().map(|(name, command)| (name.clone(), command.clone())).collect();
+                config.checks.iter().map(|(name, check)| (name.clone(), check.command.clone())).collect();
             names.secrets = config.verify.secrets.to_vec();
             names.topics.extend(stems(&place.dir.join("topics"), ""));
             names.plans = stems(&place.dir, "PLAN-");

@@ -32,7 +32,7 @@ pub(super) fn tables(harness: &Harness, roles: &Roles, tried: &[TriedCheck]) -> 
             false => format!("# It ran when this was written, and failed: {}.\n", check.verdict.outcome),
         };
         let command = toml::Value::String(check.command.clone());
-        tables.push(table("checks", &check.name, &about, &format!("command = {command}\n")));
+        tables.push(table("checks", &check.name, &about, &format!("run = {command}\n")));
     }
     tables.retain(|table| match (table.keys[0].as_str(), &table.keys[1]) {
         ("agents", role) => !config.agents.contains_key(role),

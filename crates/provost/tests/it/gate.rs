@@ -147,6 +147,31 @@ fn several_who_look_at_a_new_plan_at_once_record_it_once() {
 }
 
 #[test]
+fn a_named_check_judges_only_changes_inside_its_touches() {
+    let plan = plan(&["true"], "escalate")
+        .replace("**contract:**\n```shell\ntrue\n```\n", "**contract:** check:unit\n");
+    let env = Env::new(&plan);
+    if !env.has_fences() {
+        return;
+    }
+    let env = env.agent("mkdir -p out tests; echo weak > tests/rule; echo done > out/1\n");
+    let check = "[checks.unit]\nrun = \"grep -q done out/1 && ! test -e tests/rule\"\n\
+                 touches = [\"out/**\"]\nneeds = [\"no-such-program\"]\n";
+    env.write("provost.toml", format!("{}\n{check}", env.read("provost.toml")));
+    env.git(&["add", "--all"]);
+    env.git(&["commit", "--quiet", "--message", "a named check"]);
+    let verified = env.provost(&["verify"]).exits(0).out;
+    assert!(verified.contains("P058") && verified.contains("`no-such-program`"), "{verified}");
+    let shown = env.provost(&["show"]).exits(0).out;
+    assert!(shown.contains("judges only changes of out/**; needs no-such-program"), "{shown}");
+    env.approve();
+    env.provost(&["run"]).exits(0);
+    assert_eq!(env.states(), "1 passed");
+    let changes = env.provost(&["changes", "1", "--stat"]).exits(0).out;
+    assert!(changes.contains("added out/1") && !changes.contains("added tests/rule"), "{changes}");
+}
+
+#[test]
 fn a_contract_can_name_a_check_of_the_configuration() {
     let plan = plan(&["true"], "escalate")
         .replace("**contract:**\n```shell\ntrue\n```\n", "**contract:** check:unit\n");
@@ -154,7 +179,7 @@ fn a_contract_can_name_a_check_of_the_configuration() {
     let unknown = env.provost(&["verify"]).exits(3);
     assert!(unknown.out.contains("P092") && unknown.out.contains("[checks.unit]"), "{}", unknown.out);
     let config = env.read("provost.toml");
-    env.write("provost.toml", format!("{config}\n[checks.unit]\ncommand = \"grep -q done out/1\"\n"));
+    env.write("provost.toml", format!("{config}\n[checks.unit]\nrun = \"grep -q done out/1\"\n"));
     env.git(&["add", "--all"]);
     env.git(&["commit", "--quiet", "--message", "a named check"]);
     let shown = env.provost(&["show"]).exits(0).out;

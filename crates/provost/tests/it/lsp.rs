@@ -324,7 +324,7 @@ fn names_of_the_configuration_and_files_are_completed() {
     let env = Env::new(&text).agent("true\n");
     env.write(
         "provost.toml",
-        "[agents.tester]\ndriver = \"command\"\ncommand = [\"true\"]\n[checks.unit]\ncommand = \"make check\"\n",
+        "[agents.tester]\ndriver = \"command\"\ncommand = [\"true\"]\n[checks.unit]\nrun = \"make check\"\n",
     );
     env.write("src/main.rs", "");
     let (mut client, uri) = (Client::start(&env), uri(&env, "PLAN.md"));

@@ -385,7 +385,7 @@ fn a_policy_bounds_what_is_run_and_not_what_a_plan_says_of_itself() {
     assert!(err.contains("does not list the checks it allows"), "{err}");
     let listed = format!("{policy}commands = [\"{contract}\"]\n");
     assert_eq!(with(&listed, &text).0, 0);
-    let named = format!("{policy}checks = [\"made\"]\n[checks.made]\ncommand = \"{contract}\"\n");
+    let named = format!("{policy}checks = [\"made\"]\n[checks.made]\nrun = \"{contract}\"\n");
     assert_eq!(with(&named, &text).0, 0);
     let (code, err) = with(&listed, &plan(&["test -f out/1; cat provost.toml"], "escalate"));
     assert_eq!(code, 4, "{err}");
@@ -486,7 +486,7 @@ fn a_check_of_a_session_that_proves_nothing_goes_to_a_person() {
 
 #[test]
 fn a_check_that_a_person_trusted_makes_a_session_verified() {
-    let env = session("[checks.made]\ncommand = \"test -f out/a\"\n");
+    let env = session("[checks.made]\nrun = \"test -f out/a\"\n");
     env.write("PLAN.md", plan(&["test -f out/1"], "escalate"));
     env.provost(&["approve", "--check", "nobody"]).exits(2);
     env.provost(&["approve", "--check", "made"]).exits(0);

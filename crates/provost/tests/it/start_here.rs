@@ -150,7 +150,7 @@ fn reaches_a_verified_step(env: &Env, language: &str, test: &str, file: &str) {
     assert_eq!(done["changed_by_agent"], serde_json::json!([file]));
     let config = env.read("provost.toml");
     assert!(config.contains("[agents.coder]\ndriver = \"claude\"\n"), "{config}");
-    assert!(config.contains(&format!("[checks.test]\ncommand = \"{test}\"\n")), "{config}");
+    assert!(config.contains(&format!("[checks.test]\nrun = \"{test}\"\n")), "{config}");
     assert!(!untracked(env).contains("progress"), "{}", untracked(env));
     for next in done["next"].as_array().expect("commands") {
         works_when_pasted(env, next["command"].as_str().expect("a command"));

@@ -45,8 +45,24 @@ pub(super) fn check(text: &str, plan: &Plan, facts: &Facts, sink: &mut Sink) {
         any = any.or(Some(contract.span));
         one(text, contract, false, facts, &mut reported, sink);
     }
+    needs(plan, facts, &mut reported, sink);
     if let Some(span) = any.filter(|_| facts.no_bash) {
         sink.push(say::no_bash(span));
+    }
+}
+
+/// Reports the missing programs that named checks need besides those that their commands name.
+fn needs(plan: &Plan, facts: &Facts, reported: &mut HashSet<String>, sink: &mut Sink) {
+    let of_steps = plan.steps.iter().flat_map(|step| [&step.precondition, &step.contract]);
+    let all = of_steps.chain(plan.postconditions.iter().map(|post| &post.contract)).flatten();
+    for contract in all {
+        let Check::Shell(shell) = &contract.check else { continue };
+        let named = plan.named_checks.values().filter(|check| check.command == shell.command);
+        for tool in named.flat_map(|check| &check.needs) {
+            if facts.missing_tools.contains(tool) && reported.insert(tool.clone()) {
+                sink.push(say::tool_missing(shell.body, tool));
+            }
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::check::negative_control::Doubts;
 use crate::tree::{Base, Layer, Touches};
 
 /// Time limit for all versions of one contract.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Longest version that is kept, in characters.
 const VERSION_MAX: usize = 120;
 /// Lock files whose digests a verdict has.

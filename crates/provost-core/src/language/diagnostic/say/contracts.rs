@@ -41,7 +41,7 @@ pub fn expectation(span: Span, line: &str) -> D {
 
 pub fn check_unknown(span: Span, name: &str) -> D {
     new(Code::CheckUnknown, span, format!("provost.toml has no check `{name}`"))
-        .hint(format!("Add [checks.{name}] with `command = \"…\"` to provost.toml, or write a shell block."))
+        .hint(format!("Add [checks.{name}] with `run = \"…\"` to provost.toml, or write a shell block."))
 }
 
 pub fn other_commands(span: Span, expectation: &str) -> D {

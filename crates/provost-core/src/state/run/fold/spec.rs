@@ -1,6 +1,6 @@
 //! Applies new revisions of the plan, and the answers of its approvers.
 
-use crate::language::parse;
+use crate::language::{named_checks, parse};
 use crate::model::approved_spec::{self, Binding};
 use crate::model::event::{Approver, Revision, SESSION_POLICY};
 use crate::model::plan::{Budget, Plan, Step, StepNumber};
@@ -12,7 +12,7 @@ impl Run {
     /// Takes a new spec. Steps whose own text is unchanged keep their results.
     pub(super) fn take_law(&mut self, text: &str, revision: &Revision, binding: Binding) {
         let mut plan = parse::plan(text).plan;
-        plan.use_checks(&binding.terms.checks);
+        named_checks::apply(&mut plan, &binding.terms.checks);
         self.ledger.new_law(|scope| written(&self.plan, scope) != written(&plan, scope));
         let before = std::mem::take(&mut self.steps);
         self.steps = plan
