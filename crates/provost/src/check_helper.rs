@@ -7,6 +7,7 @@
 
 mod api;
 mod base_tree;
+mod browser;
 mod command;
 mod coverage;
 mod ending;
@@ -16,6 +17,7 @@ mod links;
 mod migration;
 mod page;
 mod schema;
+mod screenshot;
 mod service;
 mod size;
 
@@ -49,6 +51,7 @@ Examples:
   provost-check coverage --lcov lcov.info --min 80
   provost-check links docs
   provost-check page --text Welcome --no-console-errors -- python3 app.py
+  provost-check screenshot --max-difference 0.5% -- npm start
 
 Exit codes: 0 it holds · 1 it does not hold · 2 usage · 69 it could not be run"
 )]
@@ -67,6 +70,7 @@ enum Recipe {
     Coverage(coverage::Args),
     Links(links::Args),
     Page(page::Args),
+    Screenshot(screenshot::Args),
 }
 
 /// Runs a recipe if the program was started for one.
@@ -98,6 +102,7 @@ fn obey(recipe: Recipe) -> Result<String, Ending> {
         Recipe::Coverage(args) => coverage::obey(&args),
         Recipe::Links(args) => links::obey(&args),
         Recipe::Page(args) => page::obey(&args),
+        Recipe::Screenshot(args) => screenshot::obey(&args),
     }
 }
 

@@ -4,7 +4,8 @@
 pub const PROGRAM: &str = "provost-check";
 
 /// Its subcommands.
-pub const NAMES: [&str; 8] = ["http", "size", "faster", "api", "migration", "coverage", "links", "page"];
+pub const NAMES: [&str; 9] =
+    ["http", "size", "faster", "api", "migration", "coverage", "links", "page", "screenshot"];
 
 /// First words of the line with which a recipe says that it could not be run.
 pub const NOT_RUN: &str = "provost-check: could not be run: ";

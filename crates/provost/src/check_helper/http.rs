@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs as _};
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -64,10 +65,10 @@ pub(super) struct ServiceArgs {
 }
 
 impl ServiceArgs {
-    /// Starts the service, and waits until it answers; returns it and the URL to ask.
-    pub(super) fn start(&self) -> Result<(Service, String), Ending> {
+    /// Starts the service in a folder, and waits until it answers; returns it and the URL to ask.
+    pub(super) fn start(&self, folder: &Path) -> Result<(Service, String), Ending> {
         let address = Address::find(self.port, self.url.as_deref())?;
-        let service = address.serve(&self.command, self.wait())?;
+        let service = address.serve(folder, &self.command, self.wait())?;
         Ok((service, address.with_path(self.path.as_deref())))
     }
 
@@ -121,7 +122,7 @@ impl Address {
     }
 
     /// Starts a service, and waits until its port answers.
-    pub(super) fn serve(&self, command: &[OsString], wait: Duration) -> Result<Service, Ending> {
+    fn serve(&self, folder: &Path, command: &[OsString], wait: Duration) -> Result<Service, Ending> {
         // Fails if this check may not use ports at all.
         free_port()?;
         if self.answers() {
@@ -133,7 +134,7 @@ impl Address {
             .iter()
             .map(|word| word.to_str().map_or(word.clone(), |word| word.replace("{port}", &port).into()))
             .collect();
-        let mut service = Service::start(&filled, &[("PORT", port)])?;
+        let mut service = Service::start(folder, &filled, &[("PORT", port)])?;
         let begun = Instant::now();
         while !self.answers() {
             go_on()?;
@@ -161,7 +162,7 @@ fn free_port() -> Result<u16, Ending> {
 
 pub(super) fn obey(args: &Args) -> Result<String, Ending> {
     let wanted = args.json.iter().map(|each| Wanted::read(each)).collect::<Result<Vec<_>, _>>()?;
-    let (mut service, url) = args.service.start()?;
+    let (mut service, url) = args.service.start(Path::new("."))?;
     let response =
         ask(&url, args.service.wait(), &mut service).map_err(|ending| service.with_output(ending))?;
     let unmet = response.objections(args, &wanted);

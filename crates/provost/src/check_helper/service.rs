@@ -10,6 +10,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::LazyLock;
@@ -56,8 +57,12 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Starts a program with these additional variables.
-    pub(super) fn start(command: &[OsString], variables: &[(&str, String)]) -> Result<Self, Ending> {
+    /// Starts a program in a folder, with these additional variables.
+    pub(super) fn start(
+        folder: &Path,
+        command: &[OsString],
+        variables: &[(&str, String)],
+    ) -> Result<Self, Ending> {
         let Some((program, words)) = command.split_first() else {
             return Err(Ending::Usage("no command after `--`".to_owned()));
         };
@@ -66,7 +71,13 @@ impl Service {
         let output = tempfile::tempfile().map_err(failed)?;
         let (stdout, stderr) = (output.try_clone().map_err(failed)?, output.try_clone().map_err(failed)?);
         let mut starting = Command::new(program);
-        starting.args(words).stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
+        starting
+            .current_dir(folder)
+            .args(words)
+            .stdin(Stdio::null())
+            .stdout(stdout)
+            .stderr(stderr)
+            .process_group(0);
         starting.envs(variables.iter().map(|(name, value)| (name, value)));
         let child = starting.spawn().map_err(|error| {
             Ending::Unmet(format!("{} cannot be started: {error}", program.to_string_lossy()))

@@ -270,6 +270,38 @@ fn a_page_is_opened_in_a_browser() {
 }
 
 #[test]
+fn a_page_keeps_its_look_or_looks_like_a_picture() {
+    if !works("chromium", "apt-get install chromium") {
+        return;
+    }
+    let page = "<!doctype html><body style=\"background: #fff\"><h1 style=\"color: #036\">Orders</h1>";
+    let Some(env) = project(&[("index.html", page)]) else { return };
+    let recipe = |rest: &str| {
+        format!("provost-check screenshot {rest} -- python3 -m http.server {{port}} --bind 127.0.0.1")
+    };
+    holds(&env, &recipe(""));
+    env.write("index.html", page.replace("#036", "#630"));
+    fails(&env, &recipe(""), "differ from the page of the last commit, between");
+    holds(&env, &recipe("--max-difference 5%"));
+    fails(&env, &recipe("--expected none.png"), "`--save none.png` writes how the page looks now");
+    holds(
+        &env,
+        &format!(
+            "{}; {}",
+            recipe("--size 400x300 --save seen.png"),
+            recipe("--size 400x300 --expected seen.png")
+        ),
+    );
+    fails(
+        &env,
+        &format!("{}; {}", recipe("--size 400x300 --save seen.png"), recipe("--expected seen.png")),
+        "seen.png has 400x300 pixels, the page 1280x800",
+    );
+    env.write("no.png", "no picture");
+    fails(&env, &recipe("--expected no.png"), "no.png is no picture");
+}
+
+#[test]
 fn without_a_browser_a_page_could_not_be_run() {
     let Some(env) = project(&[]) else { return };
     let (code, out) =
