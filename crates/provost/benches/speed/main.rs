@@ -18,6 +18,7 @@ mod judge;
 mod mcp;
 mod measure;
 mod plans;
+mod proved;
 mod queries;
 mod reports;
 mod serve;
@@ -49,6 +50,7 @@ const GOALS: &[Goal] = &[
     ("step", step::measure),
     ("judge", judge::measure),
     ("reports", reports::measure),
+    ("proved", proved::measure),
     ("agent", agent::measure),
     ("mcp", mcp::measure),
     ("serve", serve::fan_out),
