@@ -34,13 +34,14 @@ def _write(lines):
             # There is a reader; a full pipe is waited for.
             os.set_blocking(pipe, True)
             # A write of at most 4096 bytes is not mixed with those of others.
-            chunk = b""
+            chunk, length = [], 0
             for line in lines:
-                if len(chunk) + len(line) > 4096:
-                    os.write(pipe, chunk)
-                    chunk = b""
-                chunk += line
-            os.write(pipe, chunk)
+                length += len(line)
+                if length > 4096:
+                    os.write(pipe, b"".join(chunk))
+                    chunk, length = [], len(line)
+                chunk.append(line)
+            os.write(pipe, b"".join(chunk))
         finally:
             os.close(pipe)
     except OSError:
@@ -59,7 +60,19 @@ class _Session:
         self.is_open = False
 
     def test(self, result, name):
-        self.tests.append(_line(("test", self.runner, self.number, result, name)))
+        self.tests.append((result, name))
+
+    def lines(self):
+        """One line for each test, and the end of the list. Suites are long, and most names need no change."""
+        begin = "test\x1f" + self.runner + "\x1f" + self.number + "\x1f"
+        text = "".join([begin + result + "\x1f" + name + "\n" for result, name in self.tests])
+        count = len(self.tests)
+        longest = max((len(name) for _, name in self.tests), default=0)
+        if longest < 1000 and text.isascii() and text.count("\x1f") == 4 * count and text.count("\n") == count:
+            lines = text.encode().splitlines(True)
+        else:
+            lines = [_line(("test", self.runner, self.number, result, name)) for result, name in self.tests]
+        return lines + [_line(("list", self.runner, self.number, count))]
 
     def start(self):
         self.is_open = True
@@ -72,7 +85,7 @@ class _Session:
         self.is_open = False
         if os.environ.get(_INSIDE) == self.number:
             del os.environ[_INSIDE]
-        _write(self.tests + [_line(("list", self.runner, self.number, len(self.tests)))])
+        _write(self.lines())
         _send("end", self.runner, self.number, self.passed, self.failed, self.changed)
         for name in self.unmoved[:_NAMES]:
             _send("unmoved", self.runner, self.number, name[:300])
@@ -203,7 +216,15 @@ def _watch_unittest(runner_module):
 
             setattr(result, method, noted)
 
-        watch("addSuccess", lambda _: "passed")
+        passed = result.addSuccess
+
+        def noted_pass(test):
+            name = test.id()
+            if results.get(name) != "failed":
+                results[name] = "passed"
+            return passed(test)
+
+        result.addSuccess = noted_pass
         watch("addExpectedFailure", lambda _: "passed")
         watch("addSkip", lambda _: "skipped")
         for method in ("addFailure", "addError", "addUnexpectedSuccess"):
@@ -216,7 +237,7 @@ def _watch_unittest(runner_module):
             return run(self, test)
         session = _Session("unittest")
         session.start()
-        tests = tests_of(test)
+        tests = tests_of(test) if _CONTROL else []
         results = {}
         make_result = self._makeResult
         self._makeResult = lambda: recorded(make_result(), results)
