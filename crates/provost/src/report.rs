@@ -8,6 +8,7 @@ pub(crate) mod sarif;
 
 use provost_core::model::pass::Pass;
 use provost_core::model::plan::{Contract, Mark, Span};
+use provost_core::model::test_results::TestSummary;
 use provost_core::state::run::Run;
 use provost_engine::observe::view::{PostconditionView, StepView, VerdictView};
 
@@ -44,6 +45,8 @@ pub(crate) struct Check {
     pub duration_ms: u64,
     /// Output of the check, if it did not hold.
     pub output: String,
+    /// The results of its single tests, and what the work changed about them.
+    pub tests: Option<Box<TestSummary>>,
     pub span: Span,
 }
 
@@ -127,6 +130,11 @@ fn of_step(step: &StepView, span: Span) -> Check {
         duration_ms: step.verdict.as_ref().map_or(0, |verdict| verdict.duration_ms),
         // The output of a hidden contract is not shown where agents may read it.
         output: seen.filter(|_| !step.hidden).map(output).unwrap_or_default(),
+        tests: step
+            .verdict
+            .as_ref()
+            .filter(|_| !step.hidden)
+            .and_then(|verdict| verdict.test_results.clone()),
         span,
     }
 }
@@ -144,6 +152,7 @@ fn of_post(post: &PostconditionView, span: Span) -> Check {
         attempts: 0,
         duration_ms: broke.map_or(0, |verdict| verdict.duration_ms),
         output: broke.map(output).unwrap_or_default(),
+        tests: broke.and_then(|verdict| verdict.test_results.clone()),
         span,
     }
 }
@@ -172,6 +181,7 @@ pub(crate) mod tests {
             attempts: 2,
             duration_ms: 1234,
             output: output.to_owned(),
+            tests: None,
             span: Span { start: 4, end: 9 },
         };
         Report {

@@ -11,6 +11,7 @@ use crate::model::plan::Shell;
 
 mod count;
 pub mod expectations;
+mod jvm;
 pub mod plant;
 pub mod report;
 pub mod results;
@@ -33,6 +34,10 @@ pub enum Runner {
     Mocha,
     Go,
     Ctest,
+    Rspec,
+    Phpunit,
+    Maven,
+    Gradle,
     /// A script of package.json, to be resolved by reading that file.
     Script,
     /// `make`, `tox` and others: only the output shows what they started.
@@ -53,6 +58,10 @@ impl Runner {
             Runner::Mocha => "mocha",
             Runner::Go => "go test",
             Runner::Ctest => "ctest",
+            Runner::Rspec => "rspec",
+            Runner::Phpunit => "phpunit",
+            Runner::Maven => "maven",
+            Runner::Gradle => "gradle",
             Runner::Script => "a script of package.json",
             Runner::Other => "make, or another tool that starts tests",
         }
@@ -75,7 +84,10 @@ pub struct RunnerStart {
 pub fn started(command: &str) -> Vec<RunnerStart> {
     let mut found = Vec::new();
     // A quick test: most checks start no runner, and verification calls this for every check.
-    let words = ["test", "jest", "cargo", "run", "make", "just", "tox", "nox", "task"];
+    let words = [
+        "test", "jest", "cargo", "run", "make", "just", "tox", "nox", "task", "rspec", "rake", "phpunit",
+        "mvn", "gradle", "composer",
+    ];
     if !words.iter().any(|word| command.contains(word)) {
         return found;
     }
@@ -96,7 +108,11 @@ pub fn has_to_show_tests(shell: &Shell) -> bool {
         | Runner::Jest
         | Runner::Vitest
         | Runner::Mocha
-        | Runner::Go => true,
+        | Runner::Go
+        | Runner::Rspec
+        | Runner::Phpunit
+        | Runner::Maven
+        | Runner::Gradle => true,
         Runner::NodeFile | Runner::Ctest | Runner::Script | Runner::Other => false,
     };
     !shell.names_its_failure()
@@ -111,11 +127,21 @@ pub fn shows_tests(tests: Option<u32>, outputs: &[&str]) -> bool {
 
 /// Returns whether the runner may stop after the first failure; its count then says nothing about the rest.
 pub fn stops_early(started: &RunnerStart) -> bool {
-    let flags =
-        ["-x", "--exitfirst", "--maxfail", "--bail", "-failfast", "--failfast", "-f", "--stop-on-failure"];
+    let flags = [
+        "-x",
+        "--exitfirst",
+        "--maxfail",
+        "--bail",
+        "-failfast",
+        "--failfast",
+        "-f",
+        "--stop-on-failure",
+        "--stop-on-defect",
+        "--stop-on-error",
+    ];
     let is_flag = |arg: &String| flags.contains(&arg.split('=').next().unwrap_or(arg));
-    matches!(started.runner, Runner::Cargo | Runner::Nextest | Runner::NodeFile)
-        || started.args.iter().any(|arg| arg.as_ref().is_none_or(is_flag))
+    let runners = [Runner::Cargo, Runner::Nextest, Runner::NodeFile, Runner::Maven, Runner::Gradle];
+    runners.contains(&started.runner) || started.args.iter().any(|arg| arg.as_ref().is_none_or(is_flag))
 }
 
 /// Returns the runners that a script of package.json starts.
@@ -229,7 +255,21 @@ fn recognised<'a>(name: &str, args: Args<'a>) -> Option<(Runner, Args<'a>)> {
                 ["-p", "--python", "--with", "--extra", "--group", "--project", "--package", "--env-file"];
             again(after_options(&args[1..], &values))
         }
-        "make" | "gmake" | "just" | "tox" | "nox" | "task" => Some((Runner::Other, args)),
+        "rspec" => Some((Runner::Rspec, args)),
+        "bundle" if word(args) == Some("exec") => again(after_options(&args[1..], &[])),
+        "ruby" => {
+            let at = args.iter().position(|arg| arg.as_deref() == Some("-S"))?;
+            again(&args[at + 1..])
+        }
+        "phpunit" | "phpunit.phar" => Some((Runner::Phpunit, args)),
+        "php" => again(after_options(args, &["-d", "-c"])),
+        "mvn" | "mvnw" | "mvnd" => jvm::maven(args).then_some((Runner::Maven, args)),
+        "gradle" | "gradlew" => jvm::gradle(args).then_some((Runner::Gradle, args)),
+        "composer" => {
+            let runs = ["test", "run", "run-script", "exec"];
+            word(args).is_some_and(|word| runs.contains(&word)).then_some((Runner::Other, args))
+        }
+        "make" | "gmake" | "just" | "tox" | "nox" | "task" | "rake" => Some((Runner::Other, args)),
         _ if name.starts_with("python") => of_python(args),
         _ => None,
     }

@@ -14,7 +14,7 @@ const TEST_FOLDERS: [&str; 8] =
     ["test", "tests", "__tests__", "spec", "specs", "testing", "e2e", "__snapshots__"];
 
 /// Configuration that decides what a runner runs and how, and that ordinary work rarely edits.
-const RUNNER_FILES: [&str; 26] = [
+const RUNNER_FILES: [&str; 30] = [
     "conftest.py",
     "pytest.ini",
     ".pytest.ini",
@@ -42,6 +42,10 @@ const RUNNER_FILES: [&str; 26] = [
     "nextest.toml",
     "CTestTestfile.cmake",
     "CTestCustom.cmake",
+    ".rspec",
+    "phpunit.xml",
+    "phpunit.dist.xml",
+    "phpunit.xml.dist",
 ];
 
 /// The same, with any extension.
@@ -60,7 +64,7 @@ const RUNNER_STEMS: [&str; 11] = [
 ];
 
 /// Configuration that also runs checks, and that ordinary work edits.
-const PROJECT_FILES: [&str; 14] = [
+const PROJECT_FILES: [&str; 21] = [
     "setup.cfg",
     "setup.py",
     "pyproject.toml",
@@ -75,6 +79,13 @@ const PROJECT_FILES: [&str; 14] = [
     "CMakeLists.txt",
     "tsconfig.json",
     "Taskfile.yml",
+    "Rakefile",
+    "composer.json",
+    "pom.xml",
+    "build.gradle",
+    "build.gradle.kts",
+    "settings.gradle",
+    "settings.gradle.kts",
 ];
 
 /// Other names that tools look for in parent folders: configuration and code folders, and tool versions.

@@ -124,14 +124,23 @@ fn is_meant(name: &str, wanted: &str) -> bool {
         let (name, number) = name.rsplit_once(" #")?;
         number.bytes().all(|byte| byte.is_ascii_digit()).then(|| name.to_owned())
     };
-    let name = &without_number(name).unwrap_or_else(|| name.to_owned());
-    let without_parameters = |name: &str| name.find('[').map(|at| name[..at].to_owned());
+    let without_parameters = |name: &str| {
+        let ends = [name.find('['), name.find(" with data set"), bracket_at(name)];
+        ends.into_iter().flatten().min().map(|at| name[..at].to_owned())
+    };
     let ends = |name: &str| {
         name.strip_suffix(wanted).is_some_and(|rest| {
             rest.is_empty() || [":", "/", ".", " > ", " "].iter().any(|mark| rest.ends_with(mark))
         })
     };
-    !wanted.is_empty() && (ends(name) || without_parameters(name).is_some_and(|name| ends(&name)))
+    let is_own = |name: &str| ends(name) || without_parameters(name).is_some_and(|name| ends(&name));
+    !wanted.is_empty() && (is_own(name) || without_number(name).is_some_and(|name| is_own(&name)))
+}
+
+/// Returns the place of the parameters of a Java method: `adds(int)[1]`, `adds{int}[1]`.
+fn bracket_at(name: &str) -> Option<usize> {
+    let at = name.find(['(', '{'])?;
+    name[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_').then_some(at)
 }
 
 /// The first names of a list, and how many there are.
@@ -248,6 +257,17 @@ impl TestSummary {
         self.passed.saturating_add(self.failed)
     }
 
+    /// Returns each kind of test that a report names, with its words: changes, failures and flaky tests.
+    pub fn kinds(&self) -> Vec<(&'static str, &TestNames)> {
+        let mut kinds = match &self.changes {
+            Some(changes) => changes.kinds(),
+            None => vec![("failing", &self.failing)],
+        };
+        kinds.push(("flaky", &self.flaky));
+        kinds.retain(|(_, names)| !names.is_empty());
+        kinds
+    }
+
     /// Returns whether the work changed the result of a test, or a test was flaky.
     pub fn has_changes(&self) -> bool {
         self.changes.as_ref().is_some_and(|changes| !changes.kinds().is_empty()) || !self.flaky.is_empty()
@@ -355,6 +375,9 @@ mod tests {
         assert_eq!(told, expected);
         assert_eq!((changes.still_passing, changes.gone_passing), (1, 1));
         assert_eq!((summary.passed, summary.failed, summary.skipped), (3, 3, 1));
+        assert_eq!(summary.kinds().len(), 7);
+        let alone = after.summary(None, &BTreeSet::new());
+        assert_eq!(alone.kinds(), [("failing", &alone.failing)]);
     }
 
     #[test]
@@ -378,6 +401,9 @@ mod tests {
             ("tests/test_a.py::test_two[2-b]", TestResult::Failed),
             ("src/sum.test.js > adds > two numbers", TestResult::Passed),
             ("m/a: TestSub/x", TestResult::Passed),
+            ("web: a.CalcTest.adds(int)[1]", TestResult::Passed),
+            ("CalcTest::testAdd with data set #0", TestResult::Passed),
+            ("spec/a_spec.rb > calc > works (slow)", TestResult::Passed),
         ]);
         let named = |wanted: &str| all.named(wanted).len();
         assert_eq!(named("test_one"), 1);
@@ -387,6 +413,8 @@ mod tests {
         assert_eq!(named("test_two[1-a]"), 1);
         assert_eq!(named("two numbers"), 1);
         assert_eq!(named("TestSub/x"), 1);
+        assert_eq!((named("CalcTest.adds"), named("testAdd"), named("works")), (1, 1, 0));
+        assert_eq!((named("testAdd with data set #0"), named("testAdd with data set #1")), (1, 0));
         assert_eq!((named(""), named("missing")), (0, 0));
     }
 

@@ -7,6 +7,8 @@ use provost_rehearsal::skip;
 
 use crate::teeth::{Files, Project, fetched, python, told, works};
 
+mod more_runners;
+
 /// A project of one language: `value` is what the work changes.
 struct Sample<'a> {
     contract: &'a str,

@@ -81,6 +81,10 @@ impl Project {
         self.folder.path().join("state")
     }
 
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.folder.path().join("work")
+    }
+
     fn judged(&self, with_work: bool, doubts: Doubts) -> Verdict {
         let case = CheckSpec {
             shell: &self.shell,

@@ -84,6 +84,7 @@ fn core_depends_on_nothing_that_touches_the_world() {
         "pulldown-cmark",
         "regex",
         "regex-automata",
+        "roxmltree",
         "serde",
         "serde-saphyr",
         "serde_json",

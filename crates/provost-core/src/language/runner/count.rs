@@ -24,6 +24,13 @@ pub fn tests_run_by(command: &str, report: &RunnerReport, outputs: &[&str]) -> O
     if total.is_some() {
         runners.retain(|runner| !matches!(runner, Runner::Pytest | Runner::Unittest));
     }
+    // Where reporters are, they report these: code under test can print a summary too.
+    if !report.is_empty() {
+        runners.retain(|runner| !matches!(runner, Runner::Rspec | Runner::Phpunit | Runner::Gradle));
+    }
+    if let Some(tests) = report.listed(&[Runner::Phpunit, Runner::Gradle]) {
+        total = Some(total.unwrap_or(0).saturating_add(tests));
+    }
     for runner in runners {
         for output in outputs {
             if let Some(tests) = of(runner, output) {
@@ -34,7 +41,7 @@ pub fn tests_run_by(command: &str, report: &RunnerReport, outputs: &[&str]) -> O
     total
 }
 
-const ALL: [Runner; 9] = [
+const ALL: [Runner; 13] = [
     Runner::Cargo,
     Runner::Nextest,
     Runner::Pytest,
@@ -44,6 +51,10 @@ const ALL: [Runner; 9] = [
     Runner::Vitest,
     Runner::Go,
     Runner::Ctest,
+    Runner::Maven,
+    Runner::Rspec,
+    Runner::Phpunit,
+    Runner::Gradle,
 ];
 
 fn of(runner: Runner, output: &str) -> Option<u32> {
@@ -59,6 +70,10 @@ fn of(runner: Runner, output: &str) -> Option<u32> {
         Runner::Vitest => sum(lines().filter_map(vitest)),
         Runner::Go => go(&plain),
         Runner::Ctest => sum(lines().filter_map(ctest)),
+        Runner::Maven => sum(lines().filter_map(maven)),
+        Runner::Rspec => sum(lines().filter_map(rspec)),
+        Runner::Phpunit => sum(lines().filter_map(phpunit)),
+        Runner::Gradle => sum(lines().filter_map(gradle)),
         Runner::Mocha | Runner::NodeFile | Runner::Script | Runner::Other => None,
     }
 }
@@ -190,6 +205,67 @@ fn ctest(line: &str) -> Option<u32> {
     }
     let (before, count) = line.split_once(" failed out of ")?;
     before.contains("% tests passed").then(|| count.trim().parse().ok())?
+}
+
+fn maven(line: &str) -> Option<u32> {
+    let (run, _, skipped) = surefire_totals(line)?;
+    Some(run.saturating_sub(skipped))
+}
+
+/// `7 examples, 2 failures, 3 pending`
+fn rspec(line: &str) -> Option<u32> {
+    let (examples, rest) = line.split_once(" example")?;
+    let mut parts = rest.trim_start_matches('s').split(", ").skip(1);
+    parts.next()?.split_once(" failure")?;
+    let pending = parts.find_map(|part| part.strip_suffix(" pending")?.parse::<u32>().ok());
+    Some(examples.parse::<u32>().ok()?.saturating_sub(pending.unwrap_or(0)))
+}
+
+/// `OK (3 tests, 3 assertions)`, or `Tests: 6, Assertions: 3, Failures: 2, Skipped: 1, Incomplete: 1, Risky: 1.`
+fn phpunit(line: &str) -> Option<u32> {
+    if let Some(rest) = line.strip_prefix("OK (") {
+        let (tests, rest) = rest.split_once(" test")?;
+        return tests.parse().ok().filter(|_| rest.contains(" assertion"));
+    }
+    let (tests, rest) = line.strip_prefix("Tests: ")?.split_once(", Assertions: ")?;
+    let aside = rest.trim_end_matches('.').split(", ").filter_map(|part| {
+        let (word, count) = part.split_once(": ")?;
+        matches!(word, "Skipped" | "Incomplete" | "Risky").then(|| count.parse::<u32>().ok())?
+    });
+    Some(tests.parse::<u32>().ok()?.saturating_sub(aside.sum()))
+}
+
+/// `5 tests completed, 1 failed, 1 skipped`, which gradle prints only if a test failed.
+fn gradle(line: &str) -> Option<u32> {
+    let (tests, rest) =
+        line.split_once(" tests completed, ").or_else(|| line.split_once(" test completed, "))?;
+    let skipped = rest.split(", ").find_map(|part| part.strip_suffix(" skipped")?.parse::<u32>().ok());
+    Some(tests.parse::<u32>().ok()?.saturating_sub(skipped.unwrap_or(0)))
+}
+
+/// Number of tests, of failed and of skipped ones.
+pub(super) type SurefireCounts = (u32, u32, u32);
+
+/// `[ERROR] Tests run: 4, Failures: 1, Errors: 0, Skipped: 1`, the last line of the results.
+pub(super) fn surefire_totals(line: &str) -> Option<SurefireCounts> {
+    let (counts, rest) = surefire_line(line)?;
+    (rest.is_empty() || rest.starts_with(", Flakes: ")).then_some(counts)
+}
+
+/// Returns the numbers after maven's mark, and the rest of the line.
+pub(super) fn surefire_line(line: &str) -> Option<(SurefireCounts, &str)> {
+    let rest = ["[INFO] ", "[ERROR] ", "[WARNING] "].iter().find_map(|mark| line.strip_prefix(mark))?;
+    let mut rest = rest.trim_start();
+    let mut next = |word: &str| {
+        let after = rest.strip_prefix(word)?;
+        let end = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+        rest = &after[end..];
+        after[..end].parse::<u32>().ok()
+    };
+    let run = next("Tests run: ")?;
+    let failed = next(", Failures: ")?.saturating_add(next(", Errors: ")?);
+    let skipped = next(", Skipped: ")?;
+    Some(((run, failed, skipped), rest))
 }
 
 /// Explains why a contract that held with this number of tests does not hold. A count that existed before the

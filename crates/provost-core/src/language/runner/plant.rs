@@ -41,7 +41,11 @@ pub fn into_file(
         Runner::Vitest => vitest(&name, random),
         Runner::Go if text.contains("\"testing\"") => go_test(&name),
         Runner::Go => return Err(format!("{path} has no test")),
-        Runner::Mocha | Runner::Ctest | Runner::Script | Runner::Other => {
+        Runner::Phpunit | Runner::Maven | Runner::Gradle => {
+            let method = if path.ends_with(".php") { php(&name) } else { jvm(path, text, &name)? };
+            return into_class(path, text, &method);
+        }
+        Runner::Mocha | Runner::Rspec | Runner::Ctest | Runner::Script | Runner::Other => {
             return Err("it cannot be planted".to_owned());
         }
     };
@@ -83,7 +87,10 @@ pub fn beside(
                 format!("package {package}\n\nimport \"testing\"\n{}", go_test(&name)),
             )
         }
-        Runner::Mocha | Runner::NodeFile | Runner::Ctest | Runner::Script | Runner::Other => return None,
+        // A class belongs to a file of its name and to a package: only an existing one is used.
+        Runner::Phpunit | Runner::Maven | Runner::Gradle => return None,
+        Runner::Mocha | Runner::Rspec | Runner::NodeFile => return None,
+        Runner::Ctest | Runner::Script | Runner::Other => return None,
     };
     let path = if folder.is_empty() { file } else { format!("{folder}/{file}") };
     Some(Plant { path, text })
@@ -112,7 +119,8 @@ fn puts_itself_aside(runner: Runner, text: &str) -> Option<&'static str> {
         Runner::Node | Runner::Jest | Runner::Vitest => &[".only(", "process.exit"],
         Runner::NodeFile => &["process.exit", "process.abort"],
         Runner::Go => &["//go:build", "// +build", "func TestMain("],
-        Runner::Mocha | Runner::Ctest | Runner::Script | Runner::Other => &[],
+        Runner::Phpunit | Runner::Maven | Runner::Gradle => &["abstract class"],
+        Runner::Mocha | Runner::Rspec | Runner::Ctest | Runner::Script | Runner::Other => &[],
     };
     // The tests of a program are in `src/main.rs` beside its `main`.
     let is_program = matches!(runner, Runner::Cargo | Runner::Nextest) && text.contains("#[cfg(test)]");
@@ -158,4 +166,33 @@ fn vitest(name: &str, random: &str) -> String {
 
 fn go_test(name: &str) -> String {
     format!("\nfunc {name}(t *testing.T) {{\n\tt.Fatal(\"planted\")\n}}\n")
+}
+
+/// Adds a method at the end of a file's last class.
+fn into_class(path: &str, text: &str, method: &str) -> Result<Plant, String> {
+    let (before, after) = text.rsplit_once('}').ok_or_else(|| format!("{path} has no class"))?;
+    Ok(Plant { path: path.to_owned(), text: format!("{before}\n{method}}}{after}") })
+}
+
+fn php(name: &str) -> String {
+    format!("    public function {name}(): void\n    {{\n        $this->fail(\"planted\");\n    }}\n")
+}
+
+/// A test of the library that the file uses.
+fn jvm(path: &str, text: &str, name: &str) -> Result<String, String> {
+    let mark = if text.contains("org.junit.jupiter") {
+        "@org.junit.jupiter.api.Test "
+    } else if text.contains("org.testng") {
+        "@org.testng.annotations.Test "
+    } else if text.contains("org.junit.") {
+        "@org.junit.Test "
+    } else if text.contains("junit.framework") {
+        ""
+    } else {
+        return Err(format!("{path} has no test of JUnit or TestNG"));
+    };
+    Ok(match path.ends_with(".kt") {
+        true => format!("    {mark}fun {name}() {{ throw AssertionError(\"planted\") }}\n"),
+        false => format!("    {mark}public void {name}() {{ throw new AssertionError(\"planted\"); }}\n"),
+    })
 }

@@ -2,7 +2,8 @@
 //!
 //! A record is one line with fields separated by `\x1f`: `start`, runner, number, folder, arguments…; `end`,
 //! runner, number, passed, failed, changed; `unmoved`, runner, number, name of a test; `test`, runner, number,
-//! result, name; `list`, runner, number, number of `test` records; `json`, `go`, number, whether with `-v`.
+//! result, name; `list`, runner, number, number of `test` records; `json`, `go`, number, whether with `-v`; `xml`,
+//! runner, number, path, one line of a test report in JUnit's format.
 //!
 //! **Invariant:** a record that cannot be read is skipped; skipping never makes a session look better.
 
@@ -45,10 +46,19 @@ pub struct TestCounts {
     pub failed: u32,
 }
 
+/// A test report that a runner wrote in JUnit's format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XmlReport {
+    number: String,
+    /// Its path, relative to the tree.
+    pub path: String,
+    pub text: String,
+}
+
 /// All reports of one run of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunnerReport {
-    /// Sessions of runners that count their tests themselves (pytest, unittest, mocha).
+    /// Sessions of runners that count their tests themselves (pytest, unittest, mocha, rspec).
     pub sessions: Vec<TestSession>,
     /// Other runners, as they were started.
     pub started: Vec<RunnerStart>,
@@ -60,6 +70,8 @@ pub struct RunnerReport {
     pub strays: u32,
     /// `go test` prints JSON for provost; the value is `true` if the check asked for `-v`.
     pub go_prints: Option<bool>,
+    /// Test reports in JUnit's format (maven).
+    pub files: Vec<XmlReport>,
     /// The results of all single tests, if they can be read.
     pub results: Option<TestResults>,
     /// Why they cannot be read.
@@ -94,6 +106,10 @@ impl RunnerReport {
                 ["json", "go", _, verbose, ..] => {
                     *report.go_prints.get_or_insert(false) |= *verbose == "1";
                 }
+                ["xml", _, number, path, text @ ..] => {
+                    let path = within(root, path).unwrap_or_else(|| (*path).to_owned());
+                    report.xml(number, &path, &text.join(" "));
+                }
                 ["unmoved", _, number, name, ..] => {
                     if let Some(session) = report.session(number) {
                         session.unmoved.push((*name).to_owned());
@@ -123,6 +139,18 @@ impl RunnerReport {
         }
     }
 
+    /// Adds a line to a report in JUnit's format.
+    fn xml(&mut self, number: &str, path: &str, line: &str) {
+        if self.files.last().is_none_or(|last| last.number != number || last.path != path) {
+            let (number, path) = (number.to_owned(), path.to_owned());
+            self.files.push(XmlReport { number, path, text: String::new() });
+        }
+        if let Some(file) = self.files.last_mut() {
+            file.text.push_str(line);
+            file.text.push('\n');
+        }
+    }
+
     /// Begins the list of a runner that reports single tests.
     fn begin_list(&mut self, name: &str, number: &str, folder: Option<&String>) {
         let runner = match name {
@@ -132,6 +160,9 @@ impl RunnerReport {
             "node --test" => Runner::Node,
             "jest" => Runner::Jest,
             "vitest" => Runner::Vitest,
+            "rspec" => Runner::Rspec,
+            "phpunit" => Runner::Phpunit,
+            "gradle-test" => Runner::Gradle,
             _ => return,
         };
         let (number, folder) = (number.to_owned(), folder.cloned().unwrap_or_default());
@@ -154,6 +185,7 @@ impl RunnerReport {
             "pytest" => return self.sessions.push(session(Runner::Pytest)),
             "unittest" => return self.sessions.push(session(Runner::Unittest)),
             "mocha-run" => return self.sessions.push(session(Runner::Mocha)),
+            "rspec" => return self.sessions.push(session(Runner::Rspec)),
             "node --test" => Some((Runner::Node, args)),
             "node" => Some((Runner::NodeFile, args)),
             "jest" => Some((Runner::Jest, args)),
@@ -185,6 +217,16 @@ impl RunnerReport {
         let total =
             counts.fold(0u32, |sum, each| sum.saturating_add(each.passed).saturating_add(each.failed));
         (!self.sessions.is_empty()).then_some(total)
+    }
+
+    /// Returns the number of tests that ran, from the complete lists of some runners.
+    pub(super) fn listed(&self, runners: &[Runner]) -> Option<u32> {
+        let lists = self.lists.iter().filter(|list| runners.contains(&list.runner) && list.total.is_some());
+        let ran =
+            |list: &TestList| list.tests.iter().filter(|(_, result)| *result != TestResult::Skipped).count();
+        lists.fold(None, |sum, list| {
+            Some(sum.unwrap_or(0u32).saturating_add(u32::try_from(ran(list)).unwrap_or(u32::MAX)))
+        })
     }
 
     /// Returns a session that started and did not end.

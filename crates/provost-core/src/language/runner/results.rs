@@ -2,7 +2,8 @@
 //!
 //! pytest, unittest, mocha, jest, vitest and `node --test` report each test to provost's reporters. `go test`
 //! prints JSON for provost. cargo, nextest and ctest print one line per test, and a summary that must agree
-//! with these lines.
+//! with these lines. rspec, phpunit and gradle report each test too. maven writes reports that must agree with
+//! what it prints.
 //!
 //! **Invariant:** results that are not complete are not used at all.
 
@@ -14,6 +15,7 @@ mod ctest;
 pub mod go;
 mod libtest;
 mod nextest;
+mod surefire;
 
 /// What a check printed.
 #[derive(Clone, Copy)]
@@ -101,6 +103,10 @@ fn printed_by(runner: Runner, report: &RunnerReport, printed: PrintedOutput<'_>)
         Runner::Go if report.go_prints.is_some() => go::read(printed.stdout),
         Runner::Go => {
             Err("`go test` did not print its results for provost: its output goes elsewhere".to_owned())
+        }
+        Runner::Maven => surefire::read(&plain(printed.stdout), &report.files),
+        Runner::Rspec | Runner::Phpunit | Runner::Gradle => {
+            Err(format!("{} did not report its tests to provost", runner.word()))
         }
         _ => Err(unread(runner.word())),
     }

@@ -41,7 +41,12 @@ pub fn selection(started: &RunnerStart) -> Result<Selection, String> {
             by_parts(started, &["-t", "--testNamePattern"], &["-c", "--config", "-r", "--root"])
         }
         Runner::Go => go(started),
-        Runner::Mocha => Err("only a run of mocha tells which tests it runs".to_owned()),
+        Runner::Phpunit => phpunit(started),
+        Runner::Maven => maven(started),
+        Runner::Gradle => gradle(started),
+        Runner::Mocha | Runner::Rspec => {
+            Err(format!("only a run of {} tells which tests it runs", started.runner.word()))
+        }
         Runner::Ctest => Err("ctest runs programs of the build".to_owned()),
         Runner::Script => Err("package.json does not say which tests the script runs".to_owned()),
         Runner::Other => Err(format!("provost does not know which tests {} runs", started.runner.word())),
@@ -89,7 +94,14 @@ impl Selection {
                     && name.ends_with(".go")
                     && if self.is_flat { is_here } else { is_placed }
             }
-            Runner::Mocha | Runner::Ctest | Runner::Script | Runner::Other => false,
+            Runner::Phpunit => is_named || is_placed && name.ends_with("Test.php"),
+            Runner::Maven | Runner::Gradle => {
+                let is_source =
+                    path.contains("src/test/") && (name.ends_with(".java") || name.ends_with(".kt"));
+                let is_test = stem.ends_with("Test") || stem.ends_with("Tests") || stem.starts_with("Test");
+                is_placed && is_source && is_test
+            }
+            Runner::Mocha | Runner::Rspec | Runner::Ctest | Runner::Script | Runner::Other => false,
         }
     }
 
@@ -380,5 +392,48 @@ fn go(started: &RunnerStart) -> Result<Selection, String> {
         chosen.places.push(joined(&started.folder, folder).ok_or("it is outside of the tree")?);
     }
     chosen.places.retain(|place| !place.is_empty());
+    Ok(chosen)
+}
+
+fn phpunit(started: &RunnerStart) -> Result<Selection, String> {
+    let by_name =
+        ["--filter", "--group", "--exclude-group", "--testsuite", "--exclude-testsuite", "--covers"];
+    if has(&started.args, &by_name) {
+        return Err("it selects tests by their names or groups".to_owned());
+    }
+    let values =
+        ["-c", "-d", "--configuration", "--bootstrap", "--log-junit", "--printer", "--order-by", "--seed"];
+    let mut chosen = Selection::default();
+    for place in operands(&started.args, &values)? {
+        let place =
+            joined(&started.folder, place).ok_or_else(|| format!("{place} is outside of the tree"))?;
+        chosen.places.push(place);
+    }
+    chosen.places.retain(|place| !place.is_empty());
+    Ok(chosen)
+}
+
+fn maven(started: &RunnerStart) -> Result<Selection, String> {
+    let options = ["-pl", "--projects", "-f", "--file", "-rf", "--resume-from", "-N", "--non-recursive"];
+    let properties = ["-Dtest", "-Dit.test", "-Dgroups", "-DexcludedGroups", "-DfailIfNoTests"];
+    if has(&started.args, &options) || has(&started.args, &properties) {
+        return Err("provost does not understand which tests it selects".to_owned());
+    }
+    Ok(Selection::default())
+}
+
+fn gradle(started: &RunnerStart) -> Result<Selection, String> {
+    let options = ["--tests", "-p", "--project-dir", "-b", "--build-file", "-c", "--settings-file", "-x"];
+    if has(&started.args, &options) {
+        return Err("provost does not understand which tests it selects".to_owned());
+    }
+    let mut chosen = Selection::default();
+    for task in operands(&started.args, &["-I", "--init-script", "--console", "--max-workers"])? {
+        // `:app:test` is the task of one project, whose folder usually has its name.
+        if let Some((project, _)) = task.trim_start_matches(':').rsplit_once(':') {
+            let folder = project.replace(':', "/");
+            chosen.places.push(joined(&started.folder, &folder).ok_or("it is outside of the tree")?);
+        }
+    }
     Ok(chosen)
 }

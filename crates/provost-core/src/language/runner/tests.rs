@@ -46,6 +46,16 @@ fn a_runner_is_known_behind_whatever_stands_before_it() {
         "make test",
         "bash -c 'cd x && pytest'",
         "cargo test && pytest",
+        "bundle exec rspec spec",
+        "ruby -I lib -S rspec",
+        "php -d memory_limit=1G vendor/bin/phpunit tests",
+        "composer test",
+        "./mvnw -B verify",
+        "mvn package -DskipTests",
+        "mvn compile",
+        "./gradlew :app:test",
+        "gradle build -x test",
+        "gradle testClasses",
         "grep -q pytest notes.md",
         "echo cargo test",
     ] {
@@ -77,6 +87,16 @@ fn a_runner_is_known_behind_whatever_stands_before_it() {
         make test -> Other in ``: test;
         bash -c 'cd x && pytest' -> Pytest in `x`: ;
         cargo test && pytest -> Cargo in ``: ; Pytest in ``: ;
+        bundle exec rspec spec -> Rspec in ``: spec;
+        ruby -I lib -S rspec -> Rspec in ``: ;
+        php -d memory_limit=1G vendor/bin/phpunit tests -> Phpunit in ``: tests;
+        composer test -> Other in ``: test;
+        ./mvnw -B verify -> Maven in ``: -B verify;
+        mvn package -DskipTests -> 
+        mvn compile -> 
+        ./gradlew :app:test -> Gradle in ``: :app:test;
+        gradle build -x test -> 
+        gradle testClasses -> 
         grep -q pytest notes.md -> 
         echo cargo test -> 
     "#]]
@@ -140,6 +160,15 @@ const OUTPUTS: &[(&str, &str)] = &[
     ),
     ("ctest", "50% tests passed, 1 tests failed out of 2\n\nTotal Test time (real) =   0.01 sec\n"),
     ("ctest", "Test project /x\nNo tests were found!!!\n"),
+    (
+        "mvn test",
+        "[ERROR] Tests run: 3, Failures: 1, Errors: 0, Skipped: 1, Time elapsed: 0.04 s <<< FAILURE! - in a.CalcTest\n[INFO] Results:\n[ERROR] Tests run: 3, Failures: 1, Errors: 0, Skipped: 1\n",
+    ),
+    ("rspec", "Finished in 0.02 seconds\n7 examples, 2 failures, 3 pending\n"),
+    ("rspec", "1 example, 0 failures\n"),
+    ("phpunit", "OK (3 tests, 4 assertions)\n"),
+    ("phpunit", "Tests: 6, Assertions: 3, Failures: 2, Skipped: 1, Incomplete: 1, Risky: 1.\n"),
+    ("gradle test", "5 tests completed, 1 failed, 1 skipped\n"),
     ("cat notes", "3 passed in 1.0s\n"),
     ("cargo test", "3 passed in 1.0s\n"),
 ];
@@ -180,9 +209,18 @@ fn the_tests_that_were_run_are_counted_by_the_runners_own_words() {
         go test -run Nothing ./...: 0 <- ?   	example.com/x/y	[no test files]
         ctest: 2 <- Total Test time (real) =   0.01 sec
         ctest: 0 <- No tests were found!!!
+        mvn test: 2 <- [ERROR] Tests run: 3, Failures: 1, Errors: 0, Skipped: 1
+        rspec: 4 <- 7 examples, 2 failures, 3 pending
+        rspec: 1 <- 1 example, 0 failures
+        phpunit: 3 <- OK (3 tests, 4 assertions)
+        phpunit: 3 <- Tests: 6, Assertions: 3, Failures: 2, Skipped: 1, Incomplete: 1, Risky: 1.
+        gradle test: 4 <- 5 tests completed, 1 failed, 1 skipped
         cat notes: unknown <- 3 passed in 1.0s
         cargo test: unknown <- 3 passed in 1.0s
     "#]].assert_eq(&table);
+    // What a runner prints does not count if it reported itself and its list is not complete.
+    let open = report::RunnerReport::read("start\x1fphpunit\x1f1\x1f/w", "/w");
+    assert_eq!(tests_run_by("phpunit", &open, &["OK (3 tests, 4 assertions)\n"]), None);
     let twice =
         tests_run("cargo test && pytest", &["test result: ok. 1 passed; 0 failed\n", "4 passed in 0.01s\n"]);
     assert_eq!(twice, Some(5));
@@ -215,6 +253,9 @@ fn planted(command: &str) -> String {
         ("test.js", "assert(true)\n"),
         ("x_test.go", "package x\nimport \"testing\"\n"),
         ("y/y_test.go", "package y\nimport \"testing\"\n"),
+        ("tests/CalcTest.php", "<?php\nclass CalcTest extends TestCase\n{\n}\n"),
+        ("app/src/test/java/a/CalcTest.java", "import org.junit.jupiter.api.Test;\nclass CalcTest {\n}\n"),
+        ("src/test/kotlin/a/CalcTest.kt", "import org.junit.Test\nclass CalcTest {\n}\n"),
     ];
     let Some(each) = started(command).into_iter().next() else { return "no runner".to_owned() };
     let chosen = match selection(&each) {
@@ -229,6 +270,7 @@ fn planted(command: &str) -> String {
             plant
                 .text
                 .strip_prefix(text.trim_end())
+                .or_else(|| plant.text.strip_prefix(text.trim_end().trim_end_matches('}')))
                 .unwrap_or("?")
                 .split_whitespace()
                 .collect::<Vec<_>>()
@@ -271,6 +313,13 @@ fn a_failing_test_is_put_where_the_contract_finds_it() {
         "go test",
         "go test ./...",
         "go test -run TestAdd ./y",
+        "phpunit",
+        "phpunit --filter testAdd",
+        "mvn test",
+        "mvn test -Dtest=CalcTest",
+        "gradle :app:test",
+        "gradle test --tests CalcTest",
+        "rspec",
         "ctest",
         "npm test",
         "pytest $X",
@@ -305,6 +354,13 @@ fn a_failing_test_is_put_where_the_contract_finds_it() {
         go test -> x_test.go | func Test_q7(t *testing.T) { t.Fatal("planted") } | f/q7_test.go
         go test ./... -> x_test.go y/y_test.go | func Test_q7(t *testing.T) { t.Fatal("planted") } | f/q7_test.go
         go test -run TestAdd ./y -> y/y_test.go | func TestAdd_q7(t *testing.T) { t.Fatal("planted") } | f/q7_test.go
+        phpunit -> tests/CalcTest.php | public function test_q7(): void { $this->fail("planted"); } } | -
+        phpunit --filter testAdd -> not plantable: it selects tests by their names or groups
+        mvn test -> app/src/test/java/a/CalcTest.java src/test/kotlin/a/CalcTest.kt | @org.junit.jupiter.api.Test public void test_q7() { throw new AssertionError("planted"); } } | -
+        mvn test -Dtest=CalcTest -> not plantable: provost does not understand which tests it selects
+        gradle :app:test -> app/src/test/java/a/CalcTest.java | @org.junit.jupiter.api.Test public void test_q7() { throw new AssertionError("planted"); } } | -
+        gradle test --tests CalcTest -> not plantable: provost does not understand which tests it selects
+        rspec -> not plantable: only a run of rspec tells which tests it runs
         ctest -> not plantable: ctest runs programs of the build
         npm test -> not plantable: package.json does not say which tests the script runs
         pytest $X -> not plantable: its arguments are known only when it runs

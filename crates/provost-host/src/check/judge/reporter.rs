@@ -1,7 +1,8 @@
 //! Detects the test runners that a check starts, directly or not, and makes their tests fail on request.
 //!
 //! A check gets a folder of reporters: one for Python (every interpreter loads it, because the folder is on
-//! `PYTHONPATH`), one for node (loaded by `NODE_OPTIONS`), and wrappers before the real programs on `PATH`.
+//! `PYTHONPATH`), one for node (loaded by `NODE_OPTIONS`), one for Ruby (`RUBYOPT`), one for PHP
+//! (`PHP_INI_SCAN_DIR`), and wrappers before the real programs on `PATH`.
 //! They write records to a named pipe that provost reads while the check runs. Nothing can be removed from
 //! the pipe afterwards, and it needs no disk space.
 //!
@@ -36,10 +37,14 @@ const NODE: &str = include_str!("reporter/reporter.cjs");
 const JEST: &str = include_str!("reporter/jest.cjs");
 const VITEST: &str = include_str!("reporter/vitest.mjs");
 const NODE_TEST: &str = include_str!("reporter/node_test.mjs");
+const RSPEC: &str = include_str!("reporter/rspec.rb");
+const PHPUNIT: &str = include_str!("reporter/phpunit.php");
+const PHP_INI: &str = "auto_prepend_file = ${PROVOST_PHP}\n";
+const GRADLE: &str = include_str!("reporter/init.gradle");
 const SHIM: &str = include_str!("reporter/shim.sh");
 
 /// Programs that get a wrapper if they are on `PATH`.
-const PROGRAMS: [&str; 28] = [
+const PROGRAMS: [&str; 34] = [
     "python",
     "python3",
     "python3.8",
@@ -68,6 +73,13 @@ const PROGRAMS: [&str; 28] = [
     "jest",
     "vitest",
     "mocha",
+    // Not `rspec`: `ruby -S` looks for a Ruby script on PATH.
+    "ruby",
+    "php",
+    "phpunit",
+    "composer",
+    "mvn",
+    "gradle",
 ];
 
 /// Most bytes of records that are kept: about 200,000 tests.
@@ -95,6 +107,8 @@ pub struct Reporter {
     control: Control,
     /// Runners run every test, also after a failed one.
     runs_all: bool,
+    /// Also `java` has a wrapper.
+    wraps_java: bool,
     done: Arc<AtomicBool>,
     wake: File,
     reader: Mutex<Option<JoinHandle<Records>>>,
@@ -137,7 +151,15 @@ impl Reporter {
         let is_done = done.clone();
         let reader =
             std::thread::Builder::new().name("reporter".to_owned()).spawn(move || listen(pipe, &is_done))?;
-        Ok(Self { tools, folder, control, runs_all, done, wake, reader: Mutex::new(Some(reader)) })
+        let (wraps_java, reader) = (false, Mutex::new(Some(reader)));
+        Ok(Self { tools, folder, control, runs_all, wraps_java, done, wake, reader })
+    }
+
+    /// Puts a wrapper before `java` too, if the contract calls the wrapper script of gradle or maven. Other
+    /// programs may find their Java by the place of `java`.
+    pub fn for_contract(mut self, command: &str) -> Self {
+        self.wraps_java = ["gradlew", "mvnw"].iter().any(|name| command.contains(name));
+        self
     }
 
     pub fn tools(&self) -> &Path {
@@ -168,20 +190,38 @@ impl Reporter {
             }
             whole
         };
+        let mut programs = places.tools.join("bin").into_os_string();
+        if self.wraps_java {
+            programs.push(":");
+            programs.push(places.tools.join("java"));
+        }
         let mut required = OsString::from("--require=");
         required.push(places.tools.join("reporter.cjs"));
         let mut env: Vec<(OsString, OsString)> = vec![
-            ("PATH".into(), before(places.tools.join("bin").into(), ":", known("PATH"))),
+            ("PATH".into(), before(programs, ":", known("PATH"))),
             ("PYTHONPATH".into(), before(places.tools.join("python").into(), ":", known("PYTHONPATH"))),
             ("PROVOST_REPORT".into(), places.pipe.join("pipe").into()),
             (process::STDOUT.into(), OsString::new()),
+            ("PROVOST_PHP".into(), places.tools.join("phpunit.php").into()),
+            // An empty name is the folder that PHP was built for.
+            (
+                "PHP_INI_SCAN_DIR".into(),
+                before(
+                    known("PHP_INI_SCAN_DIR").unwrap_or_default().to_owned(),
+                    ":",
+                    Some(places.tools.join("php").as_os_str()),
+                ),
+            ),
         ];
         if self.runs_all {
             env.push(("PROVOST_TESTS".into(), "all".into()));
         }
-        // Entries of NODE_OPTIONS are separated by spaces.
+        // Entries of NODE_OPTIONS and RUBYOPT are separated by spaces.
         if !places.tools.as_os_str().as_encoded_bytes().contains(&b' ') {
             env.push(("NODE_OPTIONS".into(), before(required, " ", known("NODE_OPTIONS"))));
+            let mut required = OsString::from("-r");
+            required.push(places.tools.join("rspec.rb"));
+            env.push(("RUBYOPT".into(), before(required, " ", known("RUBYOPT"))));
         }
         match self.control {
             Control::AsTheyAre => {}
@@ -248,27 +288,34 @@ fn tools(folders: &[PathBuf]) -> io::Result<Arc<TempDir>> {
 fn lay_out(path: &OsStr) -> io::Result<TempDir> {
     let folder = tempfile::Builder::new().prefix("reporters-").tempdir_in(private_folder()?)?;
     let at = |name: &str| folder.path().join(name);
-    for name in ["bin", "python"] {
+    for name in ["bin", "java", "python", "php"] {
         fs::create_dir(at(name))?;
     }
     for (name, text) in files() {
         fs::write(at(name), text)?;
     }
     fs::set_permissions(at("shim.sh"), Permissions::from_mode(0o755))?;
-    let is_there = |name: &&&str| env::split_paths(path).any(|folder| folder.join(name).is_file());
-    for name in PROGRAMS.iter().filter(is_there) {
+    let is_there = |name: &str| env::split_paths(path).any(|folder| folder.join(name).is_file());
+    for name in PROGRAMS.iter().filter(|name| is_there(name)) {
         symlink("../shim.sh", at("bin").join(name))?;
+    }
+    if is_there("java") {
+        symlink("../shim.sh", at("java/java"))?;
     }
     Ok(folder)
 }
 
-fn files() -> [(&'static str, &'static str); 6] {
+fn files() -> [(&'static str, &'static str); 10] {
     [
         ("python/sitecustomize.py", PYTHON),
         ("reporter.cjs", NODE),
         ("jest.cjs", JEST),
         ("vitest.mjs", VITEST),
         ("node_test.mjs", NODE_TEST),
+        ("rspec.rb", RSPEC),
+        ("phpunit.php", PHPUNIT),
+        ("php/provost.ini", PHP_INI),
+        ("init.gradle", GRADLE),
         ("shim.sh", SHIM),
     ]
 }
@@ -282,6 +329,9 @@ fn is_as_made(folder: &Path) -> bool {
     let only =
         |name: &str, wanted: usize| fs::read_dir(folder.join(name)).is_ok_and(|own| own.count() == wanted);
     files().into_iter().all(is_same)
-        && fs::read_dir(folder.join("bin")).is_ok_and(|mut entries| entries.all(is_link))
+        && ["bin", "java"]
+            .iter()
+            .all(|name| fs::read_dir(folder.join(name)).is_ok_and(|mut entries| entries.all(is_link)))
         && only("python", 1)
+        && only("php", 1)
 }

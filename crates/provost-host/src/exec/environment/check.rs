@@ -341,7 +341,8 @@ impl ExecEnv {
         supplied: &[SuppliedTools],
     ) -> Option<Reporter> {
         let folders = self.tools.places(Some(&approved.base.path), supplied);
-        Reporter::start(&folders, control?, case.shell.expects_tests()).ok()
+        let reporter = Reporter::start(&folders, control?, case.shell.expects_tests()).ok()?;
+        Some(reporter.for_contract(&case.shell.command))
     }
 
     /// Returns the environment with the reporters' variables, for a tree at this path.

@@ -1,9 +1,29 @@
 #!/bin/sh
 # Stands before a program of the same name on the PATH of a check: reports that it starts where it is a test
-# runner, sees to it that the reporters for Python and node are loaded, and becomes the program itself.
+# runner, sees to it that the reporters for Python, node, Ruby and PHP are loaded, and becomes the program itself.
+# Maven is its child, whose test reports are sent when it has ended.
 name=${0##*/}
 own=${0%/*}
 reporters=${own%/*}
+
+# Says that a runner starts: its name, then its words.
+start() {
+    record=$(printf 'start\037%s\037%s\037%s' "$1" "$$" "$PWD" && shift && { [ $# -eq 0 ] || printf '\037%s' "$@"; })
+    printf '%s\n' "$(printf %s "$record" | tr '\n' ' ')" >"$PROVOST_REPORT"
+}
+
+# Maven or Gradle, which its wrapper script starts by java: its words come after its class.
+start_of_java() {
+    runner=$1
+    while [ $# -gt 1 ]; do
+        shift
+        case $1 in
+        org.gradle.* | org.apache.maven.* | org.codehaus.* | *gradle-wrapper.jar) break ;;
+        esac
+    done
+    shift
+    start "$runner" "$@"
+}
 
 case $name in
 python* | py* | coverage | tox | nox | uv | poetry | pipenv | pdm | hatch)
@@ -19,10 +39,38 @@ node*)
     esac
     case " $* " in *" --test "*) adds=node ;; esac
     ;;
+ruby*)
+    case " $RUBYOPT " in
+    *" -r$reporters/rspec.rb "*) ;;
+    *) export RUBYOPT="-r$reporters/rspec.rb${RUBYOPT:+ $RUBYOPT}" ;;
+    esac
+    ;;
+php* | composer)
+    export PROVOST_PHP="$reporters/phpunit.php"
+    case ":$PHP_INI_SCAN_DIR:" in
+    *":$reporters/php:"*) ;;
+    *) export PHP_INI_SCAN_DIR="$PHP_INI_SCAN_DIR:$reporters/php" ;;
+    esac
+    ;;
+java | mvn | gradle)
+    if [ -z "$PROVOST_INSIDE$PROVOST_JVM" ] && [ -p "$PROVOST_REPORT" ]; then
+        case "$name $* " in
+        java*" org.gradle.wrapper.GradleWrapperMain "* | java*"gradle-wrapper.jar "* | java*" org.gradle.launcher.GradleMain "*)
+            adds=gradle
+            ;;
+        java*" org.apache.maven.wrapper.MavenWrapperMain "* | java*" org.codehaus.plexus.classworlds.launcher.Launcher "*)
+            adds=mvn
+            ;;
+        java*) ;;
+        *) adds=$name && start "$name" "$@" ;;
+        esac
+        [ "$name" != java ] || [ -z "$adds" ] || start_of_java "$adds" "$@"
+        [ -z "$adds" ] || export PROVOST_JVM="$adds"
+    fi
+    ;;
 *)
     if [ -z "$PROVOST_INSIDE" ] && [ -p "$PROVOST_REPORT" ]; then
-        record=$(printf 'start\037%s\037%s\037%s' "$name" "$$" "$PWD" && [ $# -eq 0 ] || printf '\037%s' "$@")
-        printf '%s\n' "$(printf %s "$record" | tr '\n' ' ')" >"$PROVOST_REPORT"
+        start "$name" "$@"
         adds=$name
     fi
     ;;
@@ -44,6 +92,19 @@ cargo)
         [ "$word" = test ] && [ -z "$added" ] && set -- "$@" --no-fail-fast && added=1
         left=$((left - 1))
     done
+    ;;
+mvn)
+    reads=$(mktemp)
+    if [ "$PROVOST_TESTS" = all ]; then
+        set -- "$@" --fail-at-end -Dsurefire.skipAfterFailureCount=0 -Dfailsafe.skipAfterFailureCount=0
+        # A project's own number cannot be overruled: then some tests do not run.
+        ! grep -rqs --include=pom.xml skipAfterFailureCount . || reads=
+    fi
+    ;;
+gradle)
+    set -- "$@" -I "$reporters/init.gradle" -Dorg.gradle.configuration-cache=false \
+        -Dorg.gradle.unsafe.configuration-cache=false
+    [ "$PROVOST_TESTS" != all ] || set -- "$@" --continue
     ;;
 go)
     # Only if the harness itself reads what it prints.
@@ -99,7 +160,18 @@ while [ -n "$rest" ]; do
     folder=${rest%%:*}
     rest=${rest#*:}
     if [ "$folder" != "$own" ] && [ -f "$folder/$name" ] && [ -x "$folder/$name" ]; then
-        exec "$folder/$name" "$@"
+        [ -n "${reads-}" ] || exec "$folder/$name" "$@"
+        "$folder/$name" "$@"
+        code=$?
+        # The reports that were written in this run.
+        find "$PWD" \( -name .git -o -name node_modules \) -prune -o -type f -newer "$reads" \
+            \( -path '*/surefire-reports/TEST-*.xml' -o -path '*/failsafe-reports/TEST-*.xml' \) -print |
+            while IFS= read -r file; do
+                mark=$(printf 'xml\037mvn\037%s\037%s\037' "$$" "$file")
+                PROVOST_MARK=$mark awk '{ print ENVIRON["PROVOST_MARK"] $0 }' "$file"
+            done >"$PROVOST_REPORT"
+        rm -f "$reads"
+        exit "$code"
     fi
 done
 echo "$name: command not found" >&2
