@@ -81,12 +81,14 @@ fn behind_the_fence_there_is_nothing_to_reach_for() {
             .to_owned(),
         // Kills provost.
         "kill -9 $PPID; kill -9 -1; pkill -9 provost".to_owned(),
-        // A daemon that does the work as soon as the agent has ended.
-        "mkdir -p out; export AGENT=$$; (setsid sh -c 'while [ -d /proc/$AGENT ]; do sleep 0.01; done; touch out/1; \
-         sleep 60' >/dev/null 2>&1 &)"
+        // A daemon that does the work while the check runs. What it did before the agent's processes were ended
+        // would be work of the agent, so it waits.
+        "mkdir -p out; export AGENT=$$; (setsid sh -c 'while [ -d /proc/$AGENT ]; do sleep 0.1; done; sleep 2; \
+         touch out/1; sleep 60' >/dev/null 2>&1 &)"
             .to_owned(),
     ] {
-        let env = Env::new(&plan(&["sleep 0.5; test -f out/1"], "escalate"));
+        let check = if attack.contains("setsid") { "sleep 3; test -f out/1" } else { "test -f out/1" };
+        let env = Env::new(&plan(&[check], "escalate"));
         if !env.has_fences() {
             return;
         }
