@@ -35,6 +35,8 @@ use tasks::{SmallTask, TASKS};
 
 /// Number of tasks.
 pub const TASK_COUNT: usize = TASKS.len();
+/// Most turns of an attempt; a task takes about five.
+const MAX_TURNS: u32 = 10;
 
 /// The fixed texts of the loop, besides its system prompt.
 const OF_THE_LOOP: [&str; 6] = [
@@ -164,12 +166,13 @@ pub enum PromptBenchError {
 }
 
 /// Runs the first `tasks` tasks with every scripted model, and with `real` if there is one, each in an empty
-/// folder below `folder`.
+/// folder below `folder`. Calls `watch` after each task of the real one, which may take minutes.
 pub fn measure(
     version: &PromptVersion,
     real: Option<&dyn Provider>,
     tasks: usize,
     folder: &Path,
+    watch: &mut dyn FnMut(&PromptCounts),
 ) -> Result<Vec<PromptResult>, PromptBenchError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let models = Liar::ALL.map(Model::Liar).into_iter().chain(real.map(Model::Real));
@@ -180,6 +183,9 @@ pub fn measure(
             let place = folder.join(format!("{number}-{place}"));
             std::fs::create_dir_all(&place)?;
             runtime.block_on(carry_out(task, version, model, &place, &mut counts))?;
+            if matches!(model, Model::Real(_)) {
+                watch(&counts);
+            }
         }
         let (prompts, digest, model) = (version.name.clone(), version.digest(), model.name());
         results.push(PromptResult { prompts, digest, model, counts });
@@ -280,7 +286,7 @@ async fn work(
     let (holder, ledger) = (PlanHolder::default(), CallLog::default());
     let workspace = Workspace::new(place)?;
     let catalogue = Catalogue::default().with_all(files::tools(&workspace)).with_plan(&holder, &ledger);
-    let settings = Settings { system: version.system.clone(), max_turns: 30, ..Settings::default() };
+    let settings = Settings { system: version.system.clone(), max_turns: MAX_TURNS, ..Settings::default() };
     let agent = Agent { provider, catalogue, holder, ledger, settings };
     Ok(agent.run(words, &Stop::default(), &mut |_| {}).await)
 }

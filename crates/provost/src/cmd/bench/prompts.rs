@@ -1,7 +1,9 @@
 use std::path::PathBuf;
 
 use provost_agent::builtin::BuiltinOptions;
-use provost_agent::prompt_bench::{self, PromptBenchError, PromptResult, PromptVersion, TASK_COUNT};
+use provost_agent::prompt_bench::{
+    self, PromptBenchError, PromptCounts, PromptResult, PromptVersion, TASK_COUNT,
+};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -63,7 +65,14 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
     for version in versions {
         let folder = tempfile::tempdir().map_err(broken)?;
         let real = model.as_deref();
-        let measured = prompt_bench::measure(&version, real, args.tasks as usize, folder.path());
+        let mut watch = |counts: &PromptCounts| {
+            let (done, verified) = (counts.tasks, counts.verified);
+            terminal::talk(&format!(
+                "{}: task {done} of {} ended; {verified} verified",
+                version.name, args.tasks
+            ));
+        };
+        let measured = prompt_bench::measure(&version, real, args.tasks as usize, folder.path(), &mut watch);
         results.extend(measured.map_err(|why| match why {
             PromptBenchError::Io(source) => broken(source),
             why @ (PromptBenchError::Model(_) | PromptBenchError::Rules(_)) => {
