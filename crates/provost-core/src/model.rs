@@ -14,6 +14,7 @@ pub mod run_policy;
 pub mod escalation;
 pub mod event;
 pub mod chain;
+pub mod check_author;
 pub mod check_environment;
 pub mod approved_spec;
 pub mod proof;

@@ -14,6 +14,7 @@ mod recovery;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::check_author::CheckAuthor;
 use crate::model::escalation::EscalationCause;
 use crate::model::pass::Pass;
 use crate::model::plan::StepNumber;
@@ -22,7 +23,9 @@ use crate::model::timestamp::Timestamp;
 use crate::model::usage::{Amount, Usage};
 use crate::model::verdict::{Isolation, Verdict};
 
-pub use approval::{Approver, Dependency, IncludedFile, NamedFile, Revision, SESSION_POLICY};
+pub use approval::{
+    Approver, Dependency, IncludedFile, NamedFile, Revision, SELF_CHECKED_POLICY, SESSION_POLICY,
+};
 pub use attempt::{
     AttemptEnd, EndedAttempt, LossCause, OutsideChange, OutsideKind, OutsidePath, RemoteTree, StartTree,
     TopicPost,
@@ -66,6 +69,9 @@ pub enum Event {
         /// The account or token that brought the text into the log.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         author: Option<String>,
+        /// Who wrote the text.
+        #[serde(default, skip_serializing_if = "CheckAuthor::is_person")]
+        checks_by: CheckAuthor,
     },
     /// The spec changed and the plan is a draft again. Steps whose text is unchanged keep their results.
     #[serde(rename = "PLAN_REWRITTEN")]
@@ -89,6 +95,9 @@ pub enum Event {
         /// The author of the text; unchanged if only the binding changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         author: Option<String>,
+        /// Who wrote the text. Checks that were there before keep their author.
+        #[serde(default, skip_serializing_if = "CheckAuthor::is_person")]
+        checks_by: CheckAuthor,
     },
     /// The static checks found no error in this revision.
     #[serde(rename = "PLAN_VERIFIED")]

@@ -18,7 +18,8 @@ pub enum Pass {
     Confirmed,
     /// A model judged that it holds.
     Judged,
-    /// The contract held, but the agent that did the work wrote it. No person has read it.
+    /// The contract held, but the agent that did the work wrote it, or the tests that it runs. No person approved
+    /// them.
     SelfChecked,
     /// The contract also held before the work: it proves nothing about the work.
     HeldBefore,
@@ -68,7 +69,8 @@ impl Pass {
             Pass::Confirmed => Some("a person confirmed it; no command decided"),
             Pass::Judged => Some("a model judged it; that is weaker than a contract that held"),
             Pass::SelfChecked => Some(
-                "the agent wrote this check itself, and no person approved it outside of the agent's client",
+                "the agent wrote this check or its tests itself, and no person approved them outside of the agent's \
+                 client",
             ),
             Pass::HeldBefore => Some("the check held before the work too; it proves nothing about the work"),
         }

@@ -107,6 +107,16 @@ impl Plan {
             _ => self.steps.iter().find(|step| step.number == number),
         }
     }
+
+    /// Returns the commands of all checks: preconditions, contracts and postconditions.
+    pub fn shells(&self) -> impl Iterator<Item = &Shell> {
+        let of_steps = self.steps.iter().flat_map(|step| [&step.precondition, &step.contract]);
+        let of_plan = self.postconditions.iter().map(|post| &post.contract);
+        of_steps.chain(of_plan).flatten().filter_map(|contract| match &contract.check {
+            Check::Shell(shell) => Some(shell),
+            Check::Human | Check::Judge { .. } => None,
+        })
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

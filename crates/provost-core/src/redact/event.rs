@@ -137,6 +137,7 @@ mod tests {
             dependencies: Vec::new(),
             drafting: Vec::new(),
             author: Some(SECRET.to_owned()),
+            checks_by: crate::model::check_author::CheckAuthor::Person,
             included: Default::default(),
         };
         let Event::PlanCreated { text: kept, author, .. } = Redactor::new([("KEY", SECRET)]).event(created)

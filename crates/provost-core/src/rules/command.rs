@@ -6,6 +6,7 @@
 //! **Invariant:** no variant of [`AgentCommand`] carries a verdict.
 
 use crate::model::approved_spec::Binding;
+use crate::model::check_author::CheckAuthor;
 use crate::model::event::{Approver, CheckSubject, Choice, EndedAttempt, Probe, Revision, StartTree};
 use crate::model::plan::StepNumber;
 use crate::model::usage::{Amount, Usage};
@@ -69,12 +70,13 @@ pub enum HarnessCommand {
         /// The author, if the text is new.
         author: Option<String>,
     },
-    /// The same for a plan that a model drafted, with the usage of each round.
+    /// The same for a text that a template or a model wrote, with the usage of each round of a draft.
     RecordDraft {
         text: String,
         binding: Binding,
         usage: Vec<Usage>,
         author: Option<String>,
+        checks_by: CheckAuthor,
     },
     /// The static checks found no error.
     Verified {

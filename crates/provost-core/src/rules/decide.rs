@@ -13,6 +13,7 @@ mod session;
 
 use crate::language::parse;
 use crate::model::approved_spec::{self, Binding, Law};
+use crate::model::check_author::CheckAuthor;
 use crate::model::escalation::EscalationCause;
 use crate::model::event::{
     Approver, AttemptEnd, BudgetScope, Dependency, EndedAttempt, Event, LossCause, Revision, RunEndReason,
@@ -73,8 +74,8 @@ pub fn harness_with(run: &Run, means: &RecoveryInput<'_>, command: HarnessComman
     }
     match command {
         HarnessCommand::Record { text, binding, author } => Ok(record(run, text, binding, author)),
-        HarnessCommand::RecordDraft { text, binding, usage, author } => {
-            Ok(record_draft(run, text, binding, usage, author))
+        HarnessCommand::RecordDraft { text, binding, usage, author, checks_by } => {
+            Ok(drafted(record(run, text, binding, author), usage, checks_by))
         }
         HarnessCommand::Verified { revision, warnings } => verified(run, revision, warnings),
         HarnessCommand::RequestApproval { plan_id } => request_approval(run, plan_id),
@@ -264,6 +265,7 @@ fn record(run: &Run, text: String, binding: Binding, author: Option<String>) -> 
                 dependencies,
                 drafting,
                 author,
+                checks_by: CheckAuthor::Person,
             }
         }
         true => Event::PlanRewritten {
@@ -277,21 +279,17 @@ fn record(run: &Run, text: String, binding: Binding, author: Option<String>) -> 
             dependencies,
             changes,
             author,
+            checks_by: CheckAuthor::Person,
         },
     }]
 }
 
-/// Records a text that an agent drafted, and what the drafting cost.
-fn record_draft(
-    run: &Run,
-    text: String,
-    binding: Binding,
-    usage: Vec<Usage>,
-    author: Option<String>,
-) -> Vec<Event> {
-    let mut events = record(run, text, binding, author);
-    if let Some(Event::PlanCreated { drafting, .. }) = events.first_mut() {
-        *drafting = usage;
+/// Adds to the events of a new text who wrote it, and what the drafting cost.
+fn drafted(mut events: Vec<Event>, usage: Vec<Usage>, by: CheckAuthor) -> Vec<Event> {
+    match events.first_mut() {
+        Some(Event::PlanCreated { drafting, checks_by, .. }) => (*drafting, *checks_by) = (usage, by),
+        Some(Event::PlanRewritten { checks_by, .. }) => *checks_by = by,
+        Some(_) | None => {}
     }
     events
 }

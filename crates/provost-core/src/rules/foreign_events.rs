@@ -82,9 +82,9 @@ fn again(run: &Run, event: &Event) -> Vec<Event> {
         Event::TamperDetected { step, what, from_seq: None } => {
             decide::harness(run, HarnessCommand::Tampered { step, what })
         }
-        Event::PlanRewritten { text, base, files, terms, included, author, .. } => {
-            let binding = Binding { base, files, terms, included };
-            decide::harness(run, HarnessCommand::Record { text, binding, author })
+        Event::PlanRewritten { text, base, files, terms, included, author, checks_by, .. } => {
+            let (binding, usage) = (Binding { base, files, terms, included }, Vec::new());
+            decide::harness(run, HarnessCommand::RecordDraft { text, binding, usage, author, checks_by })
         }
         Event::PlanVerified { revision, warnings } => {
             decide::harness(run, HarnessCommand::Verified { revision, warnings })

@@ -5,11 +5,12 @@
 //!
 //! **Invariant:** `apply` decides nothing. If two runs differ, their logs differ.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use crate::model::approved_spec::{self, Binding};
+use crate::model::check_author::CheckAuthor;
 use crate::model::escalation::EscalationCause;
 use crate::model::event::{Approver, Event, OutsidePath, RemoteTree, Revision, Summary};
 use crate::model::hash::Hash;
@@ -81,6 +82,8 @@ pub struct Run {
     pub checks_unread: bool,
     /// Digests of those checks that a person trusts anyway.
     trusted_checks: Vec<String>,
+    /// Authors of the checks that no person wrote, by the digests of the checks.
+    check_authors: BTreeMap<String, CheckAuthor>,
     /// All approvers of this revision, whether or not they complete the quorum.
     pub approvals: Vec<Approver>,
     /// The author of the text, if the log names one.

@@ -2,6 +2,7 @@
 //! senders cannot influence it.
 
 use provost_core::model::approved_spec::Binding;
+use provost_core::model::check_author::CheckAuthor;
 use provost_core::model::event::{AttemptEnd, CheckSubject, EndedAttempt, Event};
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
@@ -134,7 +135,13 @@ fn who_drafts_and_who_judges_is_paid_and_says_nothing_about_attempts() {
     let usage = vec![used(30), used(20)];
     say(
         &mut run,
-        HarnessCommand::RecordDraft { text: text("abort"), binding: Binding::default(), usage, author: None },
+        HarnessCommand::RecordDraft {
+            text: text("abort"),
+            binding: Binding::default(),
+            usage,
+            author: None,
+            checks_by: CheckAuthor::Person,
+        },
     );
     assert_eq!(run.ledger.cost().tokens, Some(50));
     let resource = provost_core::model::usage::Resource::Tokens;

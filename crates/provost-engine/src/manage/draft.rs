@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 
 use provost_core::language::plan_writer;
 use provost_core::language::template::{self, Template, TemplateProblem};
+use provost_core::model::check_author::CheckAuthor;
 use provost_core::model::event::AttemptEnd;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::usage::{Amount, Usage};
-use provost_core::rules::command::HarnessCommand;
+
 use provost_core::text::planner::{self, PlannerRequest, RejectedDraft};
 use provost_core::text::prompt::PromptContext;
 use provost_host::agent::AttemptReport;
@@ -183,17 +184,20 @@ pub fn record_draft(harness: &Harness, drafting: &DraftRounds) -> Result<Option<
     if reading.errors() {
         return Ok(None);
     }
-    let BoundPlan { text, binding, .. } = reading.clone();
-    let usage = drafting.usage.clone();
-    harness.own_command(|_| HarnessCommand::RecordDraft {
-        text: text.clone(),
-        binding: binding.clone(),
-        usage: usage.clone(),
-        author: Some(harness.person()),
-    })?;
+    let planner = CheckAuthor::Planner(harness.config().plan.role.clone());
+    recording::record_text_of(harness, &reading, planner, &drafting.usage)?;
     let run = recording::record(harness, &reading)?;
     recording::project(harness, &run);
     Ok(Some(reading))
+}
+
+/// Records that a template wrote the plan file. If it has errors, a person has to edit it first.
+pub fn record_template(harness: &Harness, name: &str) -> Result<(), Error> {
+    let reading = recording::check(harness)?;
+    if !reading.errors() {
+        recording::record_text_of(harness, &reading, CheckAuthor::Template(name.to_owned()), &[])?;
+    }
+    Ok(())
 }
 
 /// Creates the plan file, if none exists.

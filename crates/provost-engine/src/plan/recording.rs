@@ -4,8 +4,10 @@ use crate::plan::uncommitted;
 use std::sync::atomic::Ordering;
 
 use provost_core::model::approved_spec;
+use provost_core::model::check_author::CheckAuthor;
 use provost_core::model::event::Revision;
 use provost_core::model::hash::Hash;
+use provost_core::model::usage::Usage;
 use provost_core::rules::command::{HarnessCommand, HumanCommand, Refusal};
 use provost_core::rules::decide;
 use provost_core::state::run::{Run, Stage};
@@ -53,6 +55,23 @@ pub fn record(harness: &Harness, reading: &BoundPlan) -> Result<Run, Error> {
     let (revision, warnings) = (run.revision, reading.warnings());
     let verified = harness.own_command(|_| HarnessCommand::Verified { revision: revision.clone(), warnings });
     or_found(harness, verified, |run| run.revision == revision && run.stage != Stage::Draft)
+}
+
+/// Records a text that no person wrote, before it is recorded as read. Its new checks have this author.
+pub(crate) fn record_text_of(
+    harness: &Harness,
+    reading: &BoundPlan,
+    checks_by: CheckAuthor,
+    usage: &[Usage],
+) -> Result<(), Error> {
+    harness.own_command(|_| HarnessCommand::RecordDraft {
+        text: reading.text.clone(),
+        binding: reading.binding.clone(),
+        usage: usage.to_vec(),
+        author: Some(harness.person()),
+        checks_by: checks_by.clone(),
+    })?;
+    Ok(())
 }
 
 /// Accepts a `WrongStage` refusal if another process has already brought the run to the wanted state.

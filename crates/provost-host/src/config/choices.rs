@@ -95,20 +95,23 @@ impl Permissions {
 /// The approver of a plan that an agent made in its own client's session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SessionGate {
-    /// A built-in rule, recorded by its name, if the plan stays inside the workspace; otherwise a person.
+    /// A built-in rule, recorded by its name, if a person trusted every check of the plan; otherwise a person.
     #[default]
     Auto,
+    /// The same rule, also for checks that the agent wrote. Their steps pass as self-checked.
+    SelfChecked,
     /// Always a person.
     Person,
 }
 
 impl SessionGate {
-    pub const ALL: [SessionGate; 2] = [SessionGate::Auto, SessionGate::Person];
+    pub const ALL: [SessionGate; 3] = [SessionGate::Auto, SessionGate::SelfChecked, SessionGate::Person];
 
     /// Returns the word in the configuration.
     pub fn word(self) -> &'static str {
         match self {
             SessionGate::Auto => "auto",
+            SessionGate::SelfChecked => "self-checked",
             SessionGate::Person => "person",
         }
     }

@@ -234,6 +234,7 @@ fn created(number: usize) -> Event {
         dependencies: Vec::new(),
         drafting: Vec::new(),
         author: None,
+        checks_by: provost_core::model::check_author::CheckAuthor::Person,
     }
 }
 

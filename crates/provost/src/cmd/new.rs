@@ -115,6 +115,7 @@ fn from_template(global: &Global, name: &str, args: &Args) -> Answer {
     })?;
     let reading = recording::check_text(&harness, text.into_bytes())?;
     draft::found(&harness, &reading.text)?;
+    draft::record_template(&harness, wanted)?;
     show(global, &harness, &reading, None)?;
     if reading.errors() {
         terminal::talk(&format!("the plan has errors; edit it, then run `provost verify {name}`"));

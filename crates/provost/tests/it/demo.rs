@@ -11,7 +11,7 @@ fn the_demo_catches_the_lie_and_the_breakage_and_finishes() {
         "[Step 2/4] … Test it: the agent claims “All 3 tests pass! Step 2 is complete.”",
         "[Step 2/4] ✗ Test it: checked: contract broke",
         "[Step 3/4] ✗ Refuse nonsense: checked: contract broke",
-        "✅ plan done: 4 verified",
+        "🟡 plan done: 3 verified, 1 self-checked",
     ] {
         assert!(demo.out.contains(part), "no `{part}` in\n{}", demo.out);
     }

@@ -43,6 +43,14 @@ impl Answer {
     }
 }
 
+/// Returns the configuration with the gate that lets agents write their own checks, unless it has a gate.
+pub(crate) fn own_checks(configuration: &str) -> String {
+    match configuration.contains("[mcp]") {
+        true => configuration.to_owned(),
+        false => format!("{configuration}\n[mcp]\ngate = \"self-checked\"\n"),
+    }
+}
+
 impl Env {
     /// Creates a repository with one commit: the plan, the configuration and the agent.
     pub(crate) fn new(plan: &str) -> Self {

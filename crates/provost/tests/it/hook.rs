@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::env::{Answer, Env, HONEST, answer, plan};
+use crate::env::{Answer, Env, HONEST, answer, own_checks, plan};
 use crate::mcp::client::Client;
 
 pub(crate) const TWO: [&str; 2] =
@@ -262,7 +262,7 @@ fn threads_that_find_a_title_are_let_through_and_take_nobodys_place() {
     assert_eq!(asks(&env, "title", Value::Null, &[]), json!({}));
     assert_eq!(asks(&env, "title", Value::Null, &[("PROVOST_PLAN", "PLAN.md")]), json!({}));
     assert!(refused(&asks(&env, "main", kept(), &[])).is_some());
-    env.write("provost.toml", format!("{configuration}[hook]\nrequire_plan = true\n"));
+    env.write("provost.toml", own_checks(&format!("{configuration}[hook]\nrequire_plan = true\n")));
     assert!(refused(&asks(&env, "main", kept(), &[])).is_some(), "the plan of the folder is the plan");
     std::fs::remove_file(env.work().join("PLAN.md")).expect("a plan");
     assert_eq!(asks(&env, "title", Value::Null, &[]), json!({}));

@@ -4,7 +4,7 @@
 use provost_rehearsal::skip;
 use serde_json::{Value, json};
 
-use crate::env::{Env, plan};
+use crate::env::{Env, own_checks, plan};
 use crate::mcp::client::Client;
 
 const HONEST: &str = "mkdir -p out; touch out/1 out/2; echo done\n";
@@ -407,7 +407,7 @@ fn session_plan(check: &str) -> Value {
 fn session(configuration: &str) -> Env {
     let env = Env::new("");
     std::fs::remove_file(env.work().join("PLAN.md")).expect("gone");
-    env.write("provost.toml", configuration);
+    env.write("provost.toml", own_checks(configuration));
     env
 }
 
@@ -415,7 +415,9 @@ fn session(configuration: &str) -> Env {
 fn what_an_agent_checks_itself_ends_as_self_checked() {
     let env = session("");
     let mut client = Client::start(&env, &[]);
-    client.call("plan_create", session_plan("test -f out/a")).says("approved by policy mcp gate auto");
+    client
+        .call("plan_create", session_plan("test -f out/a"))
+        .says("approved by policy mcp gate self-checked");
     env.write("out/a", "x\n");
     let done = json!({ "step": 1, "status": "done", "evidence": "I did the thing" });
     client.call("step_update", done).says("self-checked");
@@ -486,13 +488,20 @@ fn a_check_of_a_session_that_proves_nothing_goes_to_a_person() {
 
 #[test]
 fn a_check_that_a_person_trusted_makes_a_session_verified() {
-    let env = session("[checks.made]\nrun = \"test -f out/a\"\n");
+    let env = session("[checks.made]\nrun = \"test -f out/a\"\n[mcp]\ngate = \"auto\"\n");
     env.write("PLAN.md", plan(&["test -f out/1"], "escalate"));
     env.provost(&["approve", "--check", "nobody"]).exits(2);
     env.provost(&["approve", "--check", "made"]).exits(0);
     std::fs::remove_file(env.work().join("PLAN.md")).expect("gone");
     let mut client = Client::start(&env, &[]);
-    client.call("plan_create", session_plan("test -f out/a")).says("approved by policy mcp gate auto");
+    // A check of its own waits for a person, also beside a trusted one.
+    client
+        .call("plan_create", session_plan("test -f out/b"))
+        .says("It waits for a person, because no person has trusted the check `test -f out/b`")
+        .says("A check of provost.toml can be named instead: check:made");
+    drop(client);
+    let mut client = Client::start(&env, &["--session", "another"]);
+    client.call("plan_create", session_plan("check:made")).says("approved by policy mcp gate auto");
     env.write("out/a", "x\n");
     client
         .call("step_update", json!({ "step": 1, "status": "done", "evidence": "made it" }))

@@ -9,14 +9,14 @@ pub(crate) mod official;
 
 use serde_json::{Value, json};
 
-use crate::env::{Env, plan};
+use crate::env::{Env, own_checks, plan};
 use client::{Client, Reply};
 
 /// Creates a workspace with only a configuration.
 fn workspace(configuration: &str) -> Env {
     let env = Env::new("");
     std::fs::remove_file(env.work().join("PLAN.md")).expect("gone");
-    env.write("provost.toml", configuration);
+    env.write("provost.toml", own_checks(configuration));
     env
 }
 
@@ -46,7 +46,10 @@ fn events(env: &Env, name: &str) -> Vec<Value> {
 fn a_claim_counts_when_the_check_holds_and_the_plan_is_done_when_everything_does() {
     let env = workspace("");
     let mut client = Client::start(&env, &[]);
-    client.call("plan_create", two_steps()).says("approved by policy mcp gate auto").says("Next: step 1");
+    client
+        .call("plan_create", two_steps())
+        .says("approved by policy mcp gate self-checked")
+        .says("Next: step 1");
     assert!(env.read(".harness/PLAN-write-two-files.md").contains("grep -q alpha out/a"));
     client.call("step_update", json!({ "step": 1, "status": "in_progress" })).says("Step 1 is in progress");
     client.call("step_update", claim(1)).refuses("Step 1 is NOT done: its check broke");
@@ -69,7 +72,10 @@ fn a_claim_counts_when_the_check_holds_and_the_plan_is_done_when_everything_does
     let attested = |event: &&Value| event["event"] == "ISOLATION_ATTESTED";
     let log = events(&env, name);
     assert!(log.iter().filter(attested).all(|event| event["details"]["agent_outside"] == true), "{log:?}");
-    assert!(log.iter().any(|event| event["details"]["by"]["policy"]["name"] == "mcp gate auto"), "{log:?}");
+    assert!(
+        log.iter().any(|event| event["details"]["by"]["policy"]["name"] == "mcp gate self-checked"),
+        "{log:?}"
+    );
 }
 
 #[test]
@@ -207,7 +213,7 @@ fn a_person_is_asked_where_the_configuration_or_the_check_says_so_and_no_agent_c
         .says("provost approve write-two-files");
     client.call("step_update", claim(1)).refuses("waits for a person's approval");
     // The agent can write the configuration, but provost does not use the change.
-    env.write("provost.toml", IN_PLACE);
+    env.write("provost.toml", own_checks(IN_PLACE));
     let mut more = two_steps();
     more["objective"] = json!("Write two files, quickly");
     client.call("plan_create", more).says("It waits for a person");

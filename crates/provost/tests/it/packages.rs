@@ -93,7 +93,7 @@ impl Fresh {
         let version = self.run(program, &["--version"]).exits(0);
         assert_eq!(version.out, format!("provost {VERSION}\n"));
         let demo = self.run(program, &["demo", "--fast"]).exits(0);
-        assert!(demo.out.contains("✅ plan done: 4 verified"), "{}", demo.out);
+        assert!(demo.out.contains("🟡 plan done: 3 verified, 1 self-checked"), "{}", demo.out);
         let unknown = self.run(program, &["no-such-command"]);
         assert_eq!(unknown.code, 2, "the exit code reaches the caller");
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use provost_rehearsal::{Model, Rehearsal, ScriptedCall, Turn};
 use serde_json::{Value, json};
 
-use crate::env::{Answer, Env, answer, plan};
+use crate::env::{Answer, Env, answer, own_checks, plan};
 use install::Client;
 
 const PLAN: &str = "write-two-files";
@@ -21,7 +21,7 @@ const PROMPT: &str = "Write two files, with a plan.";
 fn repository(configuration: &str) -> Env {
     let env = Env::new("");
     std::fs::remove_file(env.work().join("PLAN.md")).expect("gone");
-    env.write("provost.toml", configuration);
+    env.write("provost.toml", own_checks(configuration));
     env.write("out/README", "what is written goes here\n");
     env.git(&["add", "--all"]);
     env.git(&["commit", "--quiet", "--message", "an empty place"]);

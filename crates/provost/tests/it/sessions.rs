@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::env::{Env, plan};
+use crate::env::{Env, own_checks, plan};
 use crate::hook::{TWO, approved, hook, refused, stop, take};
 use crate::mcp::client::Client;
 
@@ -95,6 +95,7 @@ fn stops_use_up_neither_retries_nor_claims() {
     env.provost(&["audit"]).exits(0);
 
     let env = approved(&TWO);
+    env.write("provost.toml", own_checks(&env.read("provost.toml")));
     let mut client = Client::start(&env, &["--session", "s"]);
     let steps = json!([{ "title": "Write a", "task": "Write out/a.", "check": "test -f out/a" }]);
     client.call("plan_create", json!({ "objective": "Write it", "steps": steps })).says("is made");

@@ -49,8 +49,11 @@ pub struct Dependency {
     pub needs: Vec<StepNumber>,
 }
 
-/// Log name of the policy that approves plans made in an agent's own session.
+/// Log name of the rule that approves plans of an agent's own session if a person trusted their checks. In old
+/// logs, it approved checks of the agent too.
 pub const SESSION_POLICY: &str = "mcp gate auto";
+/// Log name of the rule that also approves checks that the agent wrote.
+pub const SELF_CHECKED_POLICY: &str = "mcp gate self-checked";
 
 /// The person or policy that approved the plan at the gate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -290,8 +290,11 @@ fn pass(run: &Run, step: StepNumber, result: String, tree: Option<String>, kind:
 }
 
 pub(super) fn seen(run: &Run, step: StepNumber, verdict: &Verdict) -> String {
-    let self_checked =
-        if run.is_self_checked(step) { "; self-checked: the agent wrote this check" } else { "" };
+    let self_checked = if run.is_self_checked(step) {
+        "; self-checked: the agent wrote this check or its tests"
+    } else {
+        ""
+    };
     let held_before = run.step(step).is_some_and(|step| step.held_before == Some(true));
     let held_before = if held_before { "; held before the work too" } else { "" };
     let uncontrolled = verdict.uncontrolled.iter().map(|why| format!("; uncontrolled: {why}"));

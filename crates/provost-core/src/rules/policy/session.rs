@@ -1,11 +1,13 @@
 //! Decides which plans pass the gate without a person if an agent made them in a session of its client.
 //!
-//! No person has read such a plan, so it is covered only if it stays inside the workspace. An agent cannot
-//! make its own work easier later: every check that was approved once must stay in the plan.
+//! No person has read such a plan, so it is covered only if it stays inside the workspace, and unless the
+//! configuration lets agents write their own checks, only if a person trusted every check. An agent cannot make
+//! its own work easier later: every check that was approved once must stay in the plan.
 //!
 //! **Invariant:** a rewrite that drops or changes a check, or widens `touches`, waits for a person.
 
-use crate::model::plan::{Check, Contract, Plan, Shell};
+use crate::model::approved_spec;
+use crate::model::plan::{Check, Plan, Shell, StepNumber};
 
 /// Programs that reach other machines or change the user.
 const REACHING: [&str; 14] = [
@@ -26,10 +28,34 @@ pub fn covers(before: Option<&Plan>, plan: &Plan) -> Result<(), String> {
             return Err(format!("the check of step {} needs the network", step.number));
         }
     }
-    if let Some(why) = shells(plan).find_map(|shell| outside(&shell.command)) {
+    if let Some(why) = plan.shells().find_map(|shell| outside(&shell.command)) {
         return Err(why);
     }
     before.map_or(Ok(()), |before| keeps(before, plan))
+}
+
+/// Returns whether a person trusted every check (`trusted` has their digests), and whether each can show the work:
+/// it fails on the base, as far as `holds` knows, or the step is a guard. A person decides about steps without
+/// a command anyway.
+pub fn uses_trusted_checks(
+    plan: &Plan,
+    trusted: &[String],
+    holds: impl Fn(StepNumber) -> bool,
+) -> Result<(), String> {
+    let is_own = |shell: &&Shell| !trusted.contains(&approved_spec::check_digest(shell).to_string());
+    if let Some(own) = plan.shells().find(is_own) {
+        let first = own.command.trim().lines().next().unwrap_or_default();
+        return Err(format!("no person has trusted the check `{first}`"));
+    }
+    for step in &plan.steps {
+        if matches!(step.contract.as_ref().map(|contract| &contract.check), Some(Check::Judge { .. })) {
+            return Err(format!("a model would judge step {}", step.number));
+        }
+        if holds(step.number) && !step.is_guard() {
+            return Err(format!("the check of step {} holds before the work", step.number));
+        }
+    }
+    Ok(())
 }
 
 fn keeps(before: &Plan, plan: &Plan) -> Result<(), String> {
@@ -39,20 +65,11 @@ fn keeps(before: &Plan, plan: &Plan) -> Result<(), String> {
     if globs(before) != globs(plan) {
         return Err("it touches other files than the plan that was approved".to_owned());
     }
-    let known: Vec<&str> = shells(plan).map(|shell| shell.command.as_str()).collect();
-    match shells(before).find(|shell| !known.contains(&shell.command.as_str())) {
+    let known: Vec<&str> = plan.shells().map(|shell| shell.command.as_str()).collect();
+    match before.shells().find(|shell| !known.contains(&shell.command.as_str())) {
         Some(gone) => Err(format!("it drops or changes the check `{}`", gone.command.trim())),
         None => Ok(()),
     }
-}
-
-fn shells(plan: &Plan) -> impl Iterator<Item = &Shell> {
-    let of_steps = plan.steps.iter().flat_map(|step| [&step.precondition, &step.contract]);
-    let of_plan = plan.postconditions.iter().map(|post| &post.contract);
-    of_steps.chain(of_plan).flatten().filter_map(|contract: &Contract| match &contract.check {
-        Check::Shell(shell) => Some(shell),
-        Check::Human | Check::Judge { .. } => None,
-    })
 }
 
 /// Returns the part of a check that plainly leads out of the workspace.
@@ -124,6 +141,24 @@ mod tests {
             assert!(covers(None, &plan("\"src/**\"", check, "")).is_err(), "{check}");
         }
         assert!(covers(None, &plan("\"src/**\"", "make check", "**network:** on")).is_err());
+    }
+
+    #[test]
+    fn only_trusted_checks_that_can_show_the_work_need_no_person() {
+        let own = plan("\"src/**\"", "make check", "");
+        let digests: Vec<String> =
+            own.shells().map(|shell| approved_spec::check_digest(shell).to_string()).collect();
+        let asked = |plan: &Plan, trusted: &[String], holds: bool| {
+            uses_trusted_checks(plan, trusted, |_| holds).err().unwrap_or_default()
+        };
+        assert_eq!(asked(&own, &digests, false), "");
+        assert_eq!(asked(&own, &[], false), "no person has trusted the check `make check`");
+        assert_eq!(asked(&own, &digests, true), "the check of step 1 holds before the work");
+        assert_eq!(asked(&plan("\"src/**\"", "make check", "**guard:** yes"), &digests, true), "");
+        assert_eq!(
+            asked(&plan("\"src/**\"", "make check || true", ""), &digests, false),
+            "no person has trusted the check `make check || true`"
+        );
     }
 
     #[test]

@@ -3,7 +3,6 @@
 //! **Invariant:** nothing is decided here: every recorded event takes effect, whatever came before.
 
 use super::{LandedCommit, Run, Stage, StepRun, StepState, Wait};
-use crate::model::approved_spec::Binding;
 use crate::model::event::{BudgetScope, Event, RunOutcome};
 use crate::model::plan::StepNumber;
 use crate::model::timestamp::Timestamp;
@@ -59,13 +58,7 @@ impl Run {
         self.seq += 1;
         self.ledger.hear(event);
         match event {
-            Event::PlanCreated { text, revision, base, files, terms, included, author, .. }
-            | Event::PlanRewritten { text, revision, base, files, terms, included, author, .. } => {
-                self.author.clone_from(author);
-                let (base, files, included) = (base.clone(), files.clone(), included.clone());
-                let binding = Binding { base, files, terms: terms.clone(), included };
-                self.take_law(text, revision, binding);
-            }
+            Event::PlanCreated { .. } | Event::PlanRewritten { .. } => self.take_text(event),
             Event::PlanVerified { .. } => self.stage = Stage::Verified,
             Event::ApprovalRequested { revision, .. } => self.requested = Some(revision.clone()),
             Event::Approved { by, missing, .. } => self.approved(by, *missing),

@@ -2,6 +2,7 @@
 
 use super::{PostState, Run, StepState};
 use crate::model::approved_spec;
+use crate::model::check_author::CheckAuthor;
 use crate::model::pass::{Pass, Passes};
 use crate::model::plan::{Check, Contract, Step, StepNumber};
 use crate::model::verdict::Verdict;
@@ -18,10 +19,33 @@ impl Run {
         }
     }
 
-    /// Returns whether the agent that does the work wrote the check and no person approved it.
+    /// Returns whether the agent that does the work wrote the check, or its tests, and no person approved them.
     pub fn is_self_checked(&self, number: StepNumber) -> bool {
-        let contract = self.plan.step(number).and_then(|step| step.contract.as_ref());
-        self.checks_unread && self.checked_by_command(number) && !self.is_trusted(contract)
+        let step = self.plan.step(number);
+        let contract = step.and_then(|step| step.contract.as_ref());
+        let is_unread = self.checks_unread && !self.is_trusted(contract);
+        self.checked_by_command(number) && (is_unread || step.is_some_and(Step::writes_tests))
+    }
+
+    /// Returns who wrote the check of a step; `None` if no command checks it.
+    pub fn check_author(&self, number: StepNumber) -> Option<CheckAuthor> {
+        let step = self.plan.step(number)?;
+        let author = self.author_of(step.contract.as_ref())?;
+        Some(if step.writes_tests() { CheckAuthor::Agent } else { author })
+    }
+
+    /// Returns who wrote the check of a postcondition; `None` if no command checks it.
+    pub fn post_check_author(&self, number: u32) -> Option<CheckAuthor> {
+        let post = self.plan.postconditions.iter().find(|post| post.number == number)?;
+        self.author_of(post.contract.as_ref())
+    }
+
+    fn author_of(&self, contract: Option<&Contract>) -> Option<CheckAuthor> {
+        let Check::Shell(shell) = &contract?.check else { return None };
+        let digest = approved_spec::check_digest(shell).to_string();
+        // A person wrote the checks of the configuration.
+        let author = self.check_authors.get(&digest).filter(|_| !self.trusted_checks.contains(&digest));
+        Some(author.cloned().unwrap_or_default())
     }
 
     fn is_trusted(&self, contract: Option<&Contract>) -> bool {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::event_line::tried;
 use super::graph;
+use crate::model::check_author::CheckAuthor;
 use crate::model::pass::Pass;
 use crate::model::plan::{Check, Contract, Needs, Postcondition, Step};
 use crate::model::run_policy::AgentAccess;
@@ -123,8 +124,11 @@ fn step(out: &mut String, run: &Run, step: &Step, state: &StepRun) {
         Some(false) => out.push_str("   the contract need not prove the changed code\n"),
         None => {}
     }
-    if step.writes_tests() {
-        out.push_str("   this step writes its own checks\n");
+    match run.check_author(step.number) {
+        Some(CheckAuthor::Agent) if step.writes_tests() => {
+            out.push_str("   this step writes its own checks\n");
+        }
+        author => written_by(out, author),
     }
     if let Some(teeth) = state.verdict.as_ref().and_then(tried) {
         let _ = writeln!(out, "   {teeth}");
@@ -142,6 +146,12 @@ fn step(out: &mut String, run: &Run, step: &Step, state: &StepRun) {
         let _ = writeln!(out, "   budget {limits}");
     }
     let _ = writeln!(out, "   on_fail {}", run.on_fail(step.number));
+}
+
+fn written_by(out: &mut String, author: Option<CheckAuthor>) {
+    if let Some(author) = author.filter(|author| !author.is_person()) {
+        let _ = writeln!(out, "   {author} wrote the check");
+    }
 }
 
 /// Describes how far a step has come.
@@ -171,6 +181,7 @@ fn postcondition(out: &mut String, run: &Run, post: &Postcondition) {
     if let Some(check) = &post.contract {
         contract(out, "contract", check);
     }
+    written_by(out, run.post_check_author(post.number));
     let pass = run.post_pass(post.number);
     if let Some((pass, why)) = pass.and_then(|pass| Some((pass, pass.explanation()?))) {
         let _ = writeln!(out, "   {pass}: {why}");

@@ -70,6 +70,7 @@ fn event(word: &str) -> Event {
         "created" => Event::PlanCreated {
             drafting: Vec::new(),
             author: None,
+            checks_by: crate::model::check_author::CheckAuthor::Person,
             text: PLAN.to_owned(),
             revision,
             base: None,

@@ -71,6 +71,8 @@ pub struct PostconditionView {
     /// Why the pass is `uncontrolled`; none if a control was run.
     pub uncontrolled: Option<String>,
     pub contract: Option<CheckView>,
+    /// Who wrote the check: `a person`, `template NAME`, `planner ROLE` or `the agent`.
+    pub check_by: Option<String>,
     pub verdict: Option<VerdictView>,
 }
 
@@ -96,6 +98,7 @@ impl PostconditionView {
             weaker: pass.and_then(Pass::explanation),
             uncontrolled: run.post_uncontrolled(post.number).map(str::to_owned),
             contract: post.contract.as_ref().map(CheckView::of),
+            check_by: run.post_check_author(post.number).map(|author| author.to_string()),
             verdict: match state {
                 PostState::Broke(verdict) => Some(VerdictView::of(verdict)),
                 PostState::Open | PostState::Held(_) => None,

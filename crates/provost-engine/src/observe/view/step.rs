@@ -56,6 +56,9 @@ pub struct StepView {
     pub task: Option<String>,
     pub precondition: Option<CheckView>,
     pub contract: Option<CheckView>,
+    /// Who wrote the check: `a person`, `template NAME`, `planner ROLE` or `the agent`.
+    #[schema(example = "a person")]
+    pub check_by: Option<String>,
     /// Agents are not shown the contract.
     pub hidden: bool,
     pub on_fail: String,
@@ -103,6 +106,7 @@ impl StepView {
             task: step.task.as_ref().map(|task| task.value.clone()),
             precondition: step.precondition.as_ref().map(CheckView::of),
             contract: step.contract.as_ref().map(CheckView::of),
+            check_by: run.check_author(number).map(|author| author.to_string()),
             hidden: step.is_hidden(),
             on_fail: run.on_fail(number).to_string(),
             blocked: match &state.state {

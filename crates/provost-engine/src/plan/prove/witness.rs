@@ -71,6 +71,7 @@ impl Witness {
         predicate["verdict"] = json!(self.verdicts.remove(&number));
         predicate["result"] = json!(result);
         predicate["pass"] = json!(run.pass(number));
+        predicate["check_by"] = json!(run.check_author(number).map(|author| author.to_string()));
         let times = self.costs.get(&number).copied().unwrap_or_default();
         predicate["cost"] = times.told(run.ledger.cost_of(number));
         predicate["timestamp"] = json!(sealed.at.to_string());

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use provost_core::language::diagnostic::{Diagnostic, Severity};
 use provost_core::language::parse;
 use provost_core::language::plan_writer::{self, PlanDraft};
-use provost_core::model::event::{Approver, Event, SESSION_POLICY};
+use provost_core::model::check_author::CheckAuthor;
+use provost_core::model::event::{Approver, Event, SELF_CHECKED_POLICY, SESSION_POLICY};
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::Plan;
 use provost_core::rules::policy::session;
@@ -68,10 +69,13 @@ impl AgentSessions {
             // The session starts with the workspace as it is.
             uncommitted::include_uncommitted(&harness);
         }
+        let reading = recording::check(&harness)?;
+        without_errors(&reading)?;
+        recording::record_text_of(&harness, &reading, CheckAuthor::Agent, &[])?;
         let (run, reading) = recording::bring_up(&harness)?;
         let warnings = reading.map(|reading| lines(&reading, Severity::Warning)).unwrap_or_default();
         let on_base = base_look::look_at_base_briefly(&harness, &run);
-        let (run, gate) = self.at_the_gate(&harness, run)?;
+        let (run, gate) = self.at_the_gate(&harness, run, on_base.as_ref())?;
         Ok(CreateResult { run, name: place.name, path: place.path, gate, warnings, on_base })
     }
 
@@ -112,7 +116,12 @@ impl AgentSessions {
         checked
     }
 
-    fn at_the_gate(&self, harness: &Harness, run: Run) -> Answer<(Run, SessionDecision)> {
+    fn at_the_gate(
+        &self,
+        harness: &Harness,
+        run: Run,
+        on_base: Option<&BaseLook>,
+    ) -> Answer<(Run, SessionDecision)> {
         if let Some(by) = run.approved_by.clone() {
             return Ok((run, SessionDecision::Open(by)));
         }
@@ -128,26 +137,56 @@ impl AgentSessions {
             (_, Past { withheld: true, .. }) => {
                 "a person has asked about it or rejected it before".to_owned()
             }
-            (SessionGate::Auto, past) => match session::covers(past.approved.as_ref(), &run.plan) {
-                Ok(()) => {
-                    let by = rule(commands::trusted_checks(harness, &run.plan)?);
-                    return Ok((
-                        commands::approve_by_rule(harness, &run, by.clone())?,
-                        SessionDecision::Open(by),
-                    ));
+            (gate, past) => {
+                let trusted = commands::trusted_checks(harness, &run.plan)?;
+                match covers(gate, past.approved.as_ref(), &run.plan, &trusted, on_base) {
+                    Ok(()) => {
+                        let by = rule(gate, trusted);
+                        let run = commands::approve_by_rule(harness, &run, by.clone())?;
+                        return Ok((run, SessionDecision::Open(by)));
+                    }
+                    Err(why) => format!("{why}{}", other_checks(harness)),
                 }
-                Err(why) => why,
-            },
+            }
         };
         Ok((commands::request_approval(harness)?, SessionDecision::Waits(why)))
     }
 }
 
+/// Returns the checks of the configuration, as an agent can name them.
+fn other_checks(harness: &Harness) -> String {
+    let names: Vec<String> = harness.config().checks.keys().map(|name| format!("check:{name}")).collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(". A check of provost.toml can be named instead: {}", names.join(", ")),
+    }
+}
+
+/// Returns whether the built-in rule approves the plan; `Err` says why a person has to.
+fn covers(
+    gate: SessionGate,
+    before: Option<&Plan>,
+    plan: &Plan,
+    trusted: &[String],
+    on_base: Option<&BaseLook>,
+) -> Result<(), String> {
+    session::covers(before, plan)?;
+    let holds = |step| on_base.and_then(|look| look.steps.get(&step)).is_some_and(|verdict| verdict.held());
+    match gate {
+        SessionGate::Auto => session::uses_trusted_checks(plan, trusted, holds),
+        SessionGate::SelfChecked | SessionGate::Person => Ok(()),
+    }
+}
+
 /// Returns the built-in rule as an approver. Its text is part of this program, so the digest is that of its
 /// name.
-fn rule(trusted: Vec<String>) -> Approver {
-    let digest = Hash::of(SESSION_POLICY.as_bytes()).to_string();
-    Approver::Policy { name: SESSION_POLICY.to_owned(), digest, unread: true, trusted }
+fn rule(gate: SessionGate, trusted: Vec<String>) -> Approver {
+    let name = match gate {
+        SessionGate::SelfChecked => SELF_CHECKED_POLICY,
+        SessionGate::Auto | SessionGate::Person => SESSION_POLICY,
+    };
+    let digest = Hash::of(name.as_bytes()).to_string();
+    Approver::Policy { name: name.to_owned(), digest, unread: true, trusted }
 }
 
 fn rewritten(harness: Harness, text: &str) -> Answer<Harness> {

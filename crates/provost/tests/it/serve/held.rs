@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Reply, Server, token};
-use crate::env::Env;
+use crate::env::{Env, own_checks};
 use crate::hook::{refused, stop};
 use crate::mcp::client::{initialize, tool};
 
@@ -24,7 +24,7 @@ fn send(server: &Server, token: &str, session: &str, message: &Value) -> Reply {
 fn a_plan_made_over_http_holds_the_session_of_its_client() {
     let env = Env::new("");
     std::fs::remove_file(env.work().join("PLAN.md")).expect("gone");
-    env.write("provost.toml", "[verify]\nisolation = \"in-place\"\n");
+    env.write("provost.toml", own_checks("[verify]\nisolation = \"in-place\"\n"));
     let server = Server::start(&env);
     let agent = token(&env, "agent");
     // This process is the client: it connects to the server, and it starts the hook.

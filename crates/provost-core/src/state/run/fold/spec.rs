@@ -1,18 +1,37 @@
 //! Applies new revisions of the plan, and the answers of its approvers.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::language::{named_checks, parse};
 use crate::model::approved_spec::{self, Binding};
-use crate::model::event::{Approver, Revision, SESSION_POLICY};
-use crate::model::plan::{Budget, Plan, Step, StepNumber};
+use crate::model::check_author::CheckAuthor;
+use crate::model::event::{Approver, Event, Revision, SESSION_POLICY};
+use crate::model::plan::{Budget, Plan, Shell, Step, StepNumber};
 use crate::state::run::area::Areas;
 use crate::state::run::ready::ReadySteps;
 use crate::state::run::{PostState, Run, Stage, StepRun};
 
 impl Run {
+    /// Takes a new text of the plan, with what it is bound to.
+    pub(super) fn take_text(&mut self, event: &Event) {
+        let (Event::PlanCreated { text, revision, base, files, terms, included, author, checks_by, .. }
+        | Event::PlanRewritten {
+            text, revision, base, files, terms, included, author, checks_by, ..
+        }) = event
+        else {
+            return;
+        };
+        self.author.clone_from(author);
+        let (base, files, included) = (base.clone(), files.clone(), included.clone());
+        let binding = Binding { base, files, terms: terms.clone(), included };
+        self.take_law(text, revision, binding, checks_by);
+    }
+
     /// Takes a new spec. Steps whose own text is unchanged keep their results.
-    pub(super) fn take_law(&mut self, text: &str, revision: &Revision, binding: Binding) {
+    fn take_law(&mut self, text: &str, revision: &Revision, binding: Binding, by: &CheckAuthor) {
         let mut plan = parse::plan(text).plan;
         named_checks::apply(&mut plan, &binding.terms.checks);
+        self.check_authors = authors(&self.check_authors, &self.plan, &plan, by);
         self.ledger.new_law(|scope| written(&self.plan, scope) != written(&plan, scope));
         let before = std::mem::take(&mut self.steps);
         self.steps = plan
@@ -102,6 +121,23 @@ impl Run {
         self.approvals.clear();
         self.requested = None;
     }
+}
+
+/// Returns the authors of the checks of a new plan that no person wrote, by their digests. A check that was there
+/// before keeps its author.
+fn authors(
+    known: &BTreeMap<String, CheckAuthor>,
+    before: &Plan,
+    plan: &Plan,
+    by: &CheckAuthor,
+) -> BTreeMap<String, CheckAuthor> {
+    let digest = |shell: &Shell| approved_spec::check_digest(shell).to_string();
+    let old: BTreeSet<String> = before.shells().map(digest).collect();
+    let author = |digest: String| {
+        let author = if old.contains(&digest) { known.get(&digest)? } else { by };
+        (!author.is_person()).then(|| (digest, author.clone()))
+    };
+    plan.shells().map(digest).filter_map(author).collect()
 }
 
 /// Returns the written budget of a plan, or of one of its steps.
