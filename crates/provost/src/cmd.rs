@@ -231,6 +231,7 @@ impl Command {
             | Command::Serve(_)
             | Command::Worker(_) => true,
             Command::New(Described(args)) => args.starts_agents(),
+            Command::Verify(Described(args)) => args.starts_checks(),
             _ => false,
         }
     }

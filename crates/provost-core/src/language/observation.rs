@@ -18,7 +18,7 @@ pub enum TestOrder {
 }
 
 /// Runners whose tests an observed run can put into another order.
-pub const REORDERED: [&str; 4] = ["pytest", "unittest", "go test", "rspec"];
+pub const REORDERED: [&str; 3] = ["pytest", "unittest", "go test"];
 
 /// What an observed run saw.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

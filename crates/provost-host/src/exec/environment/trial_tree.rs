@@ -40,6 +40,11 @@ impl ExecEnv {
         Ok(Some(made))
     }
 
+    /// Returns the id of the approved base; `None` if the level has no trees of its own.
+    pub fn base_id(&self) -> Option<&str> {
+        self.trees.as_ref().map(|approved| approved.base.id.as_str())
+    }
+
     /// Opens a kept tree; `None` if the level has no trees of its own.
     pub fn kept_tree(&self, id: &str) -> Result<Option<Base>, tree::Error> {
         self.trees.as_ref().map(|approved| approved.kept(id)).transpose()
