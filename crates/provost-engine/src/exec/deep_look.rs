@@ -87,6 +87,6 @@ fn on_base(
     };
     let verdict = contract.control()?;
     let mut untried = Vec::new();
-    let traits = rating::of_contract(executor, &contract, tree.as_deref(), &verdict, &mut untried)?;
+    let (traits, _) = rating::of_contract(executor, &contract, tree.as_deref(), &verdict, &mut untried)?;
     Ok((verdict, traits, untried))
 }

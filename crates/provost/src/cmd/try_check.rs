@@ -216,13 +216,7 @@ fn rated(rating: &Rating) -> String {
     let score = &rating.score;
     let mut text = format!("score: {} of 100, {}\n", score.points, score.grade.word());
     for reason in &score.reasons {
-        text.push_str(&format!(
-            "  -{} {}: {} {}\n",
-            reason.minus,
-            reason.weakness.title(),
-            reason.says,
-            reason.advice
-        ));
+        text.push_str(&format!("  -{} {} {}\n", reason.minus, reason.says, reason.advice));
     }
     for sentence in &rating.untried {
         text.push_str(&format!("  not tried: {sentence}\n"));

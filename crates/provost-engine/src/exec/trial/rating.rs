@@ -53,11 +53,11 @@ pub(super) fn of_trial(
     let tree = shown.tree_id().map(str::to_owned).or_else(|| executor.standing_tree(run));
     let contract = order.as_ref().and_then(|order| executor.on_tree(order, tree.as_deref()?));
     let mut untried = Vec::new();
-    let mut traits = match &contract {
+    let (mut traits, seen) = match &contract {
         Some(contract) => of_contract(executor, contract, tree.as_deref(), shown, &mut untried)?,
         None => {
             untried.push("At this level provost has no tree of its own to run it again on.".to_owned());
-            ContractTraits::default()
+            (ContractTraits::default(), None)
         }
     };
     let step = run.plan.step(number);
@@ -72,38 +72,40 @@ pub(super) fn of_trial(
         let verdict = on_empty.map(|contract| contract.once(None, limit(shown))).transpose()?;
         traits.holds_on_empty = verdict.is_some_and(|verdict| verdict.held());
     }
-    if let (Some(contract), true) = (&contract, shown.held() && traits.order.is_none()) {
+    let is_green = seen.is_some_and(|seen| seen.exit_code == 0);
+    if let (Some(contract), true) = (&contract, is_green && traits.order.is_none()) {
         traits.order = reordered(contract, shown, &mut untried)?;
     }
     Ok(Rating { score: contract_score::rate(&traits), untried })
 }
 
-/// Returns the traits of a contract with a verdict on a kept tree: by its text, and by a run under
-/// observation.
+/// Returns the traits of a contract with a verdict on a kept tree, by its text and by a run under
+/// observation, and what that run saw.
 pub(crate) fn of_contract(
     executor: &Executor<'_>,
     contract: &TreeContract<'_>,
     tree: Option<&str>,
     verdict: &Verdict,
     untried: &mut Vec<String>,
-) -> Result<ContractTraits, Interrupted> {
+) -> Result<(ContractTraits, Option<Observation>), Interrupted> {
     let command = &contract.shell().command;
     let kept = tree.and_then(|tree| executor.kept_tree(tree));
     let files = kept.map(|kept| texts(&kept, command)).unwrap_or_default();
     let mut traits = contract_signs::of_contract(command, &files);
     if let CheckOutcome::NotRun { reason } = &verdict.outcome {
         traits.cannot_run = Some(reason.clone());
-        return Ok(traits);
+        return Ok((traits, None));
     }
     if !may_run_again(verdict) {
         untried.push("It takes more than two minutes, so it was not run again to watch it.".to_owned());
-        return Ok(traits);
+        return Ok((traits, None));
     }
-    match observed(contract, verdict, TestOrder::Usual)? {
-        Some(seen) => add(&mut traits, &seen),
+    let seen = observed(contract, verdict, TestOrder::Usual)?;
+    match &seen {
+        Some(seen) => add(&mut traits, seen),
         None => untried.push("It could not be watched, so network, git and files are not known.".to_owned()),
     }
-    Ok(traits)
+    Ok((traits, seen))
 }
 
 fn may_run_again(verdict: &Verdict) -> bool {
