@@ -1,6 +1,6 @@
 //! Rates a contract by what is known about it: 100 points, less a fixed number for each weakness.
 //!
-//! `docs/contracts.md` has the table of the weaknesses; a test compares it with this one.
+//! `docs/try.md` has the table of the weaknesses; a test compares it with this one.
 
 use serde::Serialize;
 

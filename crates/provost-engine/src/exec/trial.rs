@@ -22,7 +22,7 @@ use provost_host::plans::plan_file::{PlanChoice, PlanPlace};
 use provost_host::process;
 use provost_host::tree::Touches;
 
-use self::rating::Rating;
+use self::rating::RatedContract;
 use self::sabotage::{Named, SabotageRequest, SabotageTrial};
 use crate::Error;
 use crate::exec::approved_base::{PlanPaths, on_the_base};
@@ -67,7 +67,7 @@ pub struct Trial {
     /// `None` if it was interrupted.
     pub results: Option<TrialResults>,
     /// How good the check is.
-    pub rating: Option<Rating>,
+    pub rating: Option<RatedContract>,
     pub sabotage: Option<SabotageTrial>,
 }
 

@@ -68,7 +68,7 @@ pub fn for_goal(repository: &Path, project: &Project, goal: &str) -> Vec<Propose
     let words = words(goal);
     let mut found: Vec<(CheckCandidates, String)> = Vec::new();
     found.extend(focused(&files, project, &words));
-    let manifest = project.manifests.first().cloned().unwrap_or_else(|| project.folder.clone());
+    let manifest = project.manifests.first().cloned().unwrap_or_else(|| "the repository".to_owned());
     found.extend(project.checks.iter().map(|check| (check.clone(), manifest.clone())));
     found.extend(targets(&files));
     found.extend(scripts(&files, project));

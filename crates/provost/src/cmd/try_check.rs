@@ -5,7 +5,7 @@ use std::time::Duration;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::verdict::{CheckOutcome, Excerpt, Verdict};
 use provost_engine::exec::proof_map::{MapEvent, MapSettings};
-use provost_engine::exec::trial::rating::Rating;
+use provost_engine::exec::trial::rating::RatedContract;
 use provost_engine::exec::trial::sabotage::{SabotageRequest, SabotageTrial};
 use provost_engine::exec::trial::{self, Trial, TrialOn, TrialRequest, TrialResults};
 use provost_engine::settings::Access;
@@ -212,7 +212,7 @@ fn document(trial: &Trial, results: &TrialResults, tree: &TriedTree) -> Value {
 }
 
 /// The score with its reasons, one a line.
-fn rated(rating: &Rating) -> String {
+fn rated(rating: &RatedContract) -> String {
     let score = &rating.score;
     let mut text = format!("score: {} of 100, {}\n", score.points, score.grade.word());
     for reason in &score.reasons {

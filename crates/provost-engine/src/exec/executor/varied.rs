@@ -1,6 +1,7 @@
 //! Runs the contract of a step on a kept tree, as it is and with one file changed, and on trees that are made
 //! for a trial.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use provost_core::model::event::CheckSubject;
@@ -56,6 +57,13 @@ impl<'a> Executor<'a> {
                 error => environment::Error::from(error).into(),
             })?;
         made.ok_or(Error::Refused(Refusal::NoOwnTree { level: self.ground.level }))
+    }
+
+    /// Returns the paths at which a kept tree differs from the one that the next step would start with.
+    pub(crate) fn changed_paths(&self, run: &Run, tree: &str) -> Vec<PathBuf> {
+        let before = self.standing_tree(run).unwrap_or_default();
+        let pair = self.ground.kept_pair(&before, tree).ok().flatten();
+        pair.map(|pair| pair.paths).unwrap_or_default()
     }
 
     /// Opens a kept tree.

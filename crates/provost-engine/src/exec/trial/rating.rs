@@ -33,7 +33,7 @@ const NAMED_MAX: usize = 3;
 
 /// How good a contract is, and what could not be tried.
 #[derive(Debug, Serialize)]
-pub struct Rating {
+pub struct RatedContract {
     #[serde(flatten)]
     pub score: ContractScore,
     /// Sentences about what was not tried.
@@ -46,7 +46,7 @@ pub(super) fn of_trial(
     run: &Run,
     number: StepNumber,
     results: &TrialResults,
-) -> Result<Rating, Interrupted> {
+) -> Result<RatedContract, Interrupted> {
     let TrialResults { base, tried, .. } = results;
     let shown = if tried.held() || !base.held() { tried } else { base };
     let order = executor.order_of(run, number);
@@ -76,7 +76,7 @@ pub(super) fn of_trial(
     if let (Some(contract), true) = (&contract, is_green && traits.order.is_none()) {
         traits.order = reordered(contract, shown, &mut untried)?;
     }
-    Ok(Rating { score: contract_score::rate(&traits), untried })
+    Ok(RatedContract { score: contract_score::rate(&traits), untried })
 }
 
 /// Returns the traits of a contract with a verdict on a kept tree, by its text and by a run under
@@ -90,7 +90,7 @@ pub(crate) fn of_contract(
 ) -> Result<(ContractTraits, Option<Observation>), Interrupted> {
     let command = &contract.shell().command;
     let kept = tree.and_then(|tree| executor.kept_tree(tree));
-    let files = kept.map(|kept| texts(&kept, command)).unwrap_or_default();
+    let files = kept.map(|kept| texts(&kept, command, verdict)).unwrap_or_default();
     let mut traits = contract_signs::of_contract(command, &files);
     if let CheckOutcome::NotRun { reason } = &verdict.outcome {
         traits.cannot_run = Some(reason.clone());
@@ -165,17 +165,19 @@ fn reordered(
     Ok(failed.map(|seen| Evidence::seen(format!("in another order it exited with {}", seen.exit_code))))
 }
 
-/// Returns the files that a contract names, with their texts; all tests, if it names none.
-fn texts(tree: &Base, command: &str) -> Vec<(String, String)> {
+/// Returns the files that a contract names, with their texts; all tests, if it runs tests and names none.
+fn texts(tree: &Base, command: &str, verdict: &Verdict) -> Vec<(String, String)> {
+    let started = runner::started(command);
+    let runs_tests = !started.is_empty() || !verdict.runners.is_empty();
     let mut named = shell::named_files(command);
-    named.extend(files_of(runner::started(command)));
+    named.extend(files_of(started));
     let listed = tree.files().unwrap_or_default();
     let paths = listed.iter().filter_map(|path| path.to_str());
     let is_named = |path: &&str| {
         named.iter().any(|name| name == path || path.starts_with(&format!("{}/", name.trim_end_matches('/'))))
     };
     let mut wanted: Vec<&str> = paths.clone().filter(is_named).collect();
-    if wanted.is_empty() && !test_files::only_looks(command) {
+    if wanted.is_empty() && runs_tests {
         wanted = paths.filter(|path| test_files::is_test(path)).collect();
     }
     let read = |path: &&str| {

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use provost_core::language::source_code::FileRole;
 use provost_core::language::task_names;
 use provost_core::model::plan::{Step, StepNumber, Subscription};
-use provost_core::model::verdict::Verdict;
 use provost_core::rules::command::Refusal;
 use provost_core::state::run::Run;
 use provost_host::exec::environment::{self, TrialTree};
@@ -71,7 +70,8 @@ pub(super) fn run(
     let step = run.plan.step(number);
     let task = step.and_then(|step| step.task.as_ref()).map_or("", |task| task.value.as_str());
     let names = task_names::of_text(task);
-    let is_wanted = selection(run, step, verdict, wanted, named)?;
+    let changed = executor.changed_paths(run, tree);
+    let is_wanted = selection(run, step, &changed, wanted, named)?;
     let paths = kept.files().map_err(environment::Error::from)?;
     let paths: Vec<PathBuf> =
         paths.into_iter().filter(|path| path.to_str().is_some_and(&is_wanted)).collect();
@@ -101,7 +101,7 @@ pub(super) fn run(
 fn selection<'a>(
     run: &'a Run,
     step: Option<&'a Step>,
-    verdict: &'a Verdict,
+    changed: &'a [PathBuf],
     wanted: &'a SabotageRequest<'_>,
     named: Named,
 ) -> Result<Box<dyn Fn(&str) -> bool + 'a>, Error> {
@@ -114,8 +114,8 @@ fn selection<'a>(
         return by_globs(wanted.globs);
     }
     if named == Named::ByChanges {
-        let changed = verdict.tree.as_ref().map(|tree| tree.files.as_slice()).unwrap_or_default();
-        return Ok(Box::new(move |path: &str| is_code(path) && changed.iter().any(|file| file == path)));
+        let is_changed = |path: &str| changed.iter().any(|file| file.as_os_str() == path);
+        return Ok(Box::new(move |path: &str| is_code(path) && is_changed(path)));
     }
     let task = step.and_then(|step| step.task.as_ref()).map_or("", |task| task.value.as_str());
     let mut names = task_names::of_text(task);
