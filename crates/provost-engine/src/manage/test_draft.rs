@@ -14,6 +14,7 @@ use provost_core::text::test_draft::{self, DraftedTest};
 use provost_host::check::judge;
 use provost_host::exec::environment::{self, ExecEnv, FileEdit, RunPaths};
 use provost_host::{Interrupted, files, process};
+use provost_store::Holder;
 
 use crate::Error;
 use crate::exec::approved_base::on_the_base;
@@ -24,6 +25,7 @@ use crate::exec::executor::Executor;
 use crate::exec::metering::RunMetering;
 use crate::exec::proof_map::VariedContract as _;
 use crate::plan::harness::Harness;
+use crate::plan::plan_context;
 
 /// File that the planner may write instead of printing its answer.
 const ANSWER: &str = "TEST.md";
@@ -50,6 +52,14 @@ pub fn draft(
     watch: &mut dyn FnMut(u32, Option<&str>),
 ) -> Result<TestDraft, Error> {
     let _ = process::become_subreaper();
+    let holder = Holder::here(format!("draft a test {}", harness.id()), plan_context::now());
+    // An agent works here, so commands for people must see a lease.
+    let _lease = crate::plan::harness::lease(
+        harness,
+        &harness.workspace_lease(),
+        &holder,
+        harness.config().run.lease_timeout,
+    )?;
     let launcher = confined::launcher(&harness.site().launcher);
     let paths = RunPaths {
         workspace: &harness.place().workspace,
@@ -82,7 +92,8 @@ pub fn draft(
                 format!("{} exists already; name a new file", test.path)
             }
             Ok(test) => {
-                let verdict = on_base(harness, &test, &paths)?;
+                // A check needs no key that signs proofs.
+                let verdict = on_base(harness, &test, &RunPaths { secret: None, ..paths })?;
                 match test_draft::objection(&test, &verdict) {
                     Some(reason) => reason,
                     None => {

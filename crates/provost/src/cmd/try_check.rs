@@ -219,7 +219,7 @@ fn rated(rating: &RatedContract) -> String {
         text.push_str(&format!("  -{} {} {}\n", reason.minus, reason.says, reason.advice));
     }
     for sentence in &rating.untried {
-        text.push_str(&format!("  not tried: {sentence}\n"));
+        text.push_str(&format!("  {sentence}\n"));
     }
     text
 }

@@ -130,6 +130,7 @@ fn deep_line(row: &DeepRow) -> String {
     let result = match &row.verdict.outcome {
         CheckOutcome::Held => "holds on the base".to_owned(),
         CheckOutcome::NotRun { .. } => "was not run".to_owned(),
+        CheckOutcome::Broke { exit_code } => format!("fails on the base (exit {exit_code})"),
         outcome => format!("fails on the base ({outcome})"),
     };
     let seconds = row.verdict.duration_ms as f64 / 1000.0;

@@ -23,7 +23,7 @@ if [ "$2" = reversed ]; then
         > "$here/python/sitecustomize.py"
     export PYTHONPATH="$here/python${PYTHONPATH:+:$PYTHONPATH}"
     export PYTEST_ADDOPTS="${PYTEST_ADDOPTS:+$PYTEST_ADDOPTS }-p provost_reversed"
-    export GOFLAGS="${GOFLAGS:+$GOFLAGS }-shuffle=on"
+    export GOFLAGS="${GOFLAGS:+$GOFLAGS }-shuffle=2"
 fi
 files > "$here/before"
 before=$(lost)

@@ -96,6 +96,9 @@ pub(super) fn run(
     Ok(SabotageTrial { on_base, result: Ok(made) })
 }
 
+/// Decides whether a file is sabotaged.
+type PathRule<'a> = Box<dyn Fn(&str) -> bool + 'a>;
+
 /// Returns the rule that selects the files: by `--in`; else those that the task and the subscriptions name;
 /// else `touches`. A command without a plan has its changes.
 fn selection<'a>(
@@ -104,9 +107,9 @@ fn selection<'a>(
     changed: &'a [PathBuf],
     wanted: &'a SabotageRequest<'_>,
     named: Named,
-) -> Result<Box<dyn Fn(&str) -> bool + 'a>, Error> {
+) -> Result<PathRule<'a>, Error> {
     let is_code = |path: &str| FileRole::of_path(path) == FileRole::Code;
-    let by_globs = |globs: &[String]| -> Result<Box<dyn Fn(&str) -> bool + 'a>, Error> {
+    let by_globs = |globs: &[String]| -> Result<PathRule<'a>, Error> {
         let touches = Touches::new(globs).map_err(environment::Error::from)?;
         Ok(Box::new(move |path: &str| is_code(path) && touches.covers(path.as_bytes())))
     };
