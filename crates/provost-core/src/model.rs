@@ -19,6 +19,7 @@ pub mod check_environment;
 pub mod approved_spec;
 pub mod proof;
 pub mod proof_map;
+pub mod contract_traits;
 pub mod quote;
 pub mod suggest;
 pub mod transcript;

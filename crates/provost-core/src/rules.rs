@@ -5,6 +5,7 @@ pub mod quorum;
 pub mod budget;
 pub mod recover;
 pub mod proof_map;
+pub mod contract_score;
 pub mod policy;
 pub mod inbox;
 pub mod decide;

@@ -4,5 +4,6 @@ pub mod prompt;
 pub mod hook_protocol;
 pub mod judgement;
 pub mod planner;
+pub mod test_draft;
 pub mod render;
 pub mod summary;

@@ -24,6 +24,9 @@ pub enum Error {
     Interrupted,
     #[error(transparent)]
     Ground(#[from] provost_host::exec::environment::Error),
+    /// The commit or the patch of a trial cannot be used.
+    #[error(transparent)]
+    TrialTree(provost_host::tree::Error),
     #[error("policy `{name}` is not in the configuration")]
     NoSuchPolicy { name: String },
     #[error("there is no section [checks.{name}] in the configuration")]

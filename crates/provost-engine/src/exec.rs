@@ -3,6 +3,7 @@
 pub mod approved_base;
 pub mod base_look;
 pub mod trial;
+pub mod deep_look;
 pub mod check_trial;
 pub mod proof_map;
 pub mod executor;

@@ -24,7 +24,7 @@ pub mod scripted;
 pub use error::{CommandOrigin, Error};
 pub use provost_host::config::{Error as ConfigError, SessionGate};
 pub use provost_host::exec::environment::Error as GroundError;
-pub use provost_host::files::{Put, make_private_folder, write_report};
+pub use provost_host::files::{Put, make_private_folder, write_new_file, write_report};
 pub use provost_host::notify::collector::{Collector, Error as CollectorError};
 pub use provost_host::plans::plan_file::Error as PlanFileError;
 pub use provost_host::plans::plan_lease::Error as PlanLeaseError;

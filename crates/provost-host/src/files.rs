@@ -229,6 +229,26 @@ pub fn write_beneath(root: &Path, path: &Path, text: &[u8], put: Put) -> io::Res
     })
 }
 
+/// Creates a file below `root`, with the folders above it. Follows no symbolic link; an existing file is an
+/// error.
+pub fn write_new_file(root: &Path, path: &Path, text: &[u8]) -> io::Result<()> {
+    let top = safe_open::top(root)?;
+    let name = plain(path)?;
+    let mut folders: Vec<&Path> =
+        path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty()).collect();
+    folders.reverse();
+    for folder in folders {
+        match rustix::fs::mkdirat(&top, folder, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(refused(&top, folder, errno)),
+        }
+        safe_open::folder(&top, folder.as_os_str().as_bytes())
+            .map_err(|errno| refused(&top, folder, errno))?;
+    }
+    let mut file = safe_open::new_file(&top, name, 0o644).map_err(|errno| refused(&top, path, errno))?;
+    file.write_all(text)
+}
+
 /// Returns the path as bytes if it only goes down (no `..`, not absolute).
 fn plain(path: &Path) -> io::Result<&[u8]> {
     let is_plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);

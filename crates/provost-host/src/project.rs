@@ -5,6 +5,7 @@
 mod go;
 mod listing;
 mod node;
+pub mod proposals;
 mod python;
 mod rust;
 

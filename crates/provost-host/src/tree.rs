@@ -67,6 +67,7 @@ mod start;
 mod import;
 mod tool_caches;
 mod touches;
+mod trial_trees;
 mod uncommitted;
 mod merge;
 mod variants;

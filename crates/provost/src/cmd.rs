@@ -62,6 +62,7 @@ mod spawn;
 mod start;
 mod status;
 mod stop;
+mod suggest_checks;
 mod trust;
 mod try_check;
 mod verify;
@@ -115,6 +116,7 @@ enum Command {
     Reject(Described<reject::Args>),
     Trust(Described<trust::Args>),
     Try(Described<try_check::Args>),
+    SuggestChecks(Described<suggest_checks::Args>),
     Run(Described<run::Args>),
     Stop(Described<stop::Args>),
     Inbox(Described<inbox::Args>),
@@ -220,6 +222,7 @@ impl Command {
         match self {
             Command::Run(_)
             | Command::Try(_)
+            | Command::SuggestChecks(_)
             | Command::Start(_)
             | Command::Recheck(_)
             | Command::Proved(_)
@@ -231,6 +234,7 @@ impl Command {
             | Command::Serve(_)
             | Command::Worker(_) => true,
             Command::New(Described(args)) => args.starts_agents(),
+            Command::Verify(Described(args)) => args.starts_checks(),
             _ => false,
         }
     }
@@ -266,6 +270,7 @@ pub(crate) fn obey(cli: Cli) -> Answer {
         Command::Reject(Described(args)) => reject::obey(global, args),
         Command::Trust(Described(args)) => trust::obey(global, args),
         Command::Try(Described(args)) => try_check::obey(global, args),
+        Command::SuggestChecks(Described(args)) => suggest_checks::obey(global, args),
         Command::Run(Described(args)) => run::obey(global, args),
         Command::Inbox(Described(args)) => inbox::obey(global, args),
         Command::Answer(Described(args)) => answer::obey(global, args),

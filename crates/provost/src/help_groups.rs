@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, Command};
 
 /// Heading of each group, and its commands in the order of their use.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Plan", &["new", "verify", "try", "show", "diff", "amend"]),
+    ("Plan", &["new", "suggest-checks", "verify", "try", "show", "diff", "amend"]),
     ("Run", &["run", "chat", "stop", "status", "watch", "log", "changes"]),
     ("Decide", &["inbox", "approve", "reject", "ask", "answer", "trust"]),
     ("Prove", &["proved", "audit", "recheck", "commit", "integrate"]),

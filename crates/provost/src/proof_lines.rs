@@ -96,9 +96,15 @@ fn first_new_line(line: &str) -> Option<usize> {
 }
 
 pub(crate) fn json(step: StepNumber, made: &MadeMap) -> Value {
+    let mut map = json_map(made);
+    map["step"] = json!(step);
+    map
+}
+
+/// Returns the map for programs.
+pub(crate) fn json_map(made: &MadeMap) -> Value {
     let share = made.map.share();
     json!({
-        "step": step,
         "contract": made.command,
         "isolation": made.level,
         "tree": made.tree,

@@ -7,7 +7,7 @@ mod checks;
 mod config_text;
 mod first_plan;
 mod report;
-mod result_words;
+pub(crate) mod result_words;
 mod roles;
 
 use std::path::{Path, PathBuf};

@@ -175,6 +175,14 @@ codes! {
     RecipeUnknown = "P093" Error "a recipe that `provost-check` does not have",
     NoBash = "P059" Warning "no bash to check the contracts with",
 
+    // Contracts as they run, found by `provost verify --deep`.
+    ReachesNetwork = "P094" Warning "a contract that reaches for the network",
+    ReadsClock = "P095" Advice "a contract that reads the clock",
+    UsesChance = "P096" Warning "a contract that uses random values",
+    WritesTree = "P097" Warning "a contract that changes its files",
+    UsesGit = "P098" Advice "a contract that uses git",
+    CannotRun = "P099" Warning "a contract that cannot be run here",
+
     // Context and order.
     FileMissing = "P060" Warning "a subscription to a file that does not exist",
     FileLater = "P061" Error "a subscription to a file a later step makes",

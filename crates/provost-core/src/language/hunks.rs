@@ -142,6 +142,22 @@ impl Hunk {
         }
     }
 
+    /// Returns whether its lines define one of these functions, types or variables.
+    pub fn defines(&self, file: &FileTexts<'_>, names: &[String]) -> bool {
+        const BEFORE: [&str; 12] = [
+            "def", "fn", "func", "function", "class", "const", "let", "var", "struct", "enum", "trait",
+            "type",
+        ];
+        let Some(text) = file.new else { return false };
+        let source = Source::read(text, SourceLanguage::of_path(&self.path));
+        let inside: Vec<&str> = self.shown.clone().flat_map(|line| source.words_of_line(line)).collect();
+        inside.windows(2).any(|pair| BEFORE.contains(&pair[0]) && names.iter().any(|name| name == pair[1]))
+            // A method of Go: `func (c Cart) total(`.
+            || inside.windows(3).any(|words| {
+                words[0] == ")" && words[2] == "(" && names.iter().any(|name| name == words[1])
+            })
+    }
+
     /// Returns the digest of the place and the content of the hunk.
     pub fn digest(&self, file: &FileTexts<'_>) -> String {
         let lines = |text: Option<&str>, lines: &Range<usize>| {

@@ -20,7 +20,10 @@ mod size;
 mod strength;
 mod targets;
 mod touches;
+mod traits;
 mod writes;
+
+pub use traits::TraitsByCommand;
 
 /// Returns all diagnostics that need no run, in the order of the text.
 pub fn plan(text: &str, plan: &Plan, facts: &Facts) -> Vec<Diagnostic> {
@@ -36,5 +39,12 @@ pub fn plan(text: &str, plan: &Plan, facts: &Facts) -> Vec<Diagnostic> {
     writes::check(plan, facts, &mut sink);
     secrets::check(plan, facts, &mut sink);
     contracts::check(text, plan, facts, &mut sink);
+    sink.finish()
+}
+
+/// Returns the diagnostics of contracts that were run.
+pub fn contracts_that_ran(plan: &Plan, traits: &TraitsByCommand) -> Vec<Diagnostic> {
+    let mut sink = Sink::default();
+    traits::check(plan, traits, &mut sink);
     sink.finish()
 }

@@ -1,9 +1,11 @@
 //! Checks that every diagnostic code has a page, and that one change to a good plan causes it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use provost_core::language::diagnostic::{Code, Severity, explain};
 use provost_core::language::facts::Facts;
+use provost_core::language::verify;
+use provost_core::model::contract_traits::{ContractTraits, Evidence};
 use provost_core::model::plan::Plan;
 
 use crate::{GOOD, diagnose, permissive};
@@ -224,6 +226,22 @@ fn worldly() -> Vec<(Code, Worsen, String)> {
     ]
 }
 
+/// Returns the codes that only a run of a contract can cause.
+fn ran() -> Vec<(Code, ContractTraits)> {
+    let seen = || Some(Evidence::seen("it did"));
+    vec![
+        (Code::ReachesNetwork, ContractTraits { network: seen(), ..Default::default() }),
+        (Code::ReadsClock, ContractTraits { clock: seen(), ..Default::default() }),
+        (Code::UsesChance, ContractTraits { chance: seen(), ..Default::default() }),
+        (Code::WritesTree, ContractTraits { writes: seen(), ..Default::default() }),
+        (Code::UsesGit, ContractTraits { git: seen(), ..Default::default() }),
+        (
+            Code::CannotRun,
+            ContractTraits { cannot_run: Some("cargo is missing".into()), ..Default::default() },
+        ),
+    ]
+}
+
 #[test]
 fn every_code_is_said_about_some_plan() {
     let mut said: BTreeSet<Code> = BTreeSet::new();
@@ -243,6 +261,15 @@ fn every_code_is_said_about_some_plan() {
         };
         let found = diagnose(&text, facts);
         if !found.iter().any(|d| d.code == code) {
+            failures.push(format!("{code} {}: {found:#?}", code.title()));
+        }
+        said.insert(code);
+    }
+    for (code, traits) in ran() {
+        let plan = provost_core::language::parse::plan(GOOD).plan;
+        let traits = BTreeMap::from([("cargo test".to_owned(), traits)]);
+        let found = verify::contracts_that_ran(&plan, &traits);
+        if found.iter().map(|d| d.code).ne([code]) {
             failures.push(format!("{code} {}: {found:#?}", code.title()));
         }
         said.insert(code);

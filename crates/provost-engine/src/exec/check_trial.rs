@@ -46,7 +46,7 @@ pub fn try_checks(
     watch: &mut dyn FnMut(TrialEvent<'_>),
 ) -> Result<Vec<TriedCheck>, Error> {
     let _ = process::become_subreaper();
-    let run = as_plan(harness, checks)?;
+    let run = as_plan(harness, checks.iter().flat_map(|check| &check.commands).map(String::as_str))?;
     let launcher = confined::launcher(&harness.site().launcher);
     let workspace = &harness.place().workspace;
     let paths =
@@ -94,9 +94,9 @@ fn first_to_hold(
 }
 
 /// Returns a run that is in no log: one step for each command.
-fn as_plan(harness: &Harness, checks: &[CheckCandidates]) -> Result<Run, Error> {
+pub(crate) fn as_plan<'c>(harness: &Harness, commands: impl Iterator<Item = &'c str>) -> Result<Run, Error> {
     let mut text = format!("---\nstatus: draft\ntouches: [\"{NOTHING}\"]\n---\n# Trial\n## Steps\n");
-    for (index, command) in checks.iter().flat_map(|check| &check.commands).enumerate() {
+    for (index, command) in commands.enumerate() {
         text.push_str(&format!(
             "### {}. Try\n**target:** coder\n**task:** Try.\n**contract:**\n```shell\n{command}\n```\n\
              **guard:** yes\n**contract_timeout:** 10 minutes\n",

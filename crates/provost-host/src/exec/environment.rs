@@ -46,6 +46,7 @@ mod level;
 mod hidden_paths;
 mod mounts;
 mod start;
+mod trial_tree;
 mod varied;
 
 use ancestor_config::Above;
@@ -61,6 +62,7 @@ use mounts::CheckMounts;
 pub use remote_tree::AgentFiles;
 pub use start::Outset;
 pub use step_worktree::{StepWorktreeStart, forget as forget_apart};
+pub use trial_tree::TrialTree;
 pub use varied::{FileEdit, KeptPair};
 
 #[derive(Debug, thiserror::Error)]

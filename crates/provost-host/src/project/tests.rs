@@ -122,3 +122,47 @@ fn a_project_may_be_in_a_folder_of_the_repository() {
     assert_eq!(web.facts()["tests"], "web/tests/**");
     assert_eq!(near("", Some(Language::Node)).folder, "web/");
 }
+
+#[test]
+fn checks_are_proposed_from_what_the_repository_has() {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, text) in [
+        (
+            "package.json",
+            r#"{"scripts": {"test": "vitest", "lint": "eslint .", "test:watch": "vitest --watch", "deploy": "x"}}"#,
+        ),
+        ("tsconfig.json", "{}"),
+        ("src/price.test.ts", ""),
+        ("src/cart.test.ts", ""),
+        ("api/openapi.yaml", ""),
+        ("src/__snapshots__/cart.snap", ""),
+        ("Makefile", "all: x\ncheck: x\nclean:\n"),
+        (
+            ".github/workflows/ci.yml",
+            "steps:\n  - run: npm ci\n  - run: npm test\n  - run: |\n      cargo test --locked\n      npm run e2e -- ${{ x }}\n",
+        ),
+    ] {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let project = look(folder.path(), folder.path(), None);
+    let proposals = proposals::for_goal(folder.path(), &project, "A discount for the price of large orders");
+    let shown: Vec<String> = proposals
+        .iter()
+        .map(|each| format!("{} {} ({}, {})", each.check.name, each.check.commands[0], each.source, each.fit))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "focused npm test -- src/price.test.ts (src/price.test.ts, 1)",
+            "test npm test (package.json, 0)",
+            "lint npm run lint (package.json, 0)",
+            "make make check (Makefile, 0)",
+            "types npx --no-install tsc --noEmit (tsconfig.json, 0)",
+            "api provost-check api --new api/openapi.yaml (api/openapi.yaml, 0)",
+            "snapshots CI=true npm test (src/__snapshots__/cart.snap, 0)",
+            "ci cargo test --locked (.github/workflows/ci.yml, 0)",
+        ]
+    );
+}

@@ -9,6 +9,10 @@ pub enum Error {
     Io { attempt: &'static str, path: PathBuf, source: io::Error },
     #[error("could not read commit {commit}: {said}")]
     Git { commit: String, said: String },
+    #[error("the repository has no commit `{name}`")]
+    NoCommit { name: String },
+    #[error("the patch cannot be used: {why}")]
+    PatchRefused { why: String },
     #[error("git is not installed, and commit {commit} cannot be read without it")]
     NoGit { commit: String },
     #[error("git could not be started")]

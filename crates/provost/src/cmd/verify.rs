@@ -1,7 +1,10 @@
 use std::path::PathBuf;
 
-use provost_core::language::diagnostic;
+use provost_core::language::{diagnostic, verify};
 use provost_core::model::event::Revision;
+use provost_core::model::verdict::CheckOutcome;
+use provost_engine::exec::deep_look::{self, DeepRow};
+use provost_engine::plan::harness::Harness;
 use provost_engine::plan::reading::BoundPlan;
 use provost_engine::plan::{commands, recording};
 use provost_engine::settings::Access;
@@ -16,13 +19,15 @@ use crate::{diagnose, terminal};
 ///
 /// Parses the plan and checks it statically: numbering, missing or duplicate fields, shell syntax, masked
 /// exit codes, tools on PATH, subscriptions, order, cycles, targets and budget. If there is no error,
-/// provost records the plan as verified in its log. Your files stay as they are.
+/// provost records the plan as verified in its log. Your files stay as they are. With --deep, provost also
+/// runs every contract in the sandbox.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost verify                      the active plan
   provost verify PLAN.md --json       for programs
   provost verify --sarif=plan.sarif   for code scanning
+  provost verify --deep               also run every contract on the base, and watch it
   provost verify --explain P012       what a code means")]
 pub(super) struct Args {
     /// Path or name of the plan [default: the active plan]
@@ -40,9 +45,18 @@ pub(super) struct Args {
     /// Explain a diagnostic code, then stop
     #[arg(long, value_name = "CODE")]
     explain: Option<String>,
+    /// Run every contract on the base, and report what it does besides its result: network, git, files, clock
+    #[arg(long, conflicts_with = "explain")]
+    deep: bool,
     /// Check only; do not record a clean plan as verified
     #[arg(long)]
     no_record: bool,
+}
+
+impl Args {
+    pub(super) fn starts_checks(&self) -> bool {
+        self.deep
+    }
 }
 
 pub(super) fn obey(global: &Global, args: Args) -> Answer {
@@ -50,7 +64,14 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         return explain(code);
     }
     let harness = global.open(args.plan.as_deref(), Access::Read)?;
-    let reading = recording::check(&harness)?;
+    let mut reading = recording::check(&harness)?;
+    let rows = match args.deep && !reading.errors() {
+        true => deep(&harness, &mut reading, global.json || args.sarif.is_some())?,
+        false => Vec::new(),
+    };
+    if args.deep && reading.errors() {
+        terminal::talk("the plan has errors, so no contract was run");
+    }
     // The base of a started plan includes its own work, so use the same revision as `show`.
     let revision = recording::preview(&harness)?.0.revision;
     let file = diagnose::file_name(&harness.place().path);
@@ -62,7 +83,11 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
                 .map_err(|source| Failure::Io { what: format!("write {}", path.display()), source })?,
         }
     } else if global.json {
-        terminal::print(&format!("{}\n", json(harness.id().0.as_str(), &revision, &reading)))?;
+        let mut document = json(harness.id().0.as_str(), &revision, &reading);
+        if args.deep {
+            document["contracts"] = serde_json::json!(rows);
+        }
+        terminal::print(&format!("{document}\n"))?;
     } else {
         let colour = terminal::colour_on_stdout();
         terminal::print(&diagnose::terminal(&reading.text, &file, &reading.diagnostics, colour))?;
@@ -85,6 +110,44 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         }
     }
     Ok(Outcome::Done)
+}
+
+/// Runs the contracts and adds what they did to the diagnostics.
+fn deep(harness: &Harness, reading: &mut BoundPlan, is_quiet: bool) -> Result<Vec<DeepRow>, Failure> {
+    let rows = deep_look::look(harness, &mut |row| {
+        if !is_quiet {
+            terminal::talk(&deep_line(row));
+        }
+    })?;
+    let found = verify::contracts_that_ran(&reading.plan, &DeepRow::traits_of(&rows));
+    reading.diagnostics.extend(found);
+    reading.diagnostics.sort_by_key(|diagnostic| (diagnostic.span, diagnostic.code));
+    Ok(rows)
+}
+
+/// Describes one contract: where it is, its result on the base, and what it did.
+fn deep_line(row: &DeepRow) -> String {
+    let result = match &row.verdict.outcome {
+        CheckOutcome::Held => "holds on the base".to_owned(),
+        CheckOutcome::NotRun { .. } => "was not run".to_owned(),
+        CheckOutcome::Broke { exit_code } => format!("fails on the base (exit {exit_code})"),
+        outcome => format!("fails on the base ({outcome})"),
+    };
+    let seconds = row.verdict.duration_ms as f64 / 1000.0;
+    let traits = &row.traits;
+    let found = [
+        ("network", traits.network.is_some()),
+        ("random values", traits.chance.is_some()),
+        ("clock", traits.clock.is_some()),
+        ("changes files", traits.writes.is_some()),
+        ("git", traits.git.is_some()),
+        ("cannot run", traits.cannot_run.is_some()),
+    ];
+    let found: Vec<&str> = found.iter().filter(|(_, has)| *has).map(|(name, _)| *name).collect();
+    let found = if found.is_empty() { "nothing to report".to_owned() } else { found.join(", ") };
+    let mut line = format!("{}: {result}, {seconds:.1} s; {found}", row.place);
+    row.untried.iter().for_each(|sentence| line.push_str(&format!("\n  {sentence}")));
+    line
 }
 
 fn json(plan: &str, revision: &Revision, reading: &BoundPlan) -> serde_json::Value {

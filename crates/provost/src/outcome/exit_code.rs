@@ -36,7 +36,8 @@ fn of_engine(error: &Error) -> u8 {
         Error::Diagnosed { .. } | Error::CarriesItself { .. } | Error::NoAgent { .. } => DIAGNOSTICS,
         Error::ReadOnly { .. } => BROKEN,
         Error::Config(ConfigError::Untrusted(_)) => REFUSED,
-        Error::NoSuchPolicy { .. }
+        Error::TrialTree(_)
+        | Error::NoSuchPolicy { .. }
         | Error::NoSuchCheck { .. }
         | Error::Config(_)
         | Error::SshKey { .. }

@@ -41,6 +41,12 @@ fn of_engine(error: &Error) -> Option<&'static str> {
         Error::Ground(GroundError::Unattested { .. }) => Some(
             "`provost doctor` shows what is missing and how to get it; `isolation = \"auto\"` uses the strongest level that works here.",
         ),
+        Error::TrialTree(TreeError::NoCommit { .. }) => {
+            Some("Name a commit of this repository: an id, a branch or a tag, also with `~1` behind it.")
+        }
+        Error::TrialTree(_) => Some(
+            "A patch is the output of `git diff` for the last commit; its paths begin at the top of the repository.",
+        ),
         Error::Ground(GroundError::Trees(TreeError::Moved { .. })) => {
             Some("Nothing was changed. Name another branch with --branch.")
         }

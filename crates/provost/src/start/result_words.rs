@@ -8,7 +8,7 @@ use crate::terminal;
 /// Longest line of output that is shown.
 const LINE_MAX: usize = 120;
 
-pub(super) fn mark(verdict: &Verdict) -> &'static str {
+pub(crate) fn mark(verdict: &Verdict) -> &'static str {
     match verdict.outcome {
         CheckOutcome::Held => "✓",
         CheckOutcome::NotRun { .. } => "·",
@@ -17,7 +17,7 @@ pub(super) fn mark(verdict: &Verdict) -> &'static str {
 }
 
 /// Returns the result for programs.
-pub(super) fn word(verdict: &Verdict) -> &'static str {
+pub(crate) fn word(verdict: &Verdict) -> &'static str {
     match verdict.outcome {
         CheckOutcome::Held => "holds",
         CheckOutcome::NotRun { .. } => "cannot_run",
@@ -26,7 +26,7 @@ pub(super) fn word(verdict: &Verdict) -> &'static str {
 }
 
 /// Describes the result in one line.
-pub(super) fn words(verdict: &Verdict) -> String {
+pub(crate) fn words(verdict: &Verdict) -> String {
     let seconds = format!("{:.1} s", verdict.duration_ms as f64 / 1000.0);
     let tests =
         verdict.tests.map(|count| format!("{}, ", terminal::count(count, "test"))).unwrap_or_default();

@@ -11,12 +11,14 @@ mod fields;
 mod contracts;
 mod order;
 mod limits;
+mod traits;
 
 pub use contracts::*;
 pub use document::*;
 pub use fields::*;
 pub use limits::*;
 pub use order::*;
+pub use traits::*;
 
 type D = Diagnostic;
 

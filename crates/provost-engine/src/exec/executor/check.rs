@@ -235,9 +235,15 @@ impl Executor<'_> {
         self.on_base(self.check_order(run, CheckSubject::Postcondition(number), false), limit)
     }
 
-    /// Runs the contract of a step on the tree before its work, and `runs` times on the workspace as it is
-    /// now. Returns `None` if the check is no command, or was interrupted.
-    pub fn trial(&self, run: &Run, number: StepNumber, runs: u32) -> Option<(Verdict, Vec<Verdict>)> {
+    /// Runs the contract of a step on the tree before its work, and `runs` times on a kept tree, or on the
+    /// workspace as it is now. Returns `None` if the check is no command, or was interrupted.
+    pub fn trial(
+        &self,
+        run: &Run,
+        number: StepNumber,
+        runs: u32,
+        tree: Option<&str>,
+    ) -> Option<(Verdict, Vec<Verdict>)> {
         let tag = format!("{}/try/{}", self.site.id, std::process::id());
         let judged = |subject, before: Option<BaseResult>| {
             let TaskInput::Check(mut order) = self.check_order(run, subject, false) else { return None };
@@ -248,6 +254,10 @@ impl Executor<'_> {
             (order.on_base, order.known) = (None, false);
             // Files that are in the workspace now are the work that is tried, not the start of an attempt.
             order.tree = if order.with_work { order.tree } else { self.tree(run) };
+            if let (CheckSubject::Contract(_), Some(tree)) = (subject, tree) {
+                (order.tree, order.with_work) = (Some(tree.to_owned()), false);
+                (order.start, order.apart) = (None, None);
+            }
             order.doubts.before = before.or(order.doubts.before.take());
             // Not `self.judge`, which ends what an attempt left running: another run may be under way.
             self.ground.judge(&self.case(&order, &shell, &tag)).ok().map(|verdict| self.redacted(verdict))

@@ -1,17 +1,22 @@
-//! Runs the contract of a step on a kept tree, as it is and with one file changed.
+//! Runs the contract of a step on a kept tree, as it is and with one file changed, and on trees that are made
+//! for a trial.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use provost_core::model::event::CheckSubject;
-use provost_core::model::plan::{Check, Shell, StepNumber};
+use provost_core::model::plan::{Check, Shell, Span, StepNumber};
 use provost_core::model::verdict::{Isolation, Verdict};
+use provost_core::rules::command::Refusal;
 use provost_core::state::run::Run;
 use provost_host::Interrupted;
 use provost_host::check::negative_control::Doubts;
-use provost_host::exec::environment::{CheckSpec, FileEdit};
+use provost_host::exec::environment::{self, CheckSpec, Comparison, FileEdit, TrialTree};
+use provost_host::tree::{self, Base};
 
 use super::check::CheckOrder;
 use super::{Executor, TaskInput};
+use crate::Error;
 use crate::exec::proof_map::VariedContract;
 
 /// The contract of a step, and the kept tree that it runs on.
@@ -27,10 +32,43 @@ pub(crate) struct TreeContract<'e> {
 impl<'a> Executor<'a> {
     /// Returns the order for runs of a step's contract that are not part of the loop.
     pub(crate) fn order_of(&self, run: &Run, number: StepNumber) -> Option<Box<CheckOrder>> {
-        match self.check_order(run, CheckSubject::Final(number), false) {
+        self.order_for(run, CheckSubject::Final(number))
+    }
+
+    /// Returns the order for runs of any check that are not part of the loop.
+    pub(crate) fn order_for(&self, run: &Run, subject: CheckSubject) -> Option<Box<CheckOrder>> {
+        match self.check_order(run, subject, false) {
             TaskInput::Check(order) => Some(order),
             TaskInput::Attempt(_) | TaskInput::Errand(_) | TaskInput::Nothing => None,
         }
+    }
+
+    /// Returns the id of the tree that the next step would start with; `None` if the level has no trees of
+    /// its own.
+    pub(crate) fn standing_tree(&self, run: &Run) -> Option<String> {
+        self.tree(run).or_else(|| self.ground.base_id().map(str::to_owned))
+    }
+
+    /// Makes the tree of a trial, and keeps it.
+    pub(crate) fn trial_tree(&self, run: &Run, wanted: TrialTree<'_>) -> Result<Base, Error> {
+        let made =
+            self.ground.trial_tree(wanted, self.tree(run).as_deref()).map_err(|error| match error {
+                tree::Error::NoCommit { .. } | tree::Error::PatchRefused { .. } => Error::TrialTree(error),
+                error => environment::Error::from(error).into(),
+            })?;
+        made.ok_or(Error::Refused(Refusal::NoOwnTree { level: self.ground.level }))
+    }
+
+    /// Returns the paths at which a kept tree differs from the one that the next step would start with.
+    pub(crate) fn changed_paths(&self, run: &Run, tree: &str) -> Vec<PathBuf> {
+        let before = self.standing_tree(run).unwrap_or_default();
+        let pair = self.ground.kept_pair(&before, tree).ok().flatten();
+        pair.map(|pair| pair.paths).unwrap_or_default()
+    }
+
+    /// Opens a kept tree.
+    pub(crate) fn kept_tree(&self, id: &str) -> Option<Base> {
+        self.ground.kept_tree(id).ok().flatten()
     }
 
     /// Returns the contract for runs on a kept tree; `None` if no command decides it.
@@ -80,6 +118,29 @@ impl VariedContract for TreeContract<'_> {
 }
 
 impl TreeContract<'_> {
+    /// Sets the verdict of the contract on the tree as it is.
+    pub(crate) fn knowing(self, held: Verdict) -> Self {
+        Self { held: Some(held), ..self }
+    }
+
+    /// Runs another command in the place of the contract, once and without negative controls; `None` runs
+    /// the contract itself.
+    pub(crate) fn once(&self, command: Option<String>, limit: Duration) -> Result<Verdict, Interrupted> {
+        let other = command.map(|command| Shell { command, body: Span::default(), expectations: Vec::new() });
+        let tag = self.tag(0);
+        let case = CheckSpec {
+            shell: other.as_ref().unwrap_or(self.shell),
+            compare: Comparison::Nothing,
+            ..self.case(limit, &tag)
+        };
+        Ok(self.executor.redacted(self.executor.ground.judge_once(&case, None)?))
+    }
+
+    /// Returns the contract.
+    pub(crate) fn shell(&self) -> &Shell {
+        self.shell
+    }
+
     // Not the tag of an attempt, whose processes may be ended at any time: a run may be under way.
     fn tag(&self, worker: usize) -> String {
         format!("{}/proved/{}/{worker}", self.executor.site.id, std::process::id())

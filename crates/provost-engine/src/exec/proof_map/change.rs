@@ -1,6 +1,6 @@
 //! Reads the change of a step from its two kept trees, and cuts it into hunks.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use provost_core::language::hunks::{self, ChangedRun, FileTexts, Hunk};
@@ -38,6 +38,18 @@ impl Change {
         Ok(Self::between(&step_changes::kept_pair(harness, run, before, after)?))
     }
 
+    /// Takes whole files as a change of an empty tree, so that all of their code is tried. If some of it
+    /// defines one of these names, only that code is.
+    pub fn of_files(empty: Base, tree: Base, paths: Vec<PathBuf>, names: &[String]) -> Self {
+        let mut change = Self::between(&KeptPair { before: empty, after: tree, paths });
+        let defining: Vec<Vec<Hunk>> = change.files.iter().map(|file| file.defining(names)).collect();
+        if defining.iter().any(|hunks| !hunks.is_empty()) {
+            change.files.iter_mut().zip(defining).for_each(|(file, hunks)| file.hunks = hunks);
+            change.files.retain(|file| !file.hunks.is_empty());
+        }
+        change
+    }
+
     pub fn between(KeptPair { before, after, paths }: &KeptPair) -> Self {
         Self { files: paths.iter().map(|path| ChangedFile::read(path, before, after)).collect() }
     }
@@ -63,6 +75,12 @@ impl ChangedFile {
         }
         let hunks = hunks::of_file(&texts, &runs);
         Self { path: name, old, new, hunks, unread: None }
+    }
+
+    /// Returns the hunks that define one of these names.
+    fn defining(&self, names: &[String]) -> Vec<Hunk> {
+        let texts = self.texts();
+        self.hunks.iter().filter(|hunk| hunk.defines(&texts, names)).cloned().collect()
     }
 
     pub(super) fn texts(&self) -> FileTexts<'_> {

@@ -38,15 +38,25 @@ impl ExecEnv {
 
     /// Runs a check once on its tree with this change, without negative controls.
     pub fn judge_varied(&self, case: &CheckSpec<'_>, edit: &FileEdit<'_>) -> Result<Verdict, Interrupted> {
+        self.judge_once(case, Some(edit))
+    }
+
+    /// Runs a check once on its tree, with a change if there is one, without negative controls.
+    pub fn judge_once(
+        &self,
+        case: &CheckSpec<'_>,
+        edit: Option<&FileEdit<'_>>,
+    ) -> Result<Verdict, Interrupted> {
         let not_run = |reason: &str| Ok(Verdict::not_run(self.level, reason));
         let Some(approved) = &self.trees else {
-            return not_run("at this level provost has no tree of its own to change");
-        };
-        let how = match edit.text {
-            Some(text) => Variation::Also { path: edit.path, content: text.as_bytes() },
-            None => Variation::Without(edit.path),
+            return not_run("at this level provost has no tree of its own");
         };
         let varied = approved.look(case).and_then(|(base, layer)| {
+            let Some(FileEdit { path, text }) = edit else { return Ok((base, layer)) };
+            let how = match text {
+                Some(text) => Variation::Also { path, content: text.as_bytes() },
+                None => Variation::Without(path),
+            };
             let layer = approved.trees.varied(&base, &layer, &how)?;
             Ok((base, layer))
         });

@@ -83,6 +83,7 @@ const SECTIONS: [(&str, &[(&str, &str)]); 5] = [
             ("text/planner/ask.md", "`provost new` asks for a draft of a plan."),
             ("text/planner/format.md", "In it as `{format}`: how a plan is written."),
             ("text/planner/again.md", "If the draft has errors."),
+            ("text/planner/test.md", "`provost suggest-checks` asks for a failing test."),
         ],
     ),
     (
