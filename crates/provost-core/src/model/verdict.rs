@@ -74,6 +74,10 @@ pub struct Verdict {
     /// Share of the change that the contract proves, if the step demands one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proved: Option<Box<ProvedShare>>,
+    /// What a test that the agent wrote notices when provost breaks the code, if the step has the agent write
+    /// tests. Without it, the pass is self-checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tests_notice: Option<String>,
 }
 
 /// The result of a negative control: provost plants a failing test to see whether the check can fail.
@@ -206,6 +210,7 @@ impl Verdict {
             usage: None,
             environment: None,
             proved: None,
+            tests_notice: None,
         }
     }
 
@@ -230,6 +235,7 @@ impl Verdict {
         }
         remarks.extend(self.test_results.iter().flat_map(|results| results.remarks()));
         remarks.extend(self.proved.iter().map(|share| share.to_string()));
+        remarks.extend(self.tests_notice.clone());
         remarks
     }
 

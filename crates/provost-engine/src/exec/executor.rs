@@ -10,6 +10,7 @@ mod check;
 mod check_facts;
 mod start;
 mod merged;
+mod own_tests;
 mod proved;
 pub(crate) mod varied;
 mod workplace;

@@ -32,6 +32,11 @@ pub enum Expectation {
 }
 
 impl Expectation {
+    /// Returns whether it is about the exit code.
+    pub fn is_about_exit(&self) -> bool {
+        matches!(self, Expectation::ExitIs(_) | Expectation::ExitIsNot(_))
+    }
+
     /// Returns whether it is about single tests.
     pub fn is_about_tests(&self) -> bool {
         match self {

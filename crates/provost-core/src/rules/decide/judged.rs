@@ -290,7 +290,7 @@ fn pass(run: &Run, step: StepNumber, result: String, tree: Option<String>, kind:
 }
 
 pub(super) fn seen(run: &Run, step: StepNumber, verdict: &Verdict) -> String {
-    let self_checked = if run.is_self_checked(step) {
+    let self_checked = if run.is_self_checked(step, Some(verdict)) {
         "; self-checked: the agent wrote this check or its tests"
     } else {
         ""

@@ -13,18 +13,21 @@ impl Run {
         let held_before = self.step(number).and_then(|step| step.held_before) == Some(true);
         match verdict {
             Some(verdict) if verdict.judged.is_some() => Pass::Judged,
-            _ if self.is_self_checked(number) => Pass::SelfChecked,
+            _ if self.is_self_checked(number, verdict) => Pass::SelfChecked,
             _ if held_before => Pass::HeldBefore,
             _ => Pass::Verified,
         }
     }
 
-    /// Returns whether the agent that does the work wrote the check, or its tests, and no person approved them.
-    pub fn is_self_checked(&self, number: StepNumber) -> bool {
+    /// Returns whether the agent that does the work wrote the check and no person approved it; or whether it wrote
+    /// the tests, and none of them noticed when provost broke the code.
+    pub fn is_self_checked(&self, number: StepNumber, verdict: Option<&Verdict>) -> bool {
         let step = self.plan.step(number);
         let contract = step.and_then(|step| step.contract.as_ref());
         let is_unread = self.checks_unread && !self.is_trusted(contract);
-        self.checked_by_command(number) && (is_unread || step.is_some_and(Step::writes_tests))
+        let is_noticed = verdict.is_some_and(|verdict| verdict.tests_notice.is_some());
+        let has_own_tests = step.is_some_and(Step::writes_tests) && !is_noticed;
+        self.checked_by_command(number) && (is_unread || has_own_tests)
     }
 
     /// Returns who wrote the check of a step; `None` if no command checks it.

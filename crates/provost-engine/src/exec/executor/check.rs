@@ -54,6 +54,8 @@ pub struct CheckOrder {
     pub(super) runs: u32,
     /// Share of the changed code that the contract has to prove, in percent.
     pub(super) min_proved: Option<u8>,
+    /// The agent writes the tests that the check runs.
+    pub(super) writes_tests: bool,
     pub(super) doubts: Doubts,
     /// Verdict of the step's own worktree, if it held there; its negative controls are not run twice.
     pub(super) held_apart: Option<Verdict>,
@@ -142,6 +144,8 @@ impl Executor<'_> {
             secrets,
             runs: step.and_then(|step| step.verify_runs.as_ref()).map_or(1, |runs| runs.value),
             min_proved: min_proved(run, subject),
+            writes_tests: matches!(subject, CheckSubject::Contract(_))
+                && step.is_some_and(Step::writes_tests),
             doubts: doubts(run, subject),
             held_apart: held_apart(run, subject).cloned(),
             on_base: self.verdict_on_base(subject).cloned().map(Box::new),
@@ -292,7 +296,8 @@ impl Executor<'_> {
             (Ok(()), Some(Check::Shell(shell))) => {
                 let verdict = self.judge(order, shell);
                 let verdict = verdict.and_then(|verdict| self.compared(order, shell, verdict));
-                verdict.and_then(|verdict| self.proved(order, shell, verdict))
+                let verdict = verdict.and_then(|verdict| self.proved(order, shell, verdict));
+                verdict.and_then(|verdict| self.tried_own_tests(order, shell, verdict))
             }
             (Ok(()), Some(Check::Human)) => not_run("a person confirms this step; no command checks it"),
             (Ok(()), Some(Check::Judge { rubric })) => self.judge_by_model(order, rubric),

@@ -117,7 +117,12 @@ impl VariedContract for TreeContract<'_> {
     }
 }
 
-impl TreeContract<'_> {
+impl<'e> TreeContract<'e> {
+    /// Runs another command, or the same one with other expectations.
+    pub(super) fn with_shell(self, shell: &'e Shell) -> Self {
+        Self { shell, ..self }
+    }
+
     /// Sets the verdict of the contract on the tree as it is.
     pub(crate) fn knowing(self, held: Verdict) -> Self {
         Self { held: Some(held), ..self }
