@@ -2,8 +2,10 @@
 //! test goes back.
 //!
 //! **Invariant:** the goal and an earlier draft are fenced; none of their text can close its fence.
+//! **Invariant:** a test is kept only if a person sees every character of it.
 
 use crate::language::test_files;
+use crate::model::quote;
 use crate::model::verdict::{CheckOutcome, Verdict};
 use crate::text::prompt;
 
@@ -68,10 +70,21 @@ pub fn found_in(answer: &str) -> Result<DraftedTest, String> {
     if !test_files::is_test(&path) {
         return Err(format!("`{path}` is not the name of a test file"));
     }
+    if !is_shown_as_it_is(&text) || !is_shown_as_it_is(&command) {
+        return Err("the answer has a control character or an invisible one".to_owned());
+    }
     if text.len() > TEXT_BYTES {
         return Err("the test file is longer than 256 KiB".to_owned());
     }
     Ok(DraftedTest { path, text, command })
+}
+
+/// Returns whether a person sees every character of a text: they approve what they see.
+fn is_shown_as_it_is(text: &str) -> bool {
+    text.lines().all(|line| {
+        let line = line.replace('\t', " ");
+        quote::one_line(&line) == line
+    })
 }
 
 /// Returns the longest fenced block: an answer may show the command in another one.
@@ -132,6 +145,9 @@ mod tests {
             ("tests/test_a.py\n", ".git/test_a.py\n", "not a path inside"),
             ("tests/test_a.py\n", "/tmp/test_a.py\n", "not a path inside"),
             ("tests/test_a.py\n", "src/a.py\n", "not the name of a test file"),
+            ("assert 0", "assert 0 \u{1b}[2K", "a control character"),
+            ("assert 0", "assert 0 \u{202e}", "an invisible one"),
+            ("pytest -q", "pytest\u{1b}[8m -q", "a control character"),
         ] {
             let said = found_in(&ANSWER.replace(from, to)).unwrap_err();
             assert!(said.contains(why), "{to}: {said}");
