@@ -1,14 +1,16 @@
 //! Pages for people: one module per page, rendered on the server, complete without a script.
 //!
 //! A page is a function that takes the app state and the principal and returns [`frame::HtmlPage`]; it is
-//! listed in [`routes`]. `view.rs` provides what it shows of a plan, `parts.rs` has what several pages show, and all
-//! foreign text goes through [`text::T`]. `assets/live.js` requests the page again when an event matches its
+//! listed in [`routes`]. `view.rs` provides what it shows of a plan. `parts.rs`, `difference.rs` and `markdown.rs`
+//! have what several pages show, `status.rs` has the look of each state, and all foreign text goes through
+//! [`text::T`]. `assets/live.js` requests the page again when an event matches its
 //! filter, and receives the changed parts (`partial.rs`).
 //!
 //! **Invariant:** text of a plan, an agent or a check reaches a page only through [`text::T`].
 
 mod agenda;
 mod compare;
+mod difference;
 mod drawing;
 mod enter;
 mod frame;
@@ -16,11 +18,14 @@ mod gate;
 mod inbox;
 mod log;
 mod machine;
+mod markdown;
 mod parts;
 mod plan;
 mod proofs;
+mod status;
 mod step;
 mod text;
+mod times;
 mod transcript;
 
 use axum::Router;

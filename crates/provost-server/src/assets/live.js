@@ -45,7 +45,11 @@
     return true;
   };
 
-  const say = (text) => { if (state) { state.textContent = text; } };
+  const say = (text) => {
+    if (!state || state.textContent === text) { return; }
+    state.textContent = text;
+    state.classList.toggle("live", text === "live");
+  };
 
   async function refresh() {
     if (busy) { asked = true; return; }
@@ -72,7 +76,7 @@
         scrolled().forEach((part, at) => { if (places[at]) { [part.scrollLeft, part.scrollTop] = places[at]; } });
         const count = fresh.querySelector("#waiting");
         const shown = document.querySelector("#waiting");
-        if (count && shown) { shown.textContent = count.textContent; }
+        if (count && shown) { shown.replaceWith(count); }
         if (focus) { again(focus)?.focus({ preventScroll: true }); }
         window.scrollTo({ top: scroll });
         say("live");

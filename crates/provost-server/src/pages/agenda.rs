@@ -7,8 +7,10 @@ use provost_core::state::run::Stage;
 use provost_engine::observe::overview::PlanSnapshot;
 use serde::Deserialize;
 
-use super::frame::{HtmlPage, Section, instant, segment, word};
+use super::frame::{HtmlPage, Section, segment};
+use super::status::word;
 use super::text::T;
+use super::times::instant;
 use crate::partial::part;
 use crate::principal::Viewer;
 use crate::problem::Answer;

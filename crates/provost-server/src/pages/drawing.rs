@@ -6,13 +6,13 @@
 use std::fmt::Write as _;
 
 use maud::{Markup, html};
-use provost_core::model::pass::Pass;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::state::run::Run;
 use provost_engine::observe::overview::AttemptRecord;
 
-use super::frame::instant;
+use super::status::look_in_run;
 use super::text::T;
+use super::times::instant;
 use crate::layout::graph::{Edge, HEIGHT, PlacedNode, WIDTH};
 use crate::layout::graph_cache::GraphCache;
 use crate::layout::timeline::{self, Bar, SpanKind, TimelineSpan, lasted};
@@ -27,19 +27,6 @@ const NAMES: f64 = 190.0;
 const BARS: f64 = 760.0;
 const ROW: f64 = 26.0;
 const TOP: f64 = 22.0;
-
-/// Returns a symbol for a state; it is shown beside the word.
-fn sign(state: &str) -> &'static str {
-    match state {
-        "passed" => "✓",
-        "failed" => "✗",
-        "blocked" => "■",
-        "in_progress" => "▶",
-        "waived" => "–",
-        "claimed" => "?",
-        _ => "○",
-    }
-}
 
 /// Renders every step with its dependencies and state. Steps link to `place` followed by their number.
 pub(super) fn graph(graphs: &GraphCache, run: &Run, place: &str) -> Markup {
@@ -58,19 +45,16 @@ pub(super) fn graph(graphs: &GraphCache, run: &Run, place: &str) -> Markup {
 fn step(run: &Run, node: &PlacedNode, place: &str) -> Markup {
     let number = provost_core::model::plan::StepNumber(node.id);
     let title = run.title(number).unwrap_or_default();
-    let state = run.state_word(number);
-    let pass = run.pass(number);
     // "passed, uncontrolled" is wider than the box.
     let shown = run.word(number).replace('_', " ");
     let shown = short(shown.strip_prefix("passed, ").unwrap_or(&shown), STATE_LETTERS);
-    let sign = pass.filter(|pass| *pass != Pass::Verified).map_or(sign(state), Pass::mark);
-    let weaker = if pass.is_some_and(|pass| pass != Pass::Verified) { " weaker" } else { "" };
+    let (tone, sign) = look_in_run(run, number);
     let after: Vec<String> = node.after.iter().map(ToString::to_string).collect();
     let after = if after.is_empty() { String::new() } else { format!("; after {}", after.join(", ")) };
     // It starts with the visible text, for people who use voice control.
     let words = format!("{} {} {shown} {title}{after}", node.id, sign);
     html! {
-        a href={ (place) (node.id) } class={ "node " (state) (weaker) } {
+        a href={ (place) (node.id) } class={ "node " (tone.class()) } {
             title { (T(&words)) }
             rect x=(node.x) y=(node.y) width=(WIDTH) height=(HEIGHT) rx="6" {}
             text x=(node.x + 10.0) y=(node.y + 18.0) class="state" { (node.id) " " (sign) " " (shown) }

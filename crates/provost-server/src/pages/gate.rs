@@ -10,12 +10,14 @@ use provost_core::rules::quorum;
 use provost_core::state::run::Stage;
 use serde::Deserialize;
 
-use super::frame::{HtmlPage, PlanRoom, Section, form_key, plan_rooms, segment, word};
-use super::parts::{check, difference, findings};
+use super::difference;
+use super::frame::{HtmlPage, PlanRoom, Section, form_key, plan_rooms, segment};
+use super::parts::{check, findings};
+use super::status::word;
 use super::text::T;
 use crate::api;
 use crate::api::{Amendment, Approval, Decision, Question, Rejection};
-use crate::layout::diff;
+use crate::layout::diff::Difference;
 use crate::principal::{Principal, Viewer};
 use crate::problem::{Answer, Problem};
 use crate::request::{PageForm, Segment};
@@ -171,7 +173,7 @@ fn changes(gate: &GateView) -> Markup {
     // provost writes status and marks; they are not part of the spec.
     let bare = |text: &str| approved_spec::mark(text, &parse::plan(text).plan, "draft", |_| None);
     let before = gate.approved_text.as_ref();
-    let lines = before.map(|before| diff::lines(&bare(before), &bare(&gate.text))).unwrap_or_default();
+    let lines = before.map(|before| Difference::of(&bare(before), &bare(&gate.text))).unwrap_or_default();
     html! {
         h2 { "Changes" }
         @match &gate.approved_by {
@@ -181,7 +183,7 @@ fn changes(gate: &GateView) -> Markup {
                 p class="quiet" { "Changed since " (T(by)) " approved it:" }
                 ul class="changes" { @for line in &gate.changes { li { (T(line)) } } }
                 @if !lines.is_empty() {
-                    details id="lines" { summary { "Line by line" } (difference(&lines)) }
+                    details id="lines" { summary { "Line by line" } (difference::texts(&lines)) }
                 }
             }
         }

@@ -6,8 +6,10 @@ use maud::{Markup, html};
 use provost_core::rules::inbox::{DecisionKind, ItemContext};
 use serde::Deserialize;
 
-use super::frame::{HtmlPage, Section, form_key, instant, segment, word};
+use super::frame::{HtmlPage, Section, form_key, segment};
+use super::status::word;
 use super::text::T;
+use super::times::instant;
 use crate::api;
 use crate::api::InboxAnswerBody;
 use crate::principal::{Principal, Viewer};

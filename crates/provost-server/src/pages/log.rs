@@ -16,8 +16,9 @@ use provost_engine::{Cursor, Query as Wanted};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::frame::{HtmlPage, Section, instant, segment};
+use super::frame::{HtmlPage, Section, segment};
 use super::text::T;
+use super::times::instant;
 use crate::api;
 use crate::api::LogFilter;
 use crate::partial::{Main, News, PagePart, parts_here};

@@ -1,10 +1,10 @@
-//! Elements that several pages use: checks, verdicts, attempts, diagnostics and diffs.
+//! Elements that several pages use: checks, verdicts, attempts and diagnostics.
 
 use maud::{Markup, html};
 
-use super::frame::{instant, word};
+use super::status::word;
 use super::text::T;
-use crate::layout::diff::{Line, Side};
+use super::times::instant;
 use crate::layout::timeline::lasted;
 use provost_core::model::test_results::TestSummary;
 use provost_engine::observe::view::{AttemptView, CheckView, DiagnosticView, VerdictView};
@@ -134,30 +134,4 @@ pub(super) fn findings(found: &[DiagnosticView]) -> Markup {
             }
         }
     }
-}
-
-/// Renders a diff; each line has a sign for what happened to it.
-pub(super) fn difference(lines: &[Line]) -> Markup {
-    difference_with(lines, |_| html! {})
-}
-
-/// Renders a diff with a margin: `margin` gives what stands before a line.
-pub(super) fn difference_with(lines: &[Line], mut margin: impl FnMut(&Line) -> Markup) -> Markup {
-    html! {
-        pre class="diff" {
-            @for line in lines {
-                @let margin = margin(line);
-                @match line.side {
-                    Side::Same => span { (margin) (number(line)) "  " (T(&line.text)) "\n" }
-                    Side::Gone => del { (margin) (number(line)) "- " (T(&line.text)) "\n" }
-                    Side::Come => ins { (margin) (number(line)) "+ " (T(&line.text)) "\n" }
-                    Side::Cut => span class="quiet" { (margin) "       " (T(&line.text)) "\n" }
-                }
-            }
-        }
-    }
-}
-
-fn number(line: &Line) -> String {
-    line.number.map_or("     ".to_owned(), |number| format!("{number:>5} "))
 }

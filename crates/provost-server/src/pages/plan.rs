@@ -3,12 +3,14 @@
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use provost_core::model::pass::Pass;
 
 use super::drawing;
-use super::frame::{HtmlPage, PlanRoom, Section, instant, now, plan_rooms, segment, step_word, word};
+use super::frame::{HtmlPage, PlanRoom, Section, plan_rooms, segment};
+use super::markdown::markdown;
 use super::parts::{check, verdict};
+use super::status::{post_word, step_word, word};
 use super::text::T;
+use super::times::{instant, now};
 use crate::api::find;
 use crate::layout::timeline::lasted;
 use crate::partial::part;
@@ -122,7 +124,7 @@ fn step(plan: &str, step: &StepView) -> Markup {
             @if let Some(until) = step.not_before { p class="wait" { "The next attempt starts after " (instant(until)) } }
             details id={ "law-" (step.number) } {
                 summary { "Task and contract" }
-                @if let Some(task) = &step.task { pre { (T(task)) } }
+                @if let Some(task) = &step.task { (markdown(task)) }
                 @if let Some(contract) = &step.precondition { (check("Precondition", contract)) }
                 @if let Some(contract) = &step.contract { (check("Contract", contract)) }
                 @if step.hidden { p class="quiet" { "Agents do not see the contract." } }
@@ -150,19 +152,10 @@ fn step(plan: &str, step: &StepView) -> Markup {
     }
 }
 
-fn post_class(post: &PostconditionView) -> &'static str {
-    match (post.state, post.pass) {
-        ("held", Some(Pass::Verified)) => "good",
-        ("broke", _) => "bad",
-        ("held", _) => "wait",
-        _ => "",
-    }
-}
-
 fn post(post: &PostconditionView) -> Markup {
     html! {
         section class="sheet" {
-            header { h3 { (post.number) ". " (T(&post.description)) } span class={ "word " (post_class(post)) } { (post.mark) " " (T(&post.word)) } }
+            header { h3 { (post.number) ". " (T(&post.description)) } (post_word(post.state, post.pass, post.mark, &post.word)) }
             @if let Some(weaker) = &post.weaker { p class="wait" { (T(weaker)) "." } }
             @if let Some(why) = &post.uncontrolled { p class="wait" { "Uncontrolled: " (T(why)) "." } }
             @if let Some(contract) = &post.contract { (check("Contract", contract)) }

@@ -38,7 +38,7 @@ async function fromLinkToProof(ada) {
   await sees(ada, ".timeline", "Write the first part");
   await ada.evaluate(() => { document.querySelector("pre.tall").kept = true; });
   await sees(ada, "#step-1 .word", "passed");
-  await sees(ada, ".node.passed .state", "1 ✓ passed");
+  await sees(ada, ".node.good .state", "1 ✓ passed");
   check(await ada.evaluate(() => document.querySelector("pre.tall").kept), "what has not changed was taken away");
   await sees(ada, "#step-2 .word", "blocked");
   await run;
