@@ -11,6 +11,7 @@ use crate::request::Segment;
 const STYLE: &str = concat!(
     include_str!("assets/tokens.css"),
     include_str!("assets/style.css"),
+    include_str!("assets/desk.css"),
     include_str!("assets/drawing.css")
 );
 

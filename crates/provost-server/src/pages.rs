@@ -9,6 +9,7 @@
 //! **Invariant:** text of a plan, an agent or a check reaches a page only through [`text::T`].
 
 mod agenda;
+mod ansi;
 mod compare;
 mod difference;
 mod drawing;
@@ -16,6 +17,7 @@ mod enter;
 mod frame;
 mod gate;
 mod inbox;
+mod insight;
 mod log;
 mod machine;
 mod markdown;
@@ -40,16 +42,22 @@ pub(crate) fn routes() -> Router<SharedState> {
         .route("/", get(agenda::show))
         .route("/enter", get(enter::show))
         .route("/leave", post(enter::leave))
-        .route("/plans/{plan}", get(plan::show))
+        .route("/plans/{plan}", get(plan::show).post(plan::run_or_stop))
+        .route("/plans/{plan}/steps", get(plan::steps))
+        .route("/plans/{plan}/changes", get(plan::changes))
+        .route("/plans/{plan}/timeline", get(plan::timeline))
+        .route("/plans/{plan}/text", get(plan::text))
         .route("/plans/{plan}/gate", get(gate::show).post(gate::decide))
         .route("/plans/{plan}/proofs", get(proofs::show))
         .route("/plans/{plan}/steps/{step}", get(step::show))
         .route("/plans/{plan}/steps/{step}/transcript", get(transcript::show))
         .route("/plans/{plan}/steps/{step}/output", get(transcript::output))
         .route("/inbox", get(inbox::show))
-        .route("/inbox/{item}", get(inbox::back).post(inbox::answer))
+        .route("/inbox/{item}", get(inbox::show_item).post(inbox::answer))
         .route("/log", get(log::show))
         .route("/compare", get(compare::show))
+        .route("/insight", get(insight::show))
+        .route("/insight.csv", get(insight::csv))
         .route("/machine", get(machine::show))
 }
 

@@ -20,13 +20,7 @@ use crate::state::AppState;
 /// Maximum number of lines of all files together, so that a page stays small.
 const LINES_MAX: usize = 1200;
 
-/// The part of a URL that selects the view of differences.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub(super) struct DiffQuery {
-    #[serde(default)]
-    pub diff: DiffView,
-}
-
+/// How differences are shown: the value of `diff` in a URL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum DiffView {

@@ -19,22 +19,28 @@ pub(super) enum Section {
     Inbox,
     Log,
     Compare,
+    Insight,
     Machine,
     Elsewhere,
 }
 
-const ROOMS: [(Section, &str, &str); 5] = [
+const ROOMS: [(Section, &str, &str); 6] = [
     (Section::Agenda, "/", "Agenda"),
     (Section::Inbox, "/inbox", "Inbox"),
     (Section::Log, "/log", "Log"),
     (Section::Compare, "/compare", "Compare"),
+    (Section::Insight, "/insight", "Insight"),
     (Section::Machine, "/machine", "Machine"),
 ];
 
 /// Navigation section among the pages of one plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PlanRoom {
-    Plan,
+    Overview,
+    Steps,
+    Changes,
+    Timeline,
+    Text,
     Gate,
     Proofs,
     Elsewhere,
@@ -43,11 +49,16 @@ pub(super) enum PlanRoom {
 /// Renders the navigation of one plan.
 pub(super) fn plan_rooms(plan: &str, here: PlanRoom) -> Markup {
     let plan = segment(plan).0;
+    let own = |rest: &str| format!("/plans/{plan}{rest}");
     let rooms = [
-        (PlanRoom::Plan, format!("/plans/{plan}"), "Plan"),
-        (PlanRoom::Gate, format!("/plans/{plan}/gate"), "Gate"),
-        (PlanRoom::Proofs, format!("/plans/{plan}/proofs"), "Proofs"),
+        (PlanRoom::Overview, own(""), "Overview"),
+        (PlanRoom::Gate, own("/gate"), "Gate"),
+        (PlanRoom::Steps, own("/steps"), "Steps"),
+        (PlanRoom::Changes, own("/changes"), "Changes"),
+        (PlanRoom::Timeline, own("/timeline"), "Timeline"),
+        (PlanRoom::Text, own("/text"), "Text"),
         (PlanRoom::Elsewhere, format!("/log?plan={plan}"), "Log"),
+        (PlanRoom::Proofs, own("/proofs"), "Proofs"),
         (PlanRoom::Elsewhere, format!("/compare?one={plan}"), "Compare"),
     ];
     html! {
@@ -107,12 +118,31 @@ impl HtmlPage {
                         (who(principal, self.live.is_some()))
                     }
                     main id="main" tabindex="-1" data-version=[version] data-frame=[frame] { (PreEscaped(self.body.written(&known))) }
+                    (keys())
                     script src="/assets/page.js" defer {}
                     script src="/assets/live.js" defer {}
                 }
             }
         };
         Html(times::fill(&page.0, times::now())).into_response()
+    }
+}
+
+/// Lists the keys of the pages; `assets/page.js` opens it.
+fn keys() -> Markup {
+    let keys = [
+        ("j", "next plan or item"),
+        ("k", "the one before"),
+        ("Enter", "open it"),
+        ("/", "filter"),
+        ("?", "this list"),
+    ];
+    html! {
+        dialog id="keys" aria-labelledby="keys-title" {
+            h2 id="keys-title" { "Keys" }
+            dl { @for (key, does) in keys { dt { kbd { (key) } } dd { (does) } } }
+            form method="dialog" { button { "Close" } }
+        }
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) fn look(word: &str) -> (Tone, &'static str) {
         "blocked" => (Tone::Bad, "■"),
         "claimed" => (Tone::Wait, "?"),
         "warning" => (Tone::Wait, "!"),
-        "missing" => (Tone::Wait, "–"),
+        "missing" | "gone" | "skipped" | "unsteady" => (Tone::Wait, "–"),
         "waived" => (Tone::Weak, "–"),
         "pending" => (Tone::Quiet, "○"),
         "added" => (Tone::Good, "+"),
