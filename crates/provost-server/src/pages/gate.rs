@@ -203,7 +203,7 @@ fn changes(gate: &GateView) -> Markup {
                 p class="quiet" { "Changed since " (T(by)) " approved it:" }
                 ul class="changes" { @for line in &gate.changes { li { (Ticks(line)) } } }
                 @if !lines.is_empty() {
-                    details id="lines" { summary { "Line by line" } (difference::texts(&lines)) }
+                    details id="lines" open[lines.shown() <= 60] { summary { "Line by line" } (difference::texts(&lines)) }
                 }
             }
         }

@@ -120,7 +120,7 @@ pub(super) async fn show(State(app): State<SharedState>, Viewer(principal): View
 
 /// Answers a line for each step that was tried.
 pub(super) async fn csv(State(app): State<SharedState>, _viewer: Viewer) -> Answer<Response> {
-    let records = ask(&app, |app| records(app)).await?;
+    let records = ask(&app, records).await?;
     let lines: Vec<String> = records.iter().map(Record::csv).collect();
     let head = [
         (header::CONTENT_TYPE, "text/csv; charset=utf-8"),

@@ -30,11 +30,13 @@ pub(super) fn check(name: &str, check: &CheckView) -> Markup {
 }
 
 pub(super) fn verdict(verdict: &VerdictView) -> Markup {
+    // The words begin with the outcome, which is shown before them.
+    let words = verdict.words.strip_prefix(verdict.outcome).unwrap_or(&verdict.words);
     html! {
         p {
             (word(verdict.outcome)) " "
-            @if let Some(subject) = verdict.subject { (subject) ": " }
-            (T(&verdict.words)) " "
+            @if let Some(subject) = verdict.subject { (subject) " " }
+            (T(words.trim_start_matches([':', ' ']))) " "
             span class="quiet" {
                 "at " (T(&verdict.isolation)) ", " (lasted(verdict.duration_ms))
                 @if let Some(tests) = verdict.tests { ", " (tests) " tests" }
@@ -50,7 +52,7 @@ pub(super) fn verdict(verdict: &VerdictView) -> Markup {
             @if !text.is_empty() { p class="quiet" { (name) } (output(text)) }
         }
         @if !verdict.files.is_empty() {
-            p class="quiet" { "Taken over: " (T(&verdict.files.join(", "))) (more(verdict.files_more)) }
+            p class="quiet" { "Changed files: " (T(&verdict.files.join(", "))) (more(verdict.files_more)) }
         }
         @for line in &verdict.refused { p class="bad" { "Not taken over: " (T(line)) } }
         @if verdict.refused_more > 0 { p class="bad" { "Not taken over:" (more(verdict.refused_more)) } }
@@ -182,5 +184,40 @@ pub(super) fn findings<'d>(found: impl IntoIterator<Item = &'d DiagnosticView>) 
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use provost_core::model::test_results::{TestResult, TestResults};
+
+    use super::test_rows;
+
+    #[test]
+    fn single_tests_are_listed_before_and_after_the_worst_first() {
+        use TestResult::{Failed, Passed, Skipped};
+        let results = |all: &[(&str, TestResult)]| {
+            TestResults::of(all.iter().map(|(name, result)| ((*name).to_owned(), *result)))
+        };
+        let before = results(&[("a", Failed), ("b", Passed), ("c", Passed), ("d", Passed)]);
+        let after = results(&[("a", Passed), ("b", Failed), ("c", Skipped), ("e", Passed)]);
+        let told = |before: Option<&TestResults>| -> Vec<String> {
+            let summary = after.summary(before, &BTreeSet::new());
+            let rows = test_rows(&summary).into_iter();
+            rows.map(|(before, after, names)| format!("{names}: {before}, {after}")).collect()
+        };
+        assert_eq!(
+            told(Some(&before)),
+            [
+                "b: passed, failed",
+                "d: there, gone",
+                "c: ran, skipped",
+                "a: failed, passed",
+                "e: not there, passed"
+            ]
+        );
+        assert_eq!(told(None), ["b: unknown, failed"]);
     }
 }

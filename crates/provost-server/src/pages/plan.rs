@@ -134,7 +134,7 @@ fn head(shown: &Shown) -> Markup {
             (drawing::strip(&shown.seen.run))
             span class="number" { (card.progress()) " steps" }
             @if let Some(weaker) = &card.weaker { span class="weak" { (T(weaker)) } }
-            @if !cost.is_empty() { span class="number" { (T(&cost)) } }
+            @if !cost.is_empty() { span class="number" { "used " (T(&cost)) } }
             @if let Some(by) = &card.approved_by { span { "approved by " (T(by)) } }
             @if !card.depends_on.is_empty() { span { "after " (T(&card.depends_on.join(", "))) } }
             @if let Some(moved) = card.moved { span { "moved " (instant(moved)) } }

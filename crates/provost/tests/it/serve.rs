@@ -428,6 +428,11 @@ fn the_gate_has_the_checks_tried_on_the_base() {
     assert!(gate["on_base"][0].as_str().is_some_and(|line| line.contains(said)), "{gate}");
     let page = server.browse(&format!("/plans/{id}/gate"), &server.enter()).is(200).body;
     assert!(page.contains(said), "{page}");
+    // The task, the program and the result of the check are beside the step that is approved.
+    for part in ["Do part 1 of the work", "<code>bash agent.sh</code>", "On the base: ", "holds already"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(page.contains("class=\"decision-bar\""), "{page}");
 }
 
 #[test]
@@ -508,6 +513,31 @@ fn enter_in_the_inbox_decides_nothing() {
         assert!(first.contains("disabled") && !first.contains("choice"), "{first}");
         assert!(form.contains("<textarea") && form.contains("name=\"note\""), "{form}");
     }
+}
+
+/// An answer that ends the plan is asked for again, and the page then shows what the log recorded.
+#[test]
+fn an_answer_that_ends_the_plan_is_asked_for_twice() {
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent("true\n").isolation("clean");
+    env.approve();
+    env.provost(&["run"]).exits(4);
+    let server = Server::start(&env);
+    let cookie = server.enter();
+    let view = token(&env, "view");
+    let inbox = server.get("/api/inbox", &view).is(200).json();
+    let item = inbox["items"][0]["id"].as_str().expect("an item").to_owned();
+    let place = format!("/inbox/{item}");
+    let page = server.browse(&place, &cookie).is(200).body;
+    let form = format!("choice=abort&note=not+worth+it&form_key={}", form_key(&page));
+    let again = server.submit(&place, &cookie, &form).is(200).body;
+    assert!(again.contains("are you sure?") && again.contains("not worth it"), "{again}");
+    assert_eq!(env.stage(), "in-progress");
+    let done = server.submit(&place, &cookie, &format!("{form}&sure=yes")).is(303);
+    assert_eq!(env.stage(), "failed");
+    let page = server.browse(done.head("location"), &cookie).is(200).body;
+    assert!(page.contains("Recorded: ") && page.contains("not worth it"), "{page}");
+    // The address of the item says that it is over.
+    assert!(server.browse(&place, &cookie).is(200).body.contains("This item is not open any more."));
 }
 
 #[test]
