@@ -19,7 +19,8 @@ use crate::problem::Answer;
 use crate::request::UrlQuery;
 use crate::state::{SharedState, ask};
 
-/// Number of plans that neither wait nor run on the page, unless all are asked for.
+/// Number of plans that wait, and of plans that neither wait nor run, unless all are asked for.
+const WAITING: usize = 100;
 const REST: usize = 50;
 
 /// Filter for the plans, as it is in the URL.
@@ -71,13 +72,17 @@ fn body(plans: &[PlanSnapshot], form: &AgendaForm) -> Markup {
     let mut rows: Vec<Row<'_>> = plans.iter().map(|seen| (PlanCard::of(seen), seen)).collect();
     rows.retain(|(card, _)| form.wants(card));
     rows.sort_by_key(|(card, _)| std::cmp::Reverse(card.moved));
-    let (waiting, others): (Vec<_>, Vec<_>) = rows
+    let (mut waiting, others): (Vec<_>, Vec<_>) = rows
         .into_iter()
         .partition(|(card, _)| card.state == PlanState::WaitingForYou || card.waits_for_person);
     let (running, mut rest): (Vec<_>, Vec<_>) =
         others.into_iter().partition(|(card, _)| card.state == PlanState::Running);
-    let left_out = if form.all.is_empty() { rest.len().saturating_sub(REST) } else { 0 };
-    rest.truncate(rest.len() - left_out);
+    let cut = |rows: &mut Vec<Row<'_>>, most: usize| {
+        let left_out = if form.all.is_empty() { rows.len().saturating_sub(most) } else { 0 };
+        rows.truncate(rows.len() - left_out);
+        left_out
+    };
+    let left_out = cut(&mut waiting, WAITING) + cut(&mut rest, REST);
     let none = waiting.is_empty() && running.is_empty() && rest.is_empty();
     html! {
         h1 { "Agenda" }

@@ -30,6 +30,9 @@ use crate::problem::Answer;
 use crate::request::{PageForm, Segment, UrlQuery};
 use crate::state::{AppState, SharedState, ask};
 
+/// Number of items in the list.
+const LISTED: usize = 100;
+
 #[derive(Deserialize)]
 pub(super) struct InboxQuery {
     /// The plan about which the person has just decided.
@@ -97,7 +100,7 @@ fn address(item: &InboxItemView) -> String {
 fn list(items: &[InboxItemView], shown: Option<&InboxItemView>) -> Markup {
     html! {
         nav class="items" aria-label="Items that wait" {
-            @for each in items {
+            @for each in items.iter().take(LISTED) {
                 @let is_here = shown.is_some_and(|item| item.id == each.id);
                 a href=(address(each)) data-row aria-current=[is_here.then_some("true")] {
                     strong { (T(&each.title)) }
@@ -108,6 +111,7 @@ fn list(items: &[InboxItemView], shown: Option<&InboxItemView>) -> Markup {
                     span class="quiet small" { (instant(each.since)) }
                 }
             }
+            @if items.len() > LISTED { p class="quiet small" { "and " (items.len() - LISTED) " more" } }
         }
     }
 }
