@@ -8,5 +8,6 @@ pub mod doctor;
 pub mod plan_doctor;
 pub mod tokens;
 pub mod migrate;
+pub mod start;
 pub mod stop;
 pub mod gc;

@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** every error is answered as `application/problem+json`.
 
+mod act;
 mod decide;
 mod log;
 mod look;
@@ -15,6 +16,7 @@ use utoipa_axum::routes;
 
 use crate::state::SharedState;
 
+pub(crate) use act::{start, stop};
 pub(crate) use decide::{
     Amendment, Approval, Decision, InboxAnswerBody, Question, Rejection, answered, decide,
 };
@@ -60,6 +62,8 @@ pub(crate) fn routes() -> OpenApiRouter<SharedState> {
         .routes(routes!(decide::ask_back))
         .routes(routes!(decide::reject))
         .routes(routes!(decide::amend))
+        .routes(routes!(act::start_run))
+        .routes(routes!(act::stop_run))
         .routes(routes!(look::diff))
         .routes(routes!(look::changes))
         .routes(routes!(transcript::transcript))

@@ -1,4 +1,4 @@
-//! Serves the static files of the pages: one stylesheet, one script and an icon, built into the program.
+//! Serves the static files of the pages: one stylesheet, two scripts and an icon, built into the program.
 
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -7,11 +7,20 @@ use provost_core::model::hash::Hash;
 use crate::problem::{Answer, Problem};
 use crate::request::Segment;
 
+/// The stylesheet: tokens first, then the parts that use them.
+const STYLE: &str = concat!(
+    include_str!("assets/tokens.css"),
+    include_str!("assets/style.css"),
+    include_str!("assets/desk.css"),
+    include_str!("assets/drawing.css")
+);
+
 /// Name, content type, content.
-const FILES: [(&str, &str, &str); 3] = [
+const FILES: [(&str, &str, &str); 4] = [
     ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
     ("live.js", "text/javascript; charset=utf-8", include_str!("assets/live.js")),
-    ("style.css", "text/css; charset=utf-8", include_str!("assets/style.css")),
+    ("page.js", "text/javascript; charset=utf-8", include_str!("assets/page.js")),
+    ("style.css", "text/css; charset=utf-8", STYLE),
 ];
 
 pub(crate) async fn serve(Segment(file): Segment<String>, headers: HeaderMap) -> Answer<Response> {

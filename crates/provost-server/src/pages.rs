@@ -1,26 +1,33 @@
 //! Pages for people: one module per page, rendered on the server, complete without a script.
 //!
 //! A page is a function that takes the app state and the principal and returns [`frame::HtmlPage`]; it is
-//! listed in [`routes`]. `view.rs` provides what it shows of a plan, `parts.rs` has what several pages show, and all
-//! foreign text goes through [`text::T`]. `assets/live.js` requests the page again when an event matches its
+//! listed in [`routes`]. `view.rs` provides what it shows of a plan. `parts.rs`, `difference.rs` and `markdown.rs`
+//! have what several pages show, `status.rs` has the look of each state, and all foreign text goes through
+//! [`text::T`]. `assets/live.js` requests the page again when an event matches its
 //! filter, and receives the changed parts (`partial.rs`).
 //!
 //! **Invariant:** text of a plan, an agent or a check reaches a page only through [`text::T`].
 
 mod agenda;
+mod ansi;
 mod compare;
+mod difference;
 mod drawing;
 mod enter;
 mod frame;
 mod gate;
 mod inbox;
+mod insight;
 mod log;
 mod machine;
+mod markdown;
 mod parts;
 mod plan;
 mod proofs;
+mod status;
 mod step;
 mod text;
+mod times;
 mod transcript;
 
 use axum::Router;
@@ -35,16 +42,22 @@ pub(crate) fn routes() -> Router<SharedState> {
         .route("/", get(agenda::show))
         .route("/enter", get(enter::show))
         .route("/leave", post(enter::leave))
-        .route("/plans/{plan}", get(plan::show))
+        .route("/plans/{plan}", get(plan::show).post(plan::run_or_stop))
+        .route("/plans/{plan}/steps", get(plan::steps))
+        .route("/plans/{plan}/changes", get(plan::changes))
+        .route("/plans/{plan}/timeline", get(plan::timeline))
+        .route("/plans/{plan}/text", get(plan::text))
         .route("/plans/{plan}/gate", get(gate::show).post(gate::decide))
         .route("/plans/{plan}/proofs", get(proofs::show))
         .route("/plans/{plan}/steps/{step}", get(step::show))
         .route("/plans/{plan}/steps/{step}/transcript", get(transcript::show))
         .route("/plans/{plan}/steps/{step}/output", get(transcript::output))
         .route("/inbox", get(inbox::show))
-        .route("/inbox/{item}", get(inbox::back).post(inbox::answer))
+        .route("/inbox/{item}", get(inbox::show_item).post(inbox::answer))
         .route("/log", get(log::show))
         .route("/compare", get(compare::show))
+        .route("/insight", get(insight::show))
+        .route("/insight.csv", get(insight::csv))
         .route("/machine", get(machine::show))
 }
 

@@ -22,6 +22,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::observe::overview::PlanSnapshot;
+use crate::plan::plan_registry::PlanLocation;
 
 pub use check::{CheckView, VerdictView};
 pub use cost::{CostView, KnownCostView, StepCostView};
@@ -44,6 +45,9 @@ pub struct PlanCard {
     pub plan: PlanId,
     /// Its name for people.
     pub name: String,
+    /// The name of its repository; null if the folder of the plan is not known.
+    #[schema(example = "shop")]
+    pub repository: Option<String>,
     pub title: String,
     #[schema(value_type = String, example = "in-progress")]
     pub stage: Stage,
@@ -94,6 +98,7 @@ impl PlanCard {
             id: seen.id.clone(),
             plan: seen.id.clone(),
             name: seen.name().to_owned(),
+            repository: seen.place.as_ref().and_then(PlanLocation::repository_name),
             title: plan.title.clone(),
             stage: run.stage,
             state: PlanState::of(run, seen.is_worked_on),

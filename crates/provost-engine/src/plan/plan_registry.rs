@@ -41,6 +41,17 @@ impl PlanLocation {
         }
     }
 
+    /// Returns the name of the repository: of the folder of its main checkout.
+    pub fn repository_name(&self) -> Option<String> {
+        let shared = self.repository.clone().or_else(|| git::repository(&self.workspace));
+        let folder = match &shared {
+            Some(shared) if shared.ends_with(".git") => shared.parent()?,
+            Some(shared) => shared,
+            None => &self.workspace,
+        };
+        Some(folder.file_name()?.to_string_lossy().into_owned())
+    }
+
     pub fn is_there(&self) -> bool {
         self.path.is_file()
     }

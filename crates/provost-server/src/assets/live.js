@@ -9,8 +9,8 @@
 
   // What somebody is about to write is never taken away.
   const isWritten = () =>
-    [...main().querySelectorAll("input:not([type=hidden]), textarea")].some((field) => field.value !== field.defaultValue) ||
-    [...main().querySelectorAll("option")].some((option) => option.selected !== option.defaultSelected && option.value !== "");
+    [...main().querySelectorAll("input:not([type=hidden]), textarea")].some((field) => !field.closest("[data-search]") && field.value !== field.defaultValue) ||
+    [...main().querySelectorAll("option")].some((option) => !option.closest("[data-search]") && option.selected !== option.defaultSelected && option.value !== "");
 
   // What can be scrolled in itself, in the order of the page.
   const scrolled = () => [...main().querySelectorAll(".scroll, pre.tall")];
@@ -45,7 +45,14 @@
     return true;
   };
 
-  const say = (text) => { if (state) { state.textContent = text; } };
+  // A page that shows one of several things says which one, so that no other takes its place.
+  const place = () => main().querySelector("[data-place]")?.dataset.place || location.href;
+
+  const say = (text) => {
+    if (!state || state.textContent === text) { return; }
+    state.textContent = text;
+    state.classList.toggle("live", text === "live");
+  };
 
   async function refresh() {
     if (busy) { asked = true; return; }
@@ -56,7 +63,7 @@
         const headers = { accept: "text/html" };
         if (main().dataset.version && !whole) { headers["x-provost-page"] = main().dataset.version; }
         whole = false;
-        const answer = await fetch(location.href, { headers, redirect: "error" });
+        const answer = await fetch(place(), { headers, redirect: "error" });
         const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
         const next = fresh.querySelector("main");
         if (!next || !answer.ok) { continue; }
@@ -72,8 +79,14 @@
         scrolled().forEach((part, at) => { if (places[at]) { [part.scrollLeft, part.scrollTop] = places[at]; } });
         const count = fresh.querySelector("#waiting");
         const shown = document.querySelector("#waiting");
-        if (count && shown) { shown.textContent = count.textContent; }
-        if (focus) { again(focus)?.focus({ preventScroll: true }); }
+        if (count && shown) { shown.replaceWith(count); }
+        const caret = focus?.selectionStart;
+        if (focus && focus !== document.activeElement) {
+          const field = again(focus);
+          if (field && field !== focus && "value" in field) { field.value = focus.value; }
+          field?.focus({ preventScroll: true });
+          if (typeof caret === "number" && field?.setSelectionRange) { field.setSelectionRange(caret, caret); }
+        }
         window.scrollTo({ top: scroll });
         say("live");
       } catch { say("the server does not answer"); }
@@ -101,21 +114,34 @@
   }
 
   // What an agent says is no event, so it is asked for while it is shown.
+  let shown = "";
   async function follow() {
-    const place = document.querySelector("[data-output]");
-    if (place && !document.hidden) {
+    const output = document.querySelector("[data-output]");
+    if (output && !document.hidden) {
       try {
-        const answer = await fetch(place.dataset.output, { headers: { accept: "text/plain" }, redirect: "error" });
-        const output = answer.ok ? await answer.text() : "";
-        if (output && output !== place.textContent) {
-          const isAtEnd = place.scrollTop + place.clientHeight >= place.scrollHeight - 8;
-          place.textContent = output;
-          if (isAtEnd) { place.scrollTop = place.scrollHeight; }
+        const answer = await fetch(output.dataset.output, { headers: { accept: "text/html" }, redirect: "error" });
+        const text = answer.ok ? await answer.text() : "";
+        if (text && text !== shown) {
+          output.replaceChildren(...new DOMParser().parseFromString(text, "text/html").body.childNodes);
+          shown = text;
         }
+        search(output);
       } catch { /* `refresh` tells that the server does not answer. */ }
     }
     setTimeout(follow, 1000);
   }
+
+  // Hides the lines without the searched words, and keeps the end in sight.
+  function search(output) {
+    const [find, end] = [document.querySelector("#find"), document.querySelector("#follow")];
+    const words = find.value.toLowerCase();
+    for (const line of output.children) { line.hidden = words !== "" && !line.textContent.toLowerCase().includes(words); }
+    if (end.checked) { output.scrollTop = output.scrollHeight; }
+  }
+  document.addEventListener("input", (event) => {
+    const output = document.querySelector("[data-output]");
+    if (output && event.target.id === "find") { search(output); }
+  });
 
   if (document.body.dataset.after !== undefined) { listen(); follow(); }
 })();

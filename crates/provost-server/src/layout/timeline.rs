@@ -45,10 +45,18 @@ pub(crate) struct Cut {
     pub lasted_ms: u64,
 }
 
+/// A mark of the axis, and the time since the first instant.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Tick {
+    pub at: f64,
+    pub since_ms: u64,
+}
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timeline {
     pub bars: Vec<Bar>,
     pub cuts: Vec<Cut>,
+    pub ticks: Vec<Tick>,
     /// The first and the last instant.
     pub from: u64,
     pub to: u64,
@@ -59,6 +67,14 @@ pub(crate) struct Timeline {
 /// Idle time longer than `REST_MAX` of the busy time is shortened to `REST` of it.
 const REST_MAX: f64 = 0.5;
 const REST: f64 = 0.06;
+
+/// Distances between two marks of the axis, in milliseconds; beyond the last one, its multiples.
+const DISTANCES: [u64; 14] = [
+    100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 120_000, 300_000, 900_000, 1_800_000,
+    3_600_000,
+];
+/// Number of marks that the axis has at most, about.
+const TICKS: u64 = 8;
 
 /// A stretch of time and its place on the scale.
 struct Piece {
@@ -115,6 +131,7 @@ pub(crate) fn drawn(spans: &[TimelineSpan]) -> Timeline {
         Bar { step: span.step, kind: span.kind, from, to: to.max(from), lasted_ms }
     };
     let is_cut = |piece: &&Piece| (piece.to - piece.from) as f64 > piece.length + 0.5;
+    let ticks = ticks(pieces.iter().filter(|piece| !is_cut(piece)), first.0, busy_ms, place);
     let cuts = pieces.iter().filter(is_cut).map(|piece| Cut {
         at: piece.at / whole,
         to: (piece.at + piece.length) / whole,
@@ -123,10 +140,35 @@ pub(crate) fn drawn(spans: &[TimelineSpan]) -> Timeline {
     Timeline {
         bars: spans.iter().map(bar).collect(),
         cuts: cuts.collect(),
+        ticks,
         from: first.0,
         to: last.1,
         busy_ms,
     }
+}
+
+/// Returns marks at round distances from the first instant, except in time that was cut.
+fn ticks<'p>(
+    pieces: impl Iterator<Item = &'p Piece>,
+    first: u64,
+    busy_ms: u64,
+    place: impl Fn(u64) -> f64,
+) -> Vec<Tick> {
+    let wanted = busy_ms / TICKS;
+    let hours = wanted.div_ceil(3_600_000).max(1) * 3_600_000;
+    let distance = DISTANCES.into_iter().find(|distance| *distance >= wanted).unwrap_or(hours);
+    let mut all: Vec<Tick> = Vec::new();
+    for piece in pieces {
+        let from = (piece.from - first).div_ceil(distance);
+        for number in from..=(piece.to - first) / distance {
+            let tick = Tick { at: place(first + number * distance), since_ms: number * distance };
+            // Labels need room.
+            if all.last().is_none_or(|last| tick.at - last.at > 0.06) {
+                all.push(tick);
+            }
+        }
+    }
+    all
 }
 
 /// Formats a duration in its two largest units.
@@ -165,6 +207,9 @@ mod tests {
         assert!(first.from == 0.0 && first.to > 0.45 && first.to < 0.5, "{first:?}");
         assert_eq!(timeline.bars[2].to, 1.0);
         assert_eq!((timeline.bars[1].from, timeline.bars[1].to), (timeline.cuts[0].at, timeline.cuts[0].to));
+        let ticks: Vec<u64> = timeline.ticks.iter().map(|tick| tick.since_ms / 1000).collect();
+        assert_eq!(ticks[..3], [0, 30, 60]);
+        assert!(ticks[3..].iter().all(|second| *second >= night / 1000), "no mark in the cut: {ticks:?}");
     }
 
     #[test]

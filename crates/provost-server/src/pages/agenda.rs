@@ -1,35 +1,45 @@
-//! The page of all plans: their state, their cost, and what waits.
+//! The page of all plans: those that wait for a person, those that run, and the rest.
 
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 use provost_core::state::run::Stage;
 use provost_engine::observe::overview::PlanSnapshot;
+use provost_engine::observe::view::{PlanCard, PlanState};
 use serde::Deserialize;
 
-use super::frame::{HtmlPage, Section, instant, segment, word};
+use super::drawing;
+use super::frame::{HtmlPage, Section, segment};
+use super::status::word;
 use super::text::T;
+use super::times::instant;
 use crate::partial::part;
 use crate::principal::Viewer;
 use crate::problem::Answer;
 use crate::request::UrlQuery;
 use crate::state::{SharedState, ask};
-use provost_engine::observe::view::{PlanCard, PlanState};
 
-/// Filter for the plans.
+/// Number of plans that wait, and of plans that neither wait nor run, unless all are asked for.
+const WAITING: usize = 100;
+const REST: usize = 50;
+
+/// Filter for the plans, as it is in the URL.
 #[derive(Deserialize)]
 pub(super) struct AgendaForm {
     #[serde(default)]
     name: String,
     #[serde(default)]
     stage: String,
+    #[serde(default)]
+    all: String,
 }
 
 impl AgendaForm {
     fn wants(&self, card: &PlanCard) -> bool {
         let name = self.name.trim().to_lowercase();
-        let is_named = name.is_empty()
-            || [&card.title, &card.name, &card.id.0].iter().any(|text| text.to_lowercase().contains(&name));
+        let own = [Some(&card.title), Some(&card.name), Some(&card.id.0), card.repository.as_ref()];
+        let is_named =
+            name.is_empty() || own.into_iter().flatten().any(|text| text.to_lowercase().contains(&name));
         is_named
             && (self.stage.is_empty() || self.stage == card.stage.word() || self.stage == card.state.word())
     }
@@ -46,8 +56,8 @@ pub(super) async fn show(
         // A process can start or end without an event.
         let running =
             plans.iter().filter(|seen| seen.is_worked_on).fold(String::new(), |all, seen| all + &seen.id.0);
-        let named = format!("agenda {:?} {:?} {running}", form.name, form.stage);
-        let body = app.news.kept(named, after, || Ok(body(&plans, &form)?.into()))?;
+        let named = format!("agenda {:?} {:?} {:?} {running}", form.name, form.stage, form.all);
+        let body = app.news.kept(named, after, || Ok(body(&plans, &form).into()))?;
         let page =
             HtmlPage { title: "Agenda".to_owned(), room: Section::Agenda, live: Some(String::new()), body };
         Ok(page.shown(app, &principal, after))
@@ -55,27 +65,59 @@ pub(super) async fn show(
     .await
 }
 
-fn body(plans: &[PlanSnapshot], form: &AgendaForm) -> Answer<Markup> {
-    let mut cards: Vec<PlanCard> = plans.iter().map(PlanCard::of).collect();
-    cards.retain(|card| form.wants(card));
-    // Plans that wait first, then the most recently changed ones.
-    cards.sort_by_key(|card| std::cmp::Reverse((card.waits_for_person, card.moved)));
-    Ok(html! {
+/// A plan of the page, and the state of its steps.
+type Row<'p> = (PlanCard, &'p PlanSnapshot);
+
+fn body(plans: &[PlanSnapshot], form: &AgendaForm) -> Markup {
+    let mut rows: Vec<Row<'_>> = plans.iter().map(|seen| (PlanCard::of(seen), seen)).collect();
+    rows.retain(|(card, _)| form.wants(card));
+    rows.sort_by_key(|(card, _)| std::cmp::Reverse(card.moved));
+    let (mut waiting, others): (Vec<_>, Vec<_>) = rows
+        .into_iter()
+        .partition(|(card, _)| card.state == PlanState::WaitingForYou || card.waits_for_person);
+    let (running, mut rest): (Vec<_>, Vec<_>) =
+        others.into_iter().partition(|(card, _)| card.state == PlanState::Running);
+    let cut = |rows: &mut Vec<Row<'_>>, most: usize| {
+        let left_out = if form.all.is_empty() { rows.len().saturating_sub(most) } else { 0 };
+        rows.truncate(rows.len() - left_out);
+        left_out
+    };
+    let left_out = cut(&mut waiting, WAITING) + cut(&mut rest, REST);
+    let none = waiting.is_empty() && running.is_empty() && rest.is_empty();
+    html! {
         h1 { "Agenda" }
         @if plans.is_empty() {
-            p { "No plan is in the log yet. Make one with " code { "provost new NAME" } "; " code { "provost verify" } " puts it on this page." }
+            div class="empty" {
+                strong { "No plan is in the log yet." }
+                "Make one with " code { "provost new NAME" } "; " code { "provost verify" } " puts it on this page."
+            }
         } @else {
             (filter(form))
-            @if cards.is_empty() { p { "No plan matches the filter." } }
-            @else { div class="scroll" { (table(&cards)) } }
+            div id="plans" {
+                @if none {
+                    div class="empty" { strong { "No plan matches the filter." } a href="/" { "Show all plans" } }
+                }
+                (group("Waiting for you", &waiting))
+                (group("Running", &running))
+                (group("Other plans", &rest))
+                @if left_out > 0 { p { a href=(onward(form)) { "Show " (left_out) " more plans" } } }
+            }
         }
-    })
+    }
+}
+
+/// Returns the address of the page with all plans that match the filter.
+fn onward(form: &AgendaForm) -> String {
+    format!("/?all=yes&name={}&stage={}", segment(&form.name).0, segment(&form.stage).0)
 }
 
 fn filter(form: &AgendaForm) -> Markup {
     html! {
-        form class="row" method="get" action="/" {
-            div { label for="name" { "Name" } input id="name" name="name" value=(form.name); }
+        form class="filter" method="get" action="/" role="search" data-search="#plans" {
+            div class="grow" {
+                label for="name" { "Filter by title, name or repository" }
+                input id="name" name="name" type="search" autocomplete="off" value=(form.name);
+            }
             div {
                 label for="stage" { "State" }
                 select id="stage" name="stage" {
@@ -88,43 +130,54 @@ fn filter(form: &AgendaForm) -> Markup {
     }
 }
 
-fn table(cards: &[PlanCard]) -> Markup {
+fn group(name: &str, rows: &[Row<'_>]) -> Markup {
     html! {
-        table {
-            thead { tr { th { "Plan" } th { "State" } th { "Steps" } th { "Waits" } th { "Cost" } th { "Moved" } } }
-            tbody {
-                @for card in cards { (part(html! {
-                    tr {
-                        td {
-                            a href={ "/plans/" (segment(&card.id.0)) } { (T(titled(card))) }
-                            div class="quiet" { (T(&card.name)) }
-                            @if let Some(trouble) = &card.trouble { div class="bad" { (T(trouble)) } }
-                        }
-                        td {
-                            (word(card.state.word()))
-                            @if let Some(weaker) = &card.weaker { div class="wait" { (T(weaker)) } }
-                        }
-                        td class="number" {
-                            (card.progress()) " "
-                            progress max=(card.total.max(1)) value=(card.done) aria-label={ (card.done) " of " (card.total) " steps" } {}
-                            @if !card.at_work.is_empty() {
-                                div class="quiet" { "at step " @for (place, step) in card.at_work.iter().enumerate() { @if place > 0 { ", " } (step) } }
-                            }
-                        }
-                        td {
-                            @if card.stage == Stage::Verified && card.waiting > 0 {
-                                a href={ "/plans/" (segment(&card.id.0)) "/gate" } { "for approval" }
-                            } @else if card.waiting > 0 {
-                                a href="/inbox" { (card.waiting) " for a person" }
-                            }
-                        }
-                        td { (T(&card.cost.words())) }
-                        td { @if let Some(moved) = card.moved { (instant(moved)) } }
-                    }
-                })) }
+        @if !rows.is_empty() {
+            h2 class="group" { (name) span class="number" { (rows.len()) } }
+            ul class="plans" { @for (card, seen) in rows { (part(row(card, seen))) } }
+        }
+    }
+}
+
+fn row(card: &PlanCard, seen: &PlanSnapshot) -> Markup {
+    html! {
+        li {
+            div class="state" { (word(card.state.word())) }
+            div class="what" {
+                a class="title" href={ "/plans/" (segment(&card.id.0)) } data-row { (T(titled(card))) }
+                div class="quiet small" {
+                    @if let Some(repository) = &card.repository { (T(repository)) " / " } (T(&card.name))
+                    @if !card.at_work.is_empty() { " · at step " (numbers(&card.at_work)) }
+                    @if let Some(weaker) = &card.weaker { " · " span class="weak" { (T(weaker)) } }
+                    (next(card))
+                }
+                @if let Some(trouble) = &card.trouble { div class="bad small" { (T(trouble)) } }
+            }
+            div class="blocks" { (drawing::strip(&seen.run)) }
+            div class="figure" { (card.progress()) }
+            @let cost = card.cost.short();
+            @if cost.is_empty() { div class="figure none" { "–" } } @else { div class="figure" { (T(&cost)) } }
+            div class="figure age" { @if let Some(moved) = card.moved { (instant(moved)) } }
+        }
+    }
+}
+
+/// Renders the link to the decision that the plan waits for.
+fn next(card: &PlanCard) -> Markup {
+    html! {
+        @if card.waiting > 0 {
+            " · "
+            @if card.stage == Stage::Verified {
+                a class="next" href={ "/plans/" (segment(&card.id.0)) "/gate" } { "Review and approve" }
+            } @else {
+                a class="next" href="/inbox" { (card.waiting) @if card.waiting == 1 { " decision" } @else { " decisions" } }
             }
         }
     }
+}
+
+fn numbers(steps: &[u32]) -> String {
+    steps.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the title, or the id if it is empty, because a link needs a text.

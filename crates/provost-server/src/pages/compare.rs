@@ -6,11 +6,12 @@ use maud::{Markup, html};
 use provost_engine::observe::overview::PlanSnapshot;
 use serde::Deserialize;
 
-use super::frame::{HtmlPage, Section, segment, word};
-use super::parts::difference;
+use super::difference;
+use super::frame::{HtmlPage, Section, segment};
+use super::status::word;
 use super::text::T;
 use crate::api::lives_of;
-use crate::layout::diff;
+use crate::layout::diff::Difference;
 use crate::layout::timeline::lasted;
 use crate::principal::Viewer;
 use crate::problem::{Answer, Problem};
@@ -172,7 +173,7 @@ impl Took {
 fn compared(one: &PlanView, other: &PlanView) -> Markup {
     let both = [one, other];
     let most = both.iter().flat_map(|plan| plan.steps.iter().map(|step| step.number)).max().unwrap_or(0);
-    let lines = diff::lines(&one.text, &other.text);
+    let lines = Difference::of(&one.text, &other.text);
     html! {
         div class="scroll" {
             table {
@@ -191,7 +192,7 @@ fn compared(one: &PlanView, other: &PlanView) -> Markup {
             }
         }
         h2 { "Differences of the texts" }
-        @if lines.is_empty() { p { "The texts are equal." } } @else { (difference(&lines)) }
+        @if lines.is_empty() { p { "The texts are equal." } } @else { (difference::texts(&lines)) }
     }
 }
 

@@ -6,13 +6,13 @@
 use std::fmt::Write as _;
 
 use maud::{Markup, html};
-use provost_core::model::pass::Pass;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::state::run::Run;
 use provost_engine::observe::overview::AttemptRecord;
 
-use super::frame::instant;
+use super::status::{Tone, look_in_run};
 use super::text::T;
+use super::times::exact;
 use crate::layout::graph::{Edge, HEIGHT, PlacedNode, WIDTH};
 use crate::layout::graph_cache::GraphCache;
 use crate::layout::timeline::{self, Bar, SpanKind, TimelineSpan, lasted};
@@ -22,23 +22,73 @@ use crate::partial::part;
 const LETTERS: usize = 23;
 /// The same for its state, beside its number.
 const STATE_LETTERS: usize = 19;
+/// Maximum width of a strip of steps, and the maximum number of steps with gaps between them.
+const STRIP: f64 = 160.0;
+const GAPS_MAX: usize = 40;
+/// Columns of days: their number, width and height.
+const DAYS_MAX: usize = 24;
+const DAY: f64 = 48.0;
+const DAYS_HEIGHT: f64 = 140.0;
 /// Timeline: start of the bars, their width, and the row height.
 const NAMES: f64 = 190.0;
-const BARS: f64 = 760.0;
+const BARS: f64 = 1000.0;
 const ROW: f64 = 26.0;
 const TOP: f64 = 22.0;
 
-/// Returns a symbol for a state; it is shown beside the word.
-fn sign(state: &str) -> &'static str {
-    match state {
-        "passed" => "✓",
-        "failed" => "✗",
-        "blocked" => "■",
-        "in_progress" => "▶",
-        "waived" => "–",
-        "claimed" => "?",
-        _ => "○",
+/// Renders the steps of a plan as a strip of small blocks. Neighbours of the same colour are one block if
+/// there are many steps.
+pub(super) fn strip(run: &Run) -> Markup {
+    let looks: Vec<Tone> = run.steps().map(|(step, _)| look_in_run(run, step.number).0).collect();
+    let gap = if looks.len() > GAPS_MAX { 0.0 } else { 2.0 };
+    let width = STRIP.min(looks.len() as f64 * 14.0);
+    let each = width / looks.len().max(1) as f64;
+    let mut blocks: Vec<(usize, usize, Tone)> = Vec::new();
+    for (at, tone) in looks.iter().enumerate() {
+        match blocks.last_mut() {
+            Some((_, count, last)) if gap == 0.0 && last == tone => *count += 1,
+            _ => blocks.push((at, 1, *tone)),
+        }
     }
+    let (done, total) = run.progress();
+    html! {
+        svg class="strip" width=(width) height="14" role="img" aria-label={ (done) " of " (total) " steps are over" } {
+            @for (at, count, tone) in blocks {
+                rect class=[Some(tone.class()).filter(|class| !class.is_empty())] x=(tenths(at as f64 * each)) width=(tenths((count as f64 * each - gap).max(1.0))) height="14" {}
+            }
+        }
+    }
+}
+
+/// Renders a column for each day: verified steps, weaker passes, and steps that have not passed.
+pub(super) fn days(days: &[(String, [usize; 3])]) -> Markup {
+    let shown = &days[days.len().saturating_sub(DAYS_MAX)..];
+    let most = shown.iter().map(|(_, counts)| counts.iter().sum::<usize>()).max().unwrap_or(0).max(1);
+    let height = |count: usize| tenths(count as f64 * DAYS_HEIGHT / most as f64);
+    html! {
+        p class="quiet small" {
+            span class="key check" { "verified" } span class="key weaker" { "passed in a weaker way" } span class="key broke" { "not passed" }
+        }
+        svg class="days" width=(shown.len() as f64 * DAY + 40.0) height=(DAYS_HEIGHT + 24.0) role="img" aria-label="Steps by day; the table has the numbers" {
+            text x="34" y="12" text-anchor="end" { (most) }
+            text x="34" y=(DAYS_HEIGHT) text-anchor="end" { "0" }
+            @for (at, (day, counts)) in shown.iter().enumerate() {
+                @let x = 40.0 + at as f64 * DAY;
+                @let [verified, weaker, open] = counts.map(height);
+                g {
+                    title { (day) ": " (counts[0]) " verified, " (counts[1]) " weaker, " (counts[2]) " not passed" }
+                    rect class="good" x=(x) y=(tenths(DAYS_HEIGHT - verified)) width=(DAY - 6.0) height=(verified) {}
+                    rect class="weak" x=(x) y=(tenths(DAYS_HEIGHT - verified - weaker)) width=(DAY - 6.0) height=(weaker) {}
+                    rect class="bad" x=(x) y=(tenths(DAYS_HEIGHT - verified - weaker - open)) width=(DAY - 6.0) height=(open) {}
+                    text x=(x + (DAY - 6.0) / 2.0) y=(DAYS_HEIGHT + 16.0) text-anchor="middle" { (day.get(5..).unwrap_or_default()) }
+                }
+            }
+        }
+    }
+}
+
+/// Rounds to a tenth of a pixel, so that numbers stay short.
+fn tenths(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
 }
 
 /// Renders every step with its dependencies and state. Steps link to `place` followed by their number.
@@ -46,8 +96,14 @@ pub(super) fn graph(graphs: &GraphCache, run: &Run, place: &str) -> Markup {
     let drawing = graphs.layout(run);
     let box_of = format!("0 0 {} {}", drawing.width, drawing.height);
     html! {
-        div class="scroll graph" {
-            svg width=(drawing.width) height=(drawing.height) viewBox=(box_of) role="group" aria-label="Graph of the steps" {
+        // Only scripts can zoom, so they show these buttons.
+        div class="actions" {
+            @for (zoom, name) in [("fit", "Fit"), ("in", "Larger"), ("out", "Smaller")] {
+                button class="copy scripted" type="button" data-zoom=(zoom) { (name) }
+            }
+        }
+        div class="scroll graph" tabindex="0" role="region" aria-label="Graph of the steps" {
+            svg width=(drawing.width) height=(drawing.height) viewBox=(box_of) role="group" aria-label="Steps" {
                 (part(html! { g aria-hidden="true" { @for edge in &drawing.edges { path class="edge" d=(path(edge)) {} } } }))
                 @for node in &drawing.nodes { (part(step(run, node, place))) }
             }
@@ -58,19 +114,16 @@ pub(super) fn graph(graphs: &GraphCache, run: &Run, place: &str) -> Markup {
 fn step(run: &Run, node: &PlacedNode, place: &str) -> Markup {
     let number = provost_core::model::plan::StepNumber(node.id);
     let title = run.title(number).unwrap_or_default();
-    let state = run.state_word(number);
-    let pass = run.pass(number);
     // "passed, uncontrolled" is wider than the box.
     let shown = run.word(number).replace('_', " ");
     let shown = short(shown.strip_prefix("passed, ").unwrap_or(&shown), STATE_LETTERS);
-    let sign = pass.filter(|pass| *pass != Pass::Verified).map_or(sign(state), Pass::mark);
-    let weaker = if pass.is_some_and(|pass| pass != Pass::Verified) { " weaker" } else { "" };
+    let (tone, sign) = look_in_run(run, number);
     let after: Vec<String> = node.after.iter().map(ToString::to_string).collect();
     let after = if after.is_empty() { String::new() } else { format!("; after {}", after.join(", ")) };
     // It starts with the visible text, for people who use voice control.
     let words = format!("{} {} {shown} {title}{after}", node.id, sign);
     html! {
-        a href={ (place) (node.id) } class={ "node " (state) (weaker) } {
+        a href={ (place) (node.id) } class={ "node " (tone.class()) } {
             title { (T(&words)) }
             rect x=(node.x) y=(node.y) width=(WIDTH) height=(HEIGHT) rx="6" {}
             text x=(node.x + 10.0) y=(node.y + 18.0) class="state" { (node.id) " " (sign) " " (shown) }
@@ -139,20 +192,21 @@ fn spans(attempts: &[AttemptRecord], now: u64) -> Vec<TimelineSpan> {
     spans
 }
 
-/// Renders when each step was worked on, and for how long; empty before the first attempt.
-pub(super) fn timeline(run: &Run, attempts: &[AttemptRecord], now: u64, place: &str) -> Markup {
+/// Renders when each step was worked on, and for how long; `None` before the first attempt.
+pub(super) fn timeline(run: &Run, attempts: &[AttemptRecord], now: u64, place: &str) -> Option<Markup> {
     let drawn = timeline::drawn(&spans(attempts, now));
+    if drawn.bars.is_empty() {
+        return None;
+    }
     let mut steps: Vec<u32> = drawn.bars.iter().map(|bar| bar.step).collect();
     steps.sort_unstable();
     steps.dedup();
     let row = |step: u32| steps.iter().position(|each| *each == step).unwrap_or(0) as f64;
     let height = TOP + steps.len() as f64 * ROW + 4.0;
     let width = NAMES + BARS + 10.0;
-    let whole = html! { section aria-labelledby="timeline" {
-        h2 id="timeline" { "Timeline" }
+    Some(part(html! { section aria-label="Timeline" {
         p class="quiet" {
-            "From " (instant(Timestamp(drawn.from))) " to "
-            (instant(Timestamp(drawn.to))) ", "
+            "From " (exact(Timestamp(drawn.from))) " to " (exact(Timestamp(drawn.to))) ", "
             (lasted(drawn.busy_ms)) " of work and checks. "
             span class="key attempt" { "attempt" } " " span class="key check" { "check" } " "
             span class="key broke" { "check that did not hold" } " " span class="key pause" { "wait" }
@@ -166,6 +220,12 @@ pub(super) fn timeline(run: &Run, attempts: &[AttemptRecord], now: u64, place: &
                         text x=(across((cut.at + cut.to) / 2.0)) y="13" text-anchor="middle" { (lasted(cut.lasted_ms)) }
                     }
                 }
+                @for tick in &drawn.ticks {
+                    g class="axis" aria-hidden="true" {
+                        line x1=(across(tick.at)) x2=(across(tick.at)) y1=(TOP - 4.0) y2=(height) {}
+                        text x=(across(tick.at)) y="13" text-anchor="middle" { (lasted(tick.since_ms)) }
+                    }
+                }
                 @for each in &steps {
                     a href={ (place) (each) } {
                         text x="4" y=(TOP + row(*each) * ROW + 16.0) {
@@ -176,8 +236,7 @@ pub(super) fn timeline(run: &Run, attempts: &[AttemptRecord], now: u64, place: &
                 @for each in &drawn.bars { (bar(each, TOP + row(each.step) * ROW)) }
             }
         }
-    } };
-    if drawn.bars.is_empty() { Markup::default() } else { part(whole) }
+    } }))
 }
 
 fn across(part: f64) -> f64 {

@@ -40,7 +40,13 @@ pub(super) async fn show(
     }
     caller.only_people(&app).await?;
     let made = ask(&app, move |app| Ok(app.tokens.exchange(&key)?)).await?;
-    let Some(made) = made else { return Err(caller.refuse(&app).await) };
+    let Some(made) = made else {
+        // A person who reloads the page of the link is logged in already.
+        return match caller.has_session(&app).await? {
+            true => Ok(welcome()),
+            false => Err(caller.refuse(&app).await),
+        };
+    };
     let secure = if app.names.is_secure() { "; Secure" } else { "" };
     let lasts = made.token.until.map_or(0, |Timestamp(until)| until.saturating_sub(made.token.made.0) / 1000);
     let cookie = format!(
@@ -48,12 +54,16 @@ pub(super) async fn show(
         app.names.cookie(),
         made.word
     );
-    // A page instead of a redirect: a strict cookie is sent only with navigation from provost's own page.
-    let body = html! { p { "Welcome. " a href="/" { "To the agenda" } } };
-    let mut response = frame::bare(StatusCode::OK, "You are logged in", &body, Some("/"));
+    let mut response = welcome();
     let cookie = HeaderValue::from_str(&cookie).map_err(|error| Problem::broken(error.to_string()))?;
     response.headers_mut().insert(header::SET_COOKIE, cookie);
     Ok(response)
+}
+
+/// Renders a page instead of a redirect: a strict cookie is sent only with navigation from provost's own page.
+fn welcome() -> Response {
+    let body = html! { p { "Welcome. " a href="/" { "To the agenda" } } };
+    frame::bare(StatusCode::OK, "You are logged in", &body, Some("/"))
 }
 
 #[derive(Deserialize)]

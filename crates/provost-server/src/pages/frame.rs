@@ -1,16 +1,12 @@
 //! The common frame of all pages.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use provost_core::model::event::DESCRIPTIONS;
-use provost_core::model::pass::Pass;
-use provost_core::model::timestamp::Timestamp;
-use provost_engine::observe::view::StepView;
 
 use super::text::T;
+use super::times;
 use crate::partial::Main;
 use crate::principal::Principal;
 use crate::problem::Problem;
@@ -23,22 +19,28 @@ pub(super) enum Section {
     Inbox,
     Log,
     Compare,
+    Insight,
     Machine,
     Elsewhere,
 }
 
-const ROOMS: [(Section, &str, &str); 5] = [
+const ROOMS: [(Section, &str, &str); 6] = [
     (Section::Agenda, "/", "Agenda"),
     (Section::Inbox, "/inbox", "Inbox"),
     (Section::Log, "/log", "Log"),
     (Section::Compare, "/compare", "Compare"),
+    (Section::Insight, "/insight", "Insight"),
     (Section::Machine, "/machine", "Machine"),
 ];
 
 /// Navigation section among the pages of one plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PlanRoom {
-    Plan,
+    Overview,
+    Steps,
+    Changes,
+    Timeline,
+    Text,
     Gate,
     Proofs,
     Elsewhere,
@@ -47,11 +49,16 @@ pub(super) enum PlanRoom {
 /// Renders the navigation of one plan.
 pub(super) fn plan_rooms(plan: &str, here: PlanRoom) -> Markup {
     let plan = segment(plan).0;
+    let own = |rest: &str| format!("/plans/{plan}{rest}");
     let rooms = [
-        (PlanRoom::Plan, format!("/plans/{plan}"), "Plan"),
-        (PlanRoom::Gate, format!("/plans/{plan}/gate"), "Gate"),
-        (PlanRoom::Proofs, format!("/plans/{plan}/proofs"), "Proofs"),
+        (PlanRoom::Overview, own(""), "Overview"),
+        (PlanRoom::Gate, own("/gate"), "Gate"),
+        (PlanRoom::Steps, own("/steps"), "Steps"),
+        (PlanRoom::Changes, own("/changes"), "Changes"),
+        (PlanRoom::Timeline, own("/timeline"), "Timeline"),
+        (PlanRoom::Text, own("/text"), "Text"),
         (PlanRoom::Elsewhere, format!("/log?plan={plan}"), "Log"),
+        (PlanRoom::Proofs, own("/proofs"), "Proofs"),
         (PlanRoom::Elsewhere, format!("/compare?one={plan}"), "Compare"),
     ];
     html! {
@@ -62,12 +69,6 @@ pub(super) fn plan_rooms(plan: &str, here: PlanRoom) -> Markup {
             }
         }
     }
-}
-
-/// Returns the current time in milliseconds, for what is running.
-pub(super) fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A whole page.
@@ -110,27 +111,51 @@ impl HtmlPage {
                             @for (room, place, name) in ROOMS {
                                 a href=(place) aria-current=[(room == self.room).then_some("page")] {
                                     (name)
-                                    @if room == Section::Inbox { " (" span id="waiting" { (waiting) } ")" }
+                                    @if room == Section::Inbox { " " span id="waiting" class="count" { (waiting) } }
                                 }
                             }
                         }
-                        div class="who" {
-                            (T(&principal.name())) " · may " (principal.token.scope.word()) " · "
-                            @if principal.token.scope.may_decide() {
-                                form class="inline" method="post" action="/leave" {
-                                    (form_key(principal)) button { "Leave" }
-                                }
-                                " · "
-                            }
-                            span id="live" role="status" { @if self.live.is_some() { "connecting" } @else { "" } }
-                        }
+                        (who(principal, self.live.is_some()))
                     }
                     main id="main" tabindex="-1" data-version=[version] data-frame=[frame] { (PreEscaped(self.body.written(&known))) }
+                    (keys())
+                    script src="/assets/page.js" defer {}
                     script src="/assets/live.js" defer {}
                 }
             }
         };
-        Html(page.into_string()).into_response()
+        Html(times::fill(&page.0, times::now())).into_response()
+    }
+}
+
+/// Lists the keys of the pages; `assets/page.js` opens it.
+fn keys() -> Markup {
+    let keys = [
+        ("j", "next plan or item"),
+        ("k", "the one before"),
+        ("Enter", "open it"),
+        ("/", "filter"),
+        ("?", "this list"),
+    ];
+    html! {
+        dialog id="keys" aria-labelledby="keys-title" {
+            h2 id="keys-title" { "Keys" }
+            dl { @for (key, does) in keys { dt { kbd { (key) } } dd { (does) } } }
+            form method="dialog" { button { "Close" } }
+        }
+    }
+}
+
+fn who(principal: &Principal, is_live: bool) -> Markup {
+    let scope = principal.token.scope;
+    html! {
+        div class="who" {
+            span id="live" role="status" { @if is_live { "connecting" } }
+            span title={ "Your session may " (scope.word()) "." } { (T(&principal.name())) }
+            @if scope.may_decide() {
+                form class="inline" method="post" action="/leave" { (form_key(principal)) button { "Leave" } }
+            } @else { span { "may only look" } }
+        }
     }
 }
 
@@ -176,33 +201,6 @@ pub(super) fn problem(problem: &Problem) -> Response {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     response
-}
-
-/// Renders a state, a stage or an outcome as a word, with a colour.
-pub(super) fn word(word: &str) -> Markup {
-    let class = match word {
-        "passed" | "done" | "held" | "approved" | "sound" | "here" => "word good",
-        "failed" | "broke" | "blocked" | "tampered" | "timed_out" | "killed" | "not_run" | "vacuous"
-        | "flaky" | "error" | "not sound" => "word bad",
-        "verified" | "in_progress" | "in-progress" | "claimed" | "waived" | "draft" | "warning"
-        | "missing" | "waiting for you" => "word wait",
-        _ => "word",
-    };
-    html! { span class=(class) { (T(&word.replace('_', " "))) } }
-}
-
-/// Renders the state of a step; for a passed step its mark and the kind of pass.
-pub(super) fn step_word(step: &StepView) -> Markup {
-    let Some(pass) = step.pass else { return word(step.state) };
-    let class = if pass == Pass::Verified { "word good" } else { "word wait" };
-    html! { span class=(class) { (step.mark.unwrap_or_default()) " " (T(&step.word)) } }
-}
-
-/// Renders an instant; readable without the script.
-pub(super) fn instant(at: Timestamp) -> Markup {
-    let text = at.to_string();
-    let short = text.get(..19).unwrap_or(&text).replace('T', " ");
-    html! { time datetime=(text) { (short) } }
 }
 
 /// Renders the key that provost's own forms carry.

@@ -10,17 +10,20 @@ use provost_core::rules::quorum;
 use provost_core::state::run::Stage;
 use serde::Deserialize;
 
-use super::frame::{HtmlPage, PlanRoom, Section, form_key, plan_rooms, segment, word};
-use super::parts::{check, difference, findings};
-use super::text::T;
+use super::difference;
+use super::frame::{HtmlPage, PlanRoom, Section, form_key, plan_rooms, segment};
+use super::markdown::markdown;
+use super::parts::{check, findings};
+use super::status::word;
+use super::text::{T, Ticks};
 use crate::api;
 use crate::api::{Amendment, Approval, Decision, Question, Rejection};
-use crate::layout::diff;
+use crate::layout::diff::Difference;
 use crate::principal::{Principal, Viewer};
 use crate::problem::{Answer, Problem};
 use crate::request::{PageForm, Segment};
 use crate::state::{SharedState, ask};
-use provost_engine::observe::view::{GateView, IntentView, UncommittedView};
+use provost_engine::observe::view::{DiagnosticView, GateView, IntentView, UncommittedView};
 
 pub(super) async fn show(
     State(app): State<SharedState>,
@@ -98,43 +101,60 @@ struct Draft<'a> {
 
 fn body(gate: &GateView, principal: &Principal, draft: Option<&Draft<'_>>) -> Markup {
     html! {
-        h1 { "Gate: " (T(&gate.title)) }
+        h1 { (T(&gate.title)) }
         (plan_rooms(&gate.plan, PlanRoom::Gate))
-        p {
-            (word(gate.stage.word())) " revision " code { (T(short(&gate.revision))) }
+        p class="lead" {
+            (word(gate.stage.word()))
+            span { "Revision " code { (T(short(&gate.revision))) } }
+            span { (gate.intents.len()) @if gate.intents.len() == 1 { " step" } @else { " steps" } }
             @if let (Some(by), Some(approved)) = (&gate.approved_by, &gate.approved) {
-                " · " (T(by)) " approved " code { (T(short(approved))) }
+                span { (T(by)) " approved " code { (T(short(approved))) } }
             }
-            @if gate.open { " · " a href="#decide" { "To the decision" } }
         }
         @if let Some(draft) = draft {
-            section class="sheet" role="alert" {
-                p class="bad" { "The plan was not changed: " (T(&draft.problem.detail)) }
+            section class="note bad" role="alert" {
+                p { "The plan was not changed: " (T(&draft.problem.detail)) }
                 (findings(&draft.problem.diagnostics))
                 p { a href="#amend" { "To your text" } }
             }
         }
-        @if gate.stage == Stage::Approved { p { "The plan is approved. Run it with " code { "provost run" } "." } }
-        @if gate.changed { p class="wait" { "The plan file has changed since provost last read it." } }
-        @if let Some(words) = &gate.approvals.words { p class="wait" { (T(words)) } }
-        @if let Some(question) = &gate.question { p class="wait" { "A question is open: " (T(question)) } }
-        @if let Some(reason) = &gate.rejected { p class="bad" { "This revision was rejected: " (T(reason)) } }
+        @if gate.stage == Stage::Approved { p class="note good" { "The plan is approved. Run it with " code { "provost run " (T(&gate.name)) } "." } }
+        @if let Some(reason) = &gate.rejected { p class="note bad" { "This revision was rejected: " (T(reason)) } }
+        @if let Some(question) = &gate.question { p class="note wait" { "A question is open: " (T(question)) } }
+        @if let Some(words) = &gate.approvals.words { p class="note wait" { (T(words)) } }
+        (warnings(gate))
         (changes(gate))
-        h2 { "Static checks" }
-        @if gate.diagnostics.is_empty() { p { "They found nothing." } } @else { (findings(&gate.diagnostics)) }
+        (intents(gate))
+        (decision(gate, principal, draft))
+    }
+}
+
+/// Lists all that speaks against an approval, worst first.
+fn warnings(gate: &GateView) -> Markup {
+    let (serious, advice): (Vec<&DiagnosticView>, Vec<&DiagnosticView>) =
+        gate.diagnostics.iter().partition(|each| each.severity != "advice");
+    let is_clear = serious.is_empty()
+        && !gate.changed
+        && gate.touches.is_some()
+        && gate.already_hold == 0
+        && gate.uncommitted.is_empty()
+        && gate.not_checked.is_empty();
+    html! {
+        h2 { "Warnings" }
+        @if is_clear { p class="note good" { "provost found nothing that speaks against this plan." } }
+        @if gate.changed { p class="note wait" { "The plan file has changed since provost last read it." } }
+        @if gate.touches.is_none() { p class="note bad" { "The plan does not declare which files it may change: an agent can edit its own checks." } }
+        @if !serious.is_empty() { (findings(serious)) }
         @if let Some((first, rest)) = gate.on_base.split_first() {
-            h2 { "Before the work" }
-            p class="wait" { (T(first)) }
-            ul { @for line in rest { li { (T(line.trim())) } } }
+            div class=(if gate.already_hold > 0 { "note wait" } else { "note" }) {
+                p { (T(first)) }
+                @if gate.already_hold > 0 { ul { @for line in rest { li { (T(line.trim())) } } } }
+            }
         } @else if gate.on_base_under_way {
-            h2 { "Before the work" }
-            p class="quiet" { "provost is running the checks on the base. Reload this page in a moment to see which of them hold already." }
+            p class="note" { "provost is running the checks on the base. Reload this page in a moment to see which of them hold already." }
         }
         (uncommitted(gate))
-        (intents(gate))
-        h2 id="decide" { "Decide" }
-        @if principal.token.scope.may_decide() { (forms(gate, principal, draft)) }
-        @else { p class="quiet" { "Your session can look, but not decide. For a session that can decide: " code { "provost serve link" } "." } }
+        @if !advice.is_empty() { details id="advice" { summary { (advice.len()) " more hints" } (findings(advice)) } }
     }
 }
 
@@ -150,14 +170,16 @@ fn uncommitted(gate: &GateView) -> Markup {
     };
     html! {
         @if !gate.uncommitted.is_empty() {
-            h2 { "Not committed" }
-            p class="wait" { "These files are inside " code { "touches" } ". The plan cannot be approved while they are there, because provost would take them for the work of an agent. Commit them, stash them, or include them in the base." }
-            (list(&gate.uncommitted))
+            div class="note bad" {
+                p { strong { "Not committed: " } "these files are inside " code { "touches" } ". The plan cannot be approved while they are there, because provost would take them for the work of an agent. Commit them, stash them, or include them in the base." }
+                (list(&gate.uncommitted))
+            }
         }
         @if !gate.not_checked.is_empty() {
-            h2 { "Not part of the check" }
-            p { "These files are not committed and outside of " code { "touches" } ". Commit what a check needs." }
-            (list(&gate.not_checked))
+            div class="note" {
+                p { strong { "Not part of the check: " } "these files are not committed and outside of " code { "touches" } ". Commit what a check needs." }
+                (list(&gate.not_checked))
+            }
         }
     }
 }
@@ -171,7 +193,7 @@ fn changes(gate: &GateView) -> Markup {
     // provost writes status and marks; they are not part of the spec.
     let bare = |text: &str| approved_spec::mark(text, &parse::plan(text).plan, "draft", |_| None);
     let before = gate.approved_text.as_ref();
-    let lines = before.map(|before| diff::lines(&bare(before), &bare(&gate.text))).unwrap_or_default();
+    let lines = before.map(|before| Difference::of(&bare(before), &bare(&gate.text))).unwrap_or_default();
     html! {
         h2 { "Changes" }
         @match &gate.approved_by {
@@ -179,9 +201,9 @@ fn changes(gate: &GateView) -> Markup {
             Some(by) if gate.changes.is_empty() => p { "Nothing has changed since " (T(by)) " approved it." }
             Some(by) => {
                 p class="quiet" { "Changed since " (T(by)) " approved it:" }
-                ul class="changes" { @for line in &gate.changes { li { (T(line)) } } }
+                ul class="changes" { @for line in &gate.changes { li { (Ticks(line)) } } }
                 @if !lines.is_empty() {
-                    details id="lines" { summary { "Line by line" } (difference(&lines)) }
+                    details id="lines" open[lines.shown() <= 60] { summary { "Line by line" } (difference::texts(&lines)) }
                 }
             }
         }
@@ -191,7 +213,16 @@ fn changes(gate: &GateView) -> Markup {
 /// Lists what an approval allows.
 fn intents(gate: &GateView) -> Markup {
     html! {
-        h2 { "The run" }
+        h2 { "Steps" }
+        @for each in &gate.intents { (intent(each)) }
+        @if !gate.postconditions.is_empty() { h2 { "At the end" } }
+        @for each in &gate.postconditions {
+            section class="sheet" {
+                header { h3 { "Postcondition " (each.number) ". " (T(&each.description)) } }
+                @if let Some(contract) = &each.contract { (check("Contract", contract)) (on_base(each.on_base.as_deref())) }
+            }
+        }
+        h2 { "Rights and limits of the whole plan" }
         dl {
             dt { "Files" }
             dd {
@@ -200,46 +231,55 @@ fn intents(gate: &GateView) -> Markup {
                     None => span class="bad" { "the plan declares none: an agent can edit its own checks" }
                 }
             }
-            @for line in &gate.terms { dt { "Term" } dd { (T(line)) } }
-            @if let Some(caveat) = &gate.caveat { dt { "But" } dd { (T(caveat)) } }
-        }
-        @for each in &gate.intents { (intent(each)) }
-        @if !gate.postconditions.is_empty() { h3 { "At the end" } }
-        @for each in &gate.postconditions {
-            section class="sheet" {
-                header { h4 { "Postcondition " (each.number) ". " (T(&each.description)) } }
-                @if let Some(contract) = &each.contract { (check("Contract", contract)) }
-            }
+            @for line in &gate.terms { dt { "Term" } dd { (Ticks(line)) } }
+            @if let Some(caveat) = &gate.caveat { dt { "Not enforced" } dd { (Ticks(caveat)) } }
         }
     }
 }
 
 fn intent(intent: &IntentView) -> Markup {
     html! {
-        section class="sheet" {
+        section class="sheet step" id={ "step-" (intent.number) } {
             header {
                 h3 { (intent.number) ". " (T(&intent.title)) }
-                @if let Some(target) = &intent.target { span class="quiet" { "by " (T(target)) } }
+                @if let Some(target) = &intent.target { span class="quiet small" { "by " (T(target)) } }
             }
-            @if let Some(task) = &intent.task { details id={ "task-" (intent.number) } { summary { "Task" } pre { (T(task)) } } }
-            @if let Some(contract) = &intent.precondition { (check("Precondition", contract)) }
-            @match &intent.contract {
-                Some(contract) => (check("Contract", contract)),
-                None => p class="wait" { "This step has no contract: provost checks nothing, and only the agent says that it is done." }
-            }
-            dl {
-                dt { "Agent" } dd { (T(&intent.reach)) @if let Some(limit) = &intent.attempt_limit { "; at most " (limit) } }
-                dt { "Checks" }
-                dd {
-                    @if intent.check_network { span class="wait" { "with the network" } } @else { "without a network" }
-                    @if let Some(limit) = &intent.check_limit { "; at most " (limit) }
+            div class="versus" {
+                div {
+                    h4 { "Task for the agent" }
+                    @match &intent.task { Some(task) => (markdown(task)), None => p class="quiet" { "None." } }
+                    dl class="small" {
+                        @if let Some(program) = &intent.program { dt { "Program" } dd { (Ticks(program)) } }
+                        dt { "Rights" } dd { (T(&intent.reach)) @if let Some(limit) = &intent.attempt_limit { "; at most " (limit) } }
+                        @if let Some(budget) = &intent.budget { dt { "Budget" } dd { (T(budget)) } }
+                        dt { "On failure" } dd { (T(&intent.on_fail)) }
+                    }
                 }
-                @if !intent.protect.is_empty() { dt { "Restored before the check" } dd { code { (T(&intent.protect.join(", "))) } } }
-                @if let Some(budget) = &intent.budget { dt { "Budget" } dd { (T(budget)) } }
-                dt { "On failure" } dd { (T(&intent.on_fail)) }
-                @if intent.hidden { dt { "Hidden" } dd { "agents do not see the contract" } }
-                @if intent.writes_tests { dt { "Writes" } dd { "its own checks" } }
+                div {
+                    h4 { "Check by provost" }
+                    @if let Some(contract) = &intent.precondition { (check("Precondition", contract)) }
+                    @match &intent.contract {
+                        Some(contract) => { (check("Contract", contract)) (on_base(intent.on_base.as_deref())) }
+                        None => p class="note wait" { "This step has no contract: provost checks nothing, and only the agent says that it is done." }
+                    }
+                    dl class="small" {
+                        dt { "Network" } dd { @if intent.check_network { span class="wait" { "the check has one" } } @else { "none" } }
+                        @if let Some(limit) = &intent.check_limit { dt { "Time" } dd { "at most " (limit) } }
+                        @if !intent.protect.is_empty() { dt { "Restored before the check" } dd { code { (T(&intent.protect.join(", "))) } } }
+                        @if intent.hidden { dt { "Hidden" } dd { "agents do not see the contract" } }
+                        @if intent.writes_tests { dt { "Writes" } dd { "its own checks" } }
+                    }
+                }
             }
+        }
+    }
+}
+
+/// Says what the check said on the base, before any work.
+fn on_base(words: Option<&str>) -> Markup {
+    html! {
+        @if let Some(words) = words {
+            p class="small" { "On the base: " span class=[words.starts_with("holds").then_some("wait")] { (T(words)) } }
         }
     }
 }
@@ -263,8 +303,34 @@ fn cannot_add(gate: &GateView, name: &str) -> Option<&'static str> {
     }
 }
 
-fn forms(gate: &GateView, principal: &Principal, draft: Option<&Draft<'_>>) -> Markup {
-    let place = html! { "/plans/" (segment(&gate.plan)) "/gate" }.into_string();
+/// Renders the four decisions in a bar that is always in sight.
+fn decision(gate: &GateView, principal: &Principal, draft: Option<&Draft<'_>>) -> Markup {
+    let place = format!("/plans/{}/gate", segment(&gate.plan).0);
+    html! {
+        div class="decision-bar" id="decide" role="region" aria-label="Your decision" {
+            @if !principal.token.scope.may_decide() {
+                p class="quiet" { "Your session can look, but not decide. For a session that can decide: " code { "provost serve link" } "." }
+            } @else {
+                (amend(gate, principal, draft, &place))
+                details class="pop" id="say" {
+                    summary class="button" { "Ask or reject" }
+                    form method="post" action=(place) {
+                        (form_key(principal))
+                        label for="words" { "A question, or the reason for a rejection" }
+                        textarea id="words" class="prose" name="words" required {}
+                        div class="actions" {
+                            button name="decision" value="ask" { "Ask: the plan waits for the answer" }
+                            button class="danger" name="decision" value="reject" { "Reject: the plan goes back to draft" }
+                        }
+                    }
+                }
+                (approve(gate, principal, &place))
+            }
+        }
+    }
+}
+
+fn approve(gate: &GateView, principal: &Principal, place: &str) -> Markup {
     html! {
         @if let Some(why) = cannot_add(gate, &principal.name()) {
             p class="quiet" { (why) }
@@ -274,25 +340,21 @@ fn forms(gate: &GateView, principal: &Principal, draft: Option<&Draft<'_>>) -> M
                 input type="hidden" name="revision" value=(gate.revision);
                 @if let Some(included) = &gate.revision_with_uncommitted {
                     input type="hidden" name="included" value=(included);
-                    button class="first" name="decision" value="include" { "Approve revision " (T(short(included))) ", with the files that are not committed, as " (T(&principal.name())) }
+                    button class="first" name="decision" value="include" { "Approve " code { (T(short(included))) } " with the files that are not committed, as " (T(&principal.name())) }
                 } @else {
-                    button class="first" name="decision" value="approve" { "Approve revision " (T(short(&gate.revision))) " as " (T(&principal.name())) }
+                    button class="first" name="decision" value="approve" { "Approve " code { (T(short(&gate.revision))) } " as " (T(&principal.name())) }
                 }
             }
         } @else {
             p class="quiet" { "Nothing waits for approval." }
         }
-        form method="post" action=(place) {
-            (form_key(principal))
-            label for="words" { "A question, or the reason for a rejection" }
-            textarea id="words" name="words" required {}
-            p {
-                button name="decision" value="ask" { "Ask" } " "
-                button name="decision" value="reject" { "Reject" }
-            }
-        }
-        details id="amend" open[draft.is_some()] {
-            summary { "Amend the text" }
+    }
+}
+
+fn amend(gate: &GateView, principal: &Principal, draft: Option<&Draft<'_>>, place: &str) -> Markup {
+    html! {
+        details class="pop" id="amend" open[draft.is_some()] {
+            summary class="button" { "Amend" }
             form method="post" action=(place) {
                 (form_key(principal))
                 input type="hidden" name="digest" value=(gate.digest);
@@ -302,7 +364,7 @@ fn forms(gate: &GateView, principal: &Principal, draft: Option<&Draft<'_>>) -> M
                 textarea id="text" class="tall" name="text" spellcheck="false" {
                     "\n" (draft.map_or(gate.text.as_str(), |draft| draft.text))
                 }
-                p { button name="decision" value="amend" { "Change the plan" } }
+                div class="actions" { button name="decision" value="amend" { "Change the plan" } }
             }
         }
     }

@@ -16,8 +16,9 @@ use provost_engine::{Cursor, Query as Wanted};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::frame::{HtmlPage, Section, instant, segment};
+use super::frame::{HtmlPage, Section, segment};
 use super::text::T;
+use super::times::instant;
 use crate::api;
 use crate::api::LogFilter;
 use crate::partial::{Main, News, PagePart, parts_here};
@@ -25,6 +26,9 @@ use crate::principal::Viewer;
 use crate::problem::{Answer, Problem};
 use crate::request::UrlQuery;
 use crate::state::{AppState, SharedState, ask};
+
+/// Longest JSON of an event on the page, in characters.
+const FIELDS_MAX: usize = 1500;
 
 /// Content of the filter form; an empty field does not filter.
 #[derive(Deserialize)]
@@ -71,10 +75,12 @@ fn body(app: &AppState, filter: &LogFilter) -> Answer<Main> {
     let around = html! {
         h1 { "Log" }
         (form(filter))
-        @if rows.is_empty() { p { "Nothing." } }
+        @if rows.is_empty() {
+            div class="empty" { strong { "No event matches." } a href="/log" { "Show the whole log" } }
+        }
         @else {
             div class="scroll" {
-                table {
+                table class="rows" {
                     thead { tr { th { "When" } th { "Plan" } th { "Event" } th { "Step" } th { "Details" } } }
                     tbody { (parts_here()) }
                 }
@@ -180,10 +186,19 @@ fn row(words: &str, at: Cursor, event: &SealedEvent) -> Markup {
             td {
                 details id={ "e" (at.0) } {
                     summary { (T(words)) }
-                    pre { (T(&serde_json::to_string_pretty(&details(event)).unwrap_or_default())) }
+                    pre { (T(&fields(event))) }
                 }
             }
         }
+    }
+}
+
+/// Returns the fields of an event as JSON; a long text is cut.
+fn fields(event: &SealedEvent) -> String {
+    let text = serde_json::to_string_pretty(&details(event)).unwrap_or_default();
+    match text.char_indices().nth(FIELDS_MAX) {
+        Some((end, _)) => format!("{}…\n(cut; `provost log --json` prints all of it)", &text[..end]),
+        None => text,
     }
 }
 

@@ -5,7 +5,8 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::html;
 
-use super::frame::{HtmlPage, Section, word};
+use super::frame::{HtmlPage, Section};
+use super::status::word;
 use super::text::T;
 use crate::principal::Viewer;
 use crate::problem::Answer;

@@ -1,12 +1,14 @@
-//! Elements that several pages use: checks, verdicts, attempts, diagnostics and diffs.
+//! Elements that several pages use: checks, verdicts, attempts and diagnostics.
 
 use maud::{Markup, html};
 
-use super::frame::{instant, word};
+use super::ansi::Ansi;
+use super::markdown::markdown;
+use super::status::word;
 use super::text::T;
-use crate::layout::diff::{Line, Side};
+use super::times::instant;
 use crate::layout::timeline::lasted;
-use provost_core::model::test_results::TestSummary;
+use provost_core::model::test_results::{TestNames, TestSummary};
 use provost_engine::observe::view::{AttemptView, CheckView, DiagnosticView, VerdictView};
 
 /// Renders a check: the command, the rubric, or that a person confirms it.
@@ -20,16 +22,21 @@ pub(super) fn check(name: &str, check: &CheckView) -> Markup {
                 _ => ": provost runs this",
             }
         }
-        @if let Some(text) = &check.text { pre { (T(text)) @for line in &check.expectations { "\n" (T(line)) } } }
+        @if let Some(text) = &check.text {
+            @if check.kind == "shell" { (copy(text)) } @else { (markdown(text)) }
+            @for line in &check.expectations { p class="quiet small" { "Expected: " code { (T(line)) } } }
+        }
     }
 }
 
 pub(super) fn verdict(verdict: &VerdictView) -> Markup {
+    // The words begin with the outcome, which is shown before them.
+    let words = verdict.words.strip_prefix(verdict.outcome).unwrap_or(&verdict.words);
     html! {
         p {
             (word(verdict.outcome)) " "
-            @if let Some(subject) = verdict.subject { (subject) ": " }
-            (T(&verdict.words)) " "
+            @if let Some(subject) = verdict.subject { (subject) " " }
+            (T(words.trim_start_matches([':', ' ']))) " "
             span class="quiet" {
                 "at " (T(&verdict.isolation)) ", " (lasted(verdict.duration_ms))
                 @if let Some(tests) = verdict.tests { ", " (tests) " tests" }
@@ -42,10 +49,10 @@ pub(super) fn verdict(verdict: &VerdictView) -> Markup {
         @for line in &verdict.unmet { p class="bad" { "Not met: " (T(line)) } }
         @for remark in &verdict.remarks { p { "Note: " (T(remark)) } }
         @for (name, text) in [("Output", &verdict.stdout), ("Errors", &verdict.stderr)] {
-            @if !text.is_empty() { p class="quiet" { (name) } pre { (T(text)) } }
+            @if !text.is_empty() { p class="quiet" { (name) } (output(text)) }
         }
         @if !verdict.files.is_empty() {
-            p class="quiet" { "Taken over: " (T(&verdict.files.join(", "))) (more(verdict.files_more)) }
+            p class="quiet" { "Changed files: " (T(&verdict.files.join(", "))) (more(verdict.files_more)) }
         }
         @for line in &verdict.refused { p class="bad" { "Not taken over: " (T(line)) } }
         @if verdict.refused_more > 0 { p class="bad" { "Not taken over:" (more(verdict.refused_more)) } }
@@ -58,26 +65,47 @@ pub(super) fn verdict(verdict: &VerdictView) -> Markup {
     }
 }
 
-/// Renders the results of single tests: how many of each kind, and their names.
+/// Renders the results of single tests as a table: before the work, and after it.
 fn tests(results: &TestSummary) -> Markup {
-    let none = Vec::new();
-    let kinds = results.changes.as_ref().map_or(none, |changes| changes.kinds());
+    let rows = test_rows(results);
     html! {
-        @if results.has_changes() || results.failed > 0 {
-            details {
-                summary { "Tests: " (T(&results.counts())) }
-                @if kinds.is_empty() && !results.failing.is_empty() {
-                    p class="quiet" { "failing: " (T(&results.failing.listed(usize::MAX))) }
-                }
-                @for (word, names) in kinds {
-                    p class="quiet" { (word) ": " (T(&names.listed(usize::MAX))) }
-                }
-                @if !results.flaky.is_empty() {
-                    p class="quiet" { "flaky: " (T(&results.flaky.listed(usize::MAX))) }
+        p { "Tests: " (T(&results.counts())) }
+        @if !rows.is_empty() {
+            div class="scroll tests" tabindex="0" role="region" aria-label="Results of single tests" {
+                table {
+                    thead { tr { th { "Test" } th { "Before" } th { "After" } } }
+                    tbody {
+                        @for (before, after, names) in rows {
+                            @for name in &names.names {
+                                tr { td { code { (T(name)) } } td { (word(before)) } td { (word(after)) } }
+                            }
+                            @let rest = (names.count as usize).saturating_sub(names.names.len());
+                            @if rest > 0 { tr { td { "and " (rest) " more" } td { (word(before)) } td { (word(after)) } } }
+                        }
+                    }
                 }
             }
         }
     }
+}
+
+/// Returns the result before, the result after, and the tests with these results; the worst first.
+fn test_rows(results: &TestSummary) -> Vec<(&'static str, &'static str, &TestNames)> {
+    let flaky = ("unsteady", "unsteady", &results.flaky);
+    let rows = match &results.changes {
+        None => vec![("unknown", "failed", &results.failing), flaky],
+        Some(changes) => vec![
+            ("passed", "failed", &changes.broken),
+            ("not there", "failed", &changes.new_failing),
+            ("there", "gone", &changes.gone),
+            ("ran", "skipped", &changes.skipped_now),
+            flaky,
+            ("failed", "failed", &changes.failed_before),
+            ("failed", "passed", &changes.fixed),
+            ("not there", "passed", &changes.new),
+        ],
+    };
+    rows.into_iter().filter(|(.., names)| !names.is_empty()).collect()
 }
 
 fn more(count: u64) -> String {
@@ -95,15 +123,18 @@ pub(super) fn attempt(attempt: &AttemptView, transcript: &Markup) -> Markup {
                 span class="quiet" { (T(&attempt.target)) " · " (instant(attempt.begun)) }
                 @if let Some(ms) = attempt.duration_ms { span class="quiet" { (lasted(ms)) } }
                 @if let Some(tokens) = attempt.tokens { span class="quiet" { (tokens) " tokens" } }
-                @if let Some(end) = &attempt.end { span class="quiet" { (T(end)) } } @else { (word("in_progress")) }
+                @match &attempt.end {
+                    Some(end) => span class="quiet" { (T(end)) }
+                    None => (word("in_progress")),
+                }
             }
             div class="versus" {
                 div {
                     h4 { "The agent says" }
                     @if is_silent { p class="quiet" { "Nothing" @if attempt.ended.is_none() { " yet" } "." } }
-                    @for claim in &attempt.claims { p class="quiet" { "It claims:" } pre { (T(claim)) } }
+                    @for claim in &attempt.claims { p class="quiet" { "It claims:" } (said_by_agent(claim)) }
                     @if !attempt.report.trim().is_empty() && !attempt.claims.contains(&attempt.report) {
-                        p class="quiet" { "Its last output:" } pre { (T(&attempt.report)) }
+                        p class="quiet" { "Its last output:" } (said_by_agent(&attempt.report))
                     }
                     @for note in &attempt.notes { p class="quiet" { (T(note)) } }
                 }
@@ -122,9 +153,29 @@ pub(super) fn attempt(attempt: &AttemptView, transcript: &Markup) -> Markup {
     }
 }
 
-pub(super) fn findings(found: &[DiagnosticView]) -> Markup {
+/// Renders output of a program; its lines are not wrapped.
+pub(super) fn output(text: &str) -> Markup {
+    html! { pre class="output" tabindex="0" { (Ansi(text)) } }
+}
+
+/// Renders a command with a button that copies it.
+pub(super) fn copy(command: &str) -> Markup {
     html! {
-        ul {
+        div class="command" {
+            pre { (T(command)) }
+            button class="copy scripted" type="button" data-copy=(T(command)) { "Copy" }
+        }
+    }
+}
+
+/// Renders the words of an agent; they are wrapped.
+pub(super) fn said_by_agent(text: &str) -> Markup {
+    html! { pre class="said" { (T(text)) } }
+}
+
+pub(super) fn findings<'d>(found: impl IntoIterator<Item = &'d DiagnosticView>) -> Markup {
+    html! {
+        ul class="findings" {
             @for each in found {
                 li {
                     (word(each.severity)) " line " (each.line) ": " (T(&each.message)) " "
@@ -136,28 +187,37 @@ pub(super) fn findings(found: &[DiagnosticView]) -> Markup {
     }
 }
 
-/// Renders a diff; each line has a sign for what happened to it.
-pub(super) fn difference(lines: &[Line]) -> Markup {
-    difference_with(lines, |_| html! {})
-}
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
 
-/// Renders a diff with a margin: `margin` gives what stands before a line.
-pub(super) fn difference_with(lines: &[Line], mut margin: impl FnMut(&Line) -> Markup) -> Markup {
-    html! {
-        pre class="diff" {
-            @for line in lines {
-                @let margin = margin(line);
-                @match line.side {
-                    Side::Same => span { (margin) (number(line)) "  " (T(&line.text)) "\n" }
-                    Side::Gone => del { (margin) (number(line)) "- " (T(&line.text)) "\n" }
-                    Side::Come => ins { (margin) (number(line)) "+ " (T(&line.text)) "\n" }
-                    Side::Cut => span class="quiet" { (margin) "       " (T(&line.text)) "\n" }
-                }
-            }
-        }
+    use provost_core::model::test_results::{TestResult, TestResults};
+
+    use super::test_rows;
+
+    #[test]
+    fn single_tests_are_listed_before_and_after_the_worst_first() {
+        use TestResult::{Failed, Passed, Skipped};
+        let results = |all: &[(&str, TestResult)]| {
+            TestResults::of(all.iter().map(|(name, result)| ((*name).to_owned(), *result)))
+        };
+        let before = results(&[("a", Failed), ("b", Passed), ("c", Passed), ("d", Passed)]);
+        let after = results(&[("a", Passed), ("b", Failed), ("c", Skipped), ("e", Passed)]);
+        let told = |before: Option<&TestResults>| -> Vec<String> {
+            let summary = after.summary(before, &BTreeSet::new());
+            let rows = test_rows(&summary).into_iter();
+            rows.map(|(before, after, names)| format!("{names}: {before}, {after}")).collect()
+        };
+        assert_eq!(
+            told(Some(&before)),
+            [
+                "b: passed, failed",
+                "d: there, gone",
+                "c: ran, skipped",
+                "a: failed, passed",
+                "e: not there, passed"
+            ]
+        );
+        assert_eq!(told(None), ["b: unknown, failed"]);
     }
-}
-
-fn number(line: &Line) -> String {
-    line.number.map_or("     ".to_owned(), |number| format!("{number:>5} "))
 }

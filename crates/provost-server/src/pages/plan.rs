@@ -1,128 +1,283 @@
-//! The page of one plan: its text beside its graph, its timeline, and the state of its steps.
+//! The pages of one plan: an overview with its next action and its graph, its steps, the files it changed, its
+//! timeline and its text.
 
 use axum::extract::State;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Redirect, Response};
 use maud::{Markup, html};
-use provost_core::model::pass::Pass;
+use provost_engine::observe::overview::{AttemptRecord, PlanSnapshot};
+use provost_engine::observe::view::{InboxItemView, PlanState, PlanView, PostconditionView, StepView};
+use serde::Deserialize;
 
 use super::drawing;
-use super::frame::{HtmlPage, PlanRoom, Section, instant, now, plan_rooms, segment, step_word, word};
-use super::parts::{check, verdict};
-use super::text::T;
+use super::frame::{HtmlPage, PlanRoom, Section, form_key, plan_rooms, segment};
+use super::markdown::markdown;
+use super::parts::{check, copy, said_by_agent, verdict};
+use super::status::{post_word, step_word, word};
+use super::text::{T, Ticks};
+use super::times::{instant, now};
+use crate::api;
 use crate::api::find;
 use crate::layout::timeline::lasted;
 use crate::partial::part;
-use crate::principal::Viewer;
-use crate::problem::Answer;
-use crate::request::Segment;
-use crate::state::{SharedState, ask};
-use provost_engine::observe::view::{InboxItemView, PlanView, PostconditionView, StepView};
+use crate::principal::{Principal, Viewer};
+use crate::problem::{Answer, Problem};
+use crate::request::{PageForm, Segment};
+use crate::state::{AppState, SharedState, ask};
 
-pub(super) async fn show(
-    State(app): State<SharedState>,
+/// A plan and all that its pages show of it.
+struct Shown {
+    seen: PlanSnapshot,
+    attempts: Vec<AttemptRecord>,
+    view: PlanView,
+}
+
+async fn page(
+    app: SharedState,
     Viewer(principal): Viewer,
     Segment(id): Segment<String>,
+    room: PlanRoom,
+    body: fn(&AppState, &Shown, &Principal) -> Markup,
 ) -> Answer<Response> {
     ask(&app, move |app| {
         let after = app.overview.cursor()?.0;
         let seen = find(&app.overview, &id)?;
         let attempts = app.overview.attempts(&seen.id)?;
         let items = app.overview.items(&seen)?;
-        let plan = PlanView::of(&seen, &attempts, items.iter().map(InboxItemView::from).collect());
-        let pictures = Pictures {
-            graph: drawing::graph(&app.graphs, &seen.run, "#step-"),
-            timeline: drawing::timeline(&seen.run, &attempts, now(), "#step-"),
+        let view = PlanView::of(&seen, &attempts, items.iter().map(InboxItemView::from).collect());
+        let title = view.card.title.clone();
+        let shown = Shown { seen, attempts, view };
+        let card = &shown.view.card;
+        let body = html! {
+            p class="crumbs" { @if let Some(repository) = &card.repository { (T(repository)) " / " } (T(&card.name)) }
+            h1 { (T(&card.title)) }
+            (plan_rooms(&card.id.0, room))
+            (body(app, &shown, &principal))
         };
         let live = Some(format!("plan={}", segment(&id).0));
-        let body = body(&plan, &pictures);
-        let page =
-            HtmlPage { title: plan.card.title.clone(), room: Section::Elsewhere, live, body: body.into() };
+        let page = HtmlPage { title, room: Section::Elsewhere, live, body: body.into() };
         Ok(page.shown(app, &principal, after))
     })
     .await
 }
 
-struct Pictures {
-    graph: Markup,
-    timeline: Markup,
+pub(super) async fn show(
+    State(app): State<SharedState>,
+    by: Viewer,
+    id: Segment<String>,
+) -> Answer<Response> {
+    page(app, by, id, PlanRoom::Overview, overview).await
 }
 
-fn body(plan: &PlanView, pictures: &Pictures) -> Markup {
-    let card = &plan.card;
+pub(super) async fn steps(
+    State(app): State<SharedState>,
+    by: Viewer,
+    id: Segment<String>,
+) -> Answer<Response> {
+    page(app, by, id, PlanRoom::Steps, |_, shown, _| all_steps(&shown.view)).await
+}
+
+pub(super) async fn changes(
+    State(app): State<SharedState>,
+    by: Viewer,
+    id: Segment<String>,
+) -> Answer<Response> {
+    page(app, by, id, PlanRoom::Changes, |_, shown, _| changed_files(&shown.view)).await
+}
+
+pub(super) async fn timeline(
+    State(app): State<SharedState>,
+    by: Viewer,
+    id: Segment<String>,
+) -> Answer<Response> {
+    page(app, by, id, PlanRoom::Timeline, |_, shown, _| {
+        let place = format!("/plans/{}/steps/", segment(&shown.seen.id.0).0);
+        drawing::timeline(&shown.seen.run, &shown.attempts, now(), &place)
+            .unwrap_or_else(|| not_run_yet(&shown.view))
+    })
+    .await
+}
+
+pub(super) async fn text(
+    State(app): State<SharedState>,
+    by: Viewer,
+    id: Segment<String>,
+) -> Answer<Response> {
+    page(app, by, id, PlanRoom::Text, |_, shown, _| spec(&shown.view)).await
+}
+
+fn overview(app: &AppState, shown: &Shown, principal: &Principal) -> Markup {
+    let plan = &shown.view;
+    let place = format!("/plans/{}/steps/", segment(&plan.card.id.0).0);
     html! {
-        h1 { (T(&card.title)) }
-        (plan_rooms(&card.id.0, PlanRoom::Plan))
-        (part(html! { p {
-            (word(card.state.word())) " " (card.progress()) " steps "
-            progress max=(card.total.max(1)) value=(card.done) aria-label={ (card.done) " of " (card.total) " steps" } {}
-            @if !card.cost.words().is_empty() { " · " (T(&card.cost.words())) }
-            @if let Some(weaker) = &card.weaker { " · " span class="wait" { (T(weaker)) } }
-            @if let Some(moved) = card.moved { " · moved " (instant(moved)) }
-        } }))
-        @if let Some(trouble) = &card.trouble { p class="bad" { (T(trouble)) } }
-        @if let Some(question) = &plan.question { p class="wait" { "A question is open: " (T(question)) } }
-        @for item in &plan.waiting_items { (waits(item)) }
+        (head(shown))
+        @if let Some(trouble) = &plan.card.trouble { p class="note bad" { (Ticks(trouble)) } }
+        @if let Some(question) = &plan.question { p class="note wait" { "A question is open: " (T(question)) } }
+        (next(plan, principal))
         div class="columns" {
-            section aria-labelledby="graph" { h2 id="graph" { "Graph" } (pictures.graph) }
-            section aria-labelledby="text" {
-                h2 id="text" { "Text" }
-                (part(html! { pre class="tall" tabindex="0" role="region" aria-label="The plan as it is in the log" { (T(&plan.text)) } }))
-            }
+            section class="beside" { h2 { "Graph" } (drawing::graph(&app.graphs, &shown.seen.run, &place)) }
+            section { h2 { "Steps" } ol class="steps" { @for each in &plan.steps { (part(row(&place, each))) } } }
         }
-        (pictures.timeline)
-        h2 { "Steps" }
-        @for each in &plan.steps { (part(step(&card.id.0, each))) }
         @if !plan.postconditions.is_empty() {
             h2 { "Postconditions" }
             @for each in &plan.postconditions { (part(post(each))) }
         }
-        h2 { "Approved spec" }
-        dl {
-            dt { "Revision" } dd { code { (T(&card.revision.0)) } }
-            @if let Some(by) = &card.approved_by { dt { "Approved by" } dd { (T(by)) } }
-            dt { "Touches" }
-            dd {
-                @match &card.touches {
-                    Some(globs) => { (T(&globs.join(", "))) }
-                    None => "not declared: an agent can edit its own checks",
+    }
+}
+
+/// Renders state, progress, cost and age in one line.
+fn head(shown: &Shown) -> Markup {
+    let card = &shown.view.card;
+    let cost = card.cost.words();
+    part(html! {
+        div class="lead" {
+            (word(card.state.word()))
+            (drawing::strip(&shown.seen.run))
+            span class="number" { (card.progress()) " steps" }
+            @if let Some(weaker) = &card.weaker { span class="weak" { (T(weaker)) } }
+            @if !cost.is_empty() { span class="number" { "used " (T(&cost)) } }
+            @if let Some(by) = &card.approved_by { span { "approved by " (T(by)) } }
+            @if !card.depends_on.is_empty() { span { "after " (T(&card.depends_on.join(", "))) } }
+            @if let Some(moved) = card.moved { span { "moved " (instant(moved)) } }
+        }
+    })
+}
+
+/// Renders the one next action: whose turn it is, and what to do.
+fn next(plan: &PlanView, principal: &Principal) -> Markup {
+    let card = &plan.card;
+    let id = segment(&card.id.0);
+    if let Some(item) = plan.waiting_items.first() {
+        let (place, name) = match item.kind.is_at_gate() {
+            true => (format!("/plans/{}/gate", id.0), "Review and approve"),
+            false => (format!("/inbox/{}", segment(&item.id.to_string()).0), "Decide"),
+        };
+        return html! {
+            div class="note wait next-action" {
+                div {
+                    strong { "It waits for a person: " } (Ticks(&item.reason))
+                    @if let Some(step) = item.step { " (step " (step) ")" }
+                    " · " (instant(item.since))
+                    @if plan.waiting_items.len() > 1 { " · " (plan.waiting_items.len() - 1) " more in the inbox" }
                 }
+                a class="button first" href=(place) { (name) }
             }
-            @for line in &plan.terms { dt { "Term" } dd { (T(line)) } }
-            @if let Some(path) = &card.path { dt { "File" } dd { code { (T(path)) } } }
+        };
+    }
+    let run = format!("provost run {}", card.name);
+    html! {
+        @match card.state {
+            PlanState::Draft => { p { "It is a draft. Check it, and it waits for approval:" } (copy(&format!("provost verify {}", card.name))) }
+            PlanState::Idle => {
+                p { "It can continue, and no process works on it. Run it here, or in a terminal:" }
+                (act(plan, principal, "start", "Run it"))
+                (copy(&run))
+            }
+            PlanState::Running => div class="note run next-action" {
+                div {
+                    "At work: "
+                    @for (at, step) in card.at_work.iter().enumerate() {
+                        @if at > 0 { ", " }
+                        a href={ "/plans/" (id) "/steps/" (step) } { "step " (step) ", live output" }
+                    }
+                    @if card.at_work.is_empty() { "provost is between two steps." }
+                }
+                (act(plan, principal, "stop", "Stop the run"))
+            }
+            PlanState::Done => @match &card.landed {
+                Some(branch) => p class="note good" { "Done, and on branch " code { (T(branch)) } "." }
+                None => { p { "Done. Commit its work:" } (copy(&format!("provost commit {}", card.name))) }
+            }
+            PlanState::Failed => p class="note bad" { "It ended as failed. Change its text and verify it to try again: " code { "provost amend " (T(&card.name)) } }
+            PlanState::WaitingForYou => p class="note wait" { "It waits for a person. " a href={ "/plans/" (id) "/gate" } { "To the gate" } }
         }
     }
 }
 
-fn waits(item: &InboxItemView) -> Markup {
+/// Renders a button that starts or stops the run, for a person who may decide.
+fn act(plan: &PlanView, principal: &Principal, action: &str, name: &str) -> Markup {
     html! {
-        p class="wait" {
-            "Waits for a person: " (T(&item.reason)) " · "
-            @if item.kind.is_at_gate() { a href={ "/plans/" (segment(&item.plan.0)) "/gate" } { "to the gate" } }
-            @else { a href={ "/inbox#" (segment(&item.id.to_string())) } { "answer" } }
+        @if principal.token.scope.may_decide() {
+            form method="post" action={ "/plans/" (segment(&plan.card.id.0)) } {
+                (form_key(principal))
+                button class=[(action == "start").then_some("first")] name="action" value=(action) { (name) }
+            }
         }
     }
+}
+
+#[derive(Deserialize)]
+pub(super) struct ActForm {
+    action: String,
+}
+
+/// Starts or stops the run.
+pub(super) async fn run_or_stop(
+    State(app): State<SharedState>,
+    Segment(id): Segment<String>,
+    PageForm { by, said }: PageForm<ActForm>,
+) -> Answer<Response> {
+    let onward = format!("/plans/{}", segment(&id).0);
+    ask(&app, move |app| match said.action.as_str() {
+        "start" => api::start(app, &by, &id),
+        "stop" => api::stop(app, &by, &id),
+        _ => Err(Problem::bad("the action must be start or stop")),
+    })
+    .await?;
+    Ok(Redirect::to(&onward).into_response())
+}
+
+/// Renders a step in one line.
+fn row(place: &str, step: &StepView) -> Markup {
+    html! {
+        li id={ "step-" (step.number) } {
+            span class="quiet number" { (step.number) }
+            a class="title" href={ (place) (step.number) } data-row { (T(&step.title)) }
+            span { (step_word(step)) }
+            span class="quiet small number" { (tried(step)) }
+        }
+    }
+}
+
+/// Describes the attempts of a step and their time, with the running one.
+fn tried(step: &StepView) -> String {
+    let took: u64 = step.attempts.iter().filter_map(|attempt| attempt.duration_ms).sum();
+    match step.attempts.len() {
+        0 => String::new(),
+        1 if took == 0 => "1 attempt".to_owned(),
+        1 => format!("1 attempt, {}", lasted(took)),
+        count => format!("{count} attempts, {}", lasted(took)),
+    }
+}
+
+fn not_run_yet(plan: &PlanView) -> Markup {
+    html! {
+        div class="empty" {
+            strong { "No step was tried yet." }
+            "After the approval, start the plan with " code { "provost run " (T(&plan.card.name)) } "."
+        }
+    }
+}
+
+fn all_steps(plan: &PlanView) -> Markup {
+    html! { @for each in &plan.steps { (part(step(&plan.card.id.0, each))) } }
 }
 
 fn step(plan: &str, step: &StepView) -> Markup {
-    let tried = step.attempts.len();
-    let took: u64 = step.attempts.iter().filter_map(|attempt| attempt.duration_ms).sum();
     html! {
         section class="sheet" id={ "step-" (step.number) } {
             header {
-                h3 { a href={ "/plans/" (segment(plan)) "/steps/" (step.number) } { (step.number) ". " (T(&step.title)) } }
+                h2 class="small-title" { a href={ "/plans/" (segment(plan)) "/steps/" (step.number) } { (step.number) ". " (T(&step.title)) } }
                 (step_word(step))
                 @if let Some(target) = &step.target { span class="quiet" { (T(target)) } }
-                @if tried > 0 {
-                    span class="quiet" { (tried) @if tried == 1 { " attempt, " } @else { " attempts, " } (lasted(took)) }
-                }
+                span class="quiet" { (tried(step)) }
             }
-            @if let Some(reason) = &step.blocked { p class="bad" { (T(reason)) } }
-            @if let Some(weaker) = &step.weaker { p class="wait" { (T(weaker)) "." } }
-            @if let Some(by) = &step.waived_by { p class="wait" { "Waived by " (T(by)) "; it has not passed." } }
-            @if let Some(until) = step.not_before { p class="wait" { "The next attempt starts after " (instant(until)) } }
+            @if let Some(reason) = &step.blocked { p class="note bad" { (Ticks(reason)) } }
+            @if let Some(weaker) = &step.weaker { p class="weak" { (T(weaker)) "." } }
+            @if let Some(by) = &step.waived_by { p class="weak" { "Waived by " (T(by)) "; it has not passed." } }
+            @if let Some(until) = step.not_before { p class="wait" { "The next attempt starts " (instant(until)) } }
             details id={ "law-" (step.number) } {
                 summary { "Task and contract" }
-                @if let Some(task) = &step.task { pre { (T(task)) } }
+                @if let Some(task) = &step.task { (markdown(task)) }
                 @if let Some(contract) = &step.precondition { (check("Precondition", contract)) }
                 @if let Some(contract) = &step.contract { (check("Contract", contract)) }
                 @if step.hidden { p class="quiet" { "Agents do not see the contract." } }
@@ -131,14 +286,14 @@ fn step(plan: &str, step: &StepView) -> Markup {
             @if step.claim.is_some() || step.verdict.is_some() {
                 div class="versus" {
                     div {
-                        h4 { "The agent says" }
+                        h3 { "The agent says" }
                         @match &step.claim {
-                            Some(claim) => pre { (T(claim)) }
+                            Some(claim) => (said_by_agent(claim)),
                             None => p class="quiet" { "Nothing." }
                         }
                     }
                     div {
-                        h4 { "provost checked" }
+                        h3 { "provost checked" }
                         @match &step.verdict {
                             Some(seen) => (verdict(seen)),
                             None => p class="quiet" { "No check has run." }
@@ -150,23 +305,63 @@ fn step(plan: &str, step: &StepView) -> Markup {
     }
 }
 
-fn post_class(post: &PostconditionView) -> &'static str {
-    match (post.state, post.pass) {
-        ("held", Some(Pass::Verified)) => "good",
-        ("broke", _) => "bad",
-        ("held", _) => "wait",
-        _ => "",
-    }
-}
-
 fn post(post: &PostconditionView) -> Markup {
     html! {
         section class="sheet" {
-            header { h3 { (post.number) ". " (T(&post.description)) } span class={ "word " (post_class(post)) } { (post.mark) " " (T(&post.word)) } }
-            @if let Some(weaker) = &post.weaker { p class="wait" { (T(weaker)) "." } }
-            @if let Some(why) = &post.uncontrolled { p class="wait" { "Uncontrolled: " (T(why)) "." } }
+            header { h3 { (post.number) ". " (T(&post.description)) } (post_word(post.state, post.pass, post.mark, &post.word)) }
+            @if let Some(weaker) = &post.weaker { p class="weak" { (T(weaker)) "." } }
+            @if let Some(why) = &post.uncontrolled { p class="weak" { "Uncontrolled: " (T(why)) "." } }
             @if let Some(contract) = &post.contract { (check("Contract", contract)) }
             @if let Some(seen) = &post.verdict { (verdict(seen)) }
         }
+    }
+}
+
+/// Lists the files that were taken over from the agents, by step.
+fn changed_files(plan: &PlanView) -> Markup {
+    let with_files =
+        |step: &&StepView| step.verdict.as_ref().is_some_and(|verdict| !verdict.files.is_empty());
+    let steps: Vec<&StepView> = plan.steps.iter().filter(with_files).collect();
+    html! {
+        @if steps.is_empty() {
+            div class="empty" {
+                strong { "No file was taken over yet." }
+                "When the check of a step has run on the work of its agent, the changed files are listed here."
+            }
+        }
+        @for step in steps {
+            @let files = step.verdict.as_ref().map(|verdict| (&verdict.files, verdict.files_more));
+            section class="sheet" {
+                header {
+                    h2 class="small-title" { a href={ "/plans/" (segment(&plan.card.id.0)) "/steps/" (step.number) "#changed" } { (step.number) ". " (T(&step.title)) } }
+                    (step_word(step))
+                }
+                @if let Some((files, more)) = files {
+                    ul class="files" { @for file in files { li { code { (T(file)) } } } }
+                    @if more > 0 { p class="quiet" { "and " (more) " more" } }
+                }
+            }
+        }
+    }
+}
+
+/// Renders the text of the plan and what its approval covers.
+fn spec(plan: &PlanView) -> Markup {
+    let card = &plan.card;
+    html! {
+        dl {
+            dt { "Revision" } dd { code { (T(&card.revision.0)) } }
+            @if let Some(by) = &card.approved_by { dt { "Approved by" } dd { (T(by)) } }
+            dt { "Touches" }
+            dd {
+                @match &card.touches {
+                    Some(globs) => { code { (T(&globs.join(", "))) } }
+                    None => "not declared: an agent can edit its own checks",
+                }
+            }
+            @for line in &plan.terms { dt { "Term" } dd { (Ticks(line)) } }
+            @if let Some(path) = &card.path { dt { "File" } dd { code { (T(path)) } } }
+        }
+        (part(html! { pre aria-label="The plan as it is in the log" { (T(&plan.text)) } }))
     }
 }

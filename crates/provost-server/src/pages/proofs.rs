@@ -6,7 +6,8 @@ use maud::{Markup, html};
 use provost_core::model::proof::{Envelope, ProofStatement, PublicKey};
 use serde_json::Value;
 
-use super::frame::{HtmlPage, PlanRoom, Section, plan_rooms, segment, word};
+use super::frame::{HtmlPage, PlanRoom, Section, plan_rooms, segment};
+use super::status::word;
 use super::text::T;
 use crate::api::{find, proofs_of};
 use crate::principal::Viewer;

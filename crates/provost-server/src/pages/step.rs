@@ -1,35 +1,40 @@
-//! The page of one step: every attempt with the agent's words against provost's verdicts, and what it
-//! changed.
+//! The page of one step: an attempt with the agent's words against provost's verdicts, what it changed, and
+//! how to run its check again.
 
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 use provost_core::model::plan::StepNumber;
-use provost_core::model::proof_map::{HunkMark, LineChange, ProofMap};
-use provost_core::rules::command::Refusal;
-use provost_engine::Error;
-use provost_engine::exec::proof_map;
-use provost_engine::observe::overview::PlanSnapshot;
-use provost_engine::plan::human_check::Who;
-use provost_engine::plan::step_changes::{self, FileComparison};
-use provost_engine::settings::Access;
+use provost_engine::observe::view::{AttemptView, PlanView, StepView, VerdictView};
+use serde::Deserialize;
 
-use super::frame::{HtmlPage, PlanRoom, Section, plan_rooms, segment, step_word, word};
-use super::parts::{self, check, difference_with, verdict};
-use super::text::T;
+use super::difference::{self, DiffView};
+use super::frame::{HtmlPage, PlanRoom, Section, plan_rooms, segment};
+use super::markdown::markdown;
+use super::parts::{self, check, copy, verdict};
+use super::status::{step_word, word};
+use super::text::{T, Ticks};
 use super::transcript;
 use crate::api::find;
-use crate::layout::diff::{self, Line, Side};
+use crate::layout::timeline::lasted;
 use crate::principal::Viewer;
 use crate::problem::{Answer, Problem};
-use crate::request::Segment;
+use crate::request::{Segment, UrlQuery};
 use crate::state::{AppState, SharedState, ask};
-use provost_engine::observe::view::{PlanView, StepView};
+
+#[derive(Deserialize)]
+pub(super) struct StepQuery {
+    #[serde(default)]
+    diff: DiffView,
+    /// The attempt to show; the last one by default.
+    attempt: Option<u32>,
+}
 
 pub(super) async fn show(
     State(app): State<SharedState>,
     Viewer(principal): Viewer,
     Segment((id, number)): Segment<(String, u32)>,
+    UrlQuery(query): UrlQuery<StepQuery>,
 ) -> Answer<Response> {
     ask(&app, move |app| {
         let after = app.overview.cursor()?.0;
@@ -38,11 +43,15 @@ pub(super) async fn show(
         let plan = PlanView::of(&seen, &attempts, Vec::new());
         let step = plan.steps.iter().find(|step| step.number == number);
         let step = step.ok_or_else(|| Problem::unknown(format!("the plan has no step {number}")))?;
+        let place = format!("/plans/{}/steps/{number}", segment(&id).0);
+        let changes = difference::of_step(app, &seen, StepNumber(number), query.diff, &place);
         let body = html! {
-            h1 { (step.number) ". " (T(&step.title)) }
-            (plan_rooms(&id, PlanRoom::Elsewhere))
-            (body(app, &plan, step))
-            (changed(app, &seen, StepNumber(number)))
+            (head(&plan, step))
+            (notes(step))
+            (asked_for(step))
+            (attempt(app, &plan, step, &query, &place))
+            @if let Some(changes) = changes { h2 id="changed" { "Changes" } (changes) }
+            (reproduce(&plan, step))
         };
         let live = Some(format!("plan={}&task={number}", segment(&id).0));
         let page = HtmlPage {
@@ -56,121 +65,128 @@ pub(super) async fn show(
     .await
 }
 
-fn body(app: &AppState, plan: &PlanView, step: &StepView) -> Markup {
+fn head(plan: &PlanView, step: &StepView) -> Markup {
+    let id = segment(&plan.card.id.0);
+    let took: u64 = step.attempts.iter().filter_map(|attempt| attempt.duration_ms).sum();
+    let at = |number: u32| plan.steps.iter().any(|step| step.number == number);
     html! {
-        p {
-            (step_word(step)) " of "
-            a href={ "/plans/" (segment(&plan.card.id.0)) "#step-" (step.number) } { (T(&plan.card.title)) }
-            @if let Some(target) = &step.target { " · " (T(target)) }
+        p class="crumbs" {
+            @if let Some(repository) = &plan.card.repository { (T(repository)) " / " }
+            a href={ "/plans/" (id) } { (T(&plan.card.title)) }
         }
-        @if let Some(reason) = &step.blocked { p class="bad" { (T(reason)) } }
-        @if let Some(weaker) = &step.weaker { p class="wait" { (T(weaker)) "." } }
-        @if let Some(by) = &step.waived_by { p class="wait" { "Waived by " (T(by)) "; it has not passed." } }
-        @if let Some(task) = &step.task { h2 { "Task" } pre { (T(task)) } }
-        @if step.contract.is_some() || step.precondition.is_some() { h2 { "Contract" } }
-        @if let Some(contract) = &step.precondition { (check("Precondition", contract)) }
-        @if let Some(contract) = &step.contract { (check("Contract", contract)) }
-        @if step.hidden { p class="quiet" { "Agents do not see the contract." } }
-        p class="quiet" { "On failure: " (T(&step.on_fail)) }
-        h2 { "Attempts" }
-        @if step.attempts.is_empty() {
-            p class="quiet" { "No attempt yet." }
-            @if let Some(seen) = &step.verdict { (verdict(seen)) }
-        }
-        @for each in step.attempts.iter().rev() {
-            (parts::attempt(each, &transcript::part(app, &plan.card.id.0, step, each)))
+        h1 { (step.number) ". " (T(&step.title)) }
+        (plan_rooms(&plan.card.id.0, PlanRoom::Elsewhere))
+        p class="lead" {
+            (step_word(step))
+            @if let Some(target) = &step.target { span { "by " (T(target)) } }
+            @if took > 0 { span { (lasted(took)) } }
+            @if let Some(tokens) = step.cost.tokens.filter(|tokens| *tokens > 0) { span { (tokens) " tokens" } }
+            @if let Some(usd) = step.cost.usd.filter(|usd| *usd > 0.0) { span { "$" (format!("{usd:.2}")) } }
+            @for (number, name) in [(step.number.saturating_sub(1), "Step before"), (step.number + 1, "Next step")] {
+                @if at(number) { a href={ "/plans/" (id) "/steps/" (number) } { (name) } }
+            }
         }
     }
 }
 
-/// Renders the changes that provost took over from the last judged attempt.
-fn changed(app: &AppState, seen: &PlanSnapshot, number: StepNumber) -> Markup {
-    let Some(step) = seen.run.step(number).filter(|step| step.attempts > 0) else { return html! {} };
-    let tree = step.verdict.as_ref().and_then(|verdict| verdict.tree.as_ref());
-    if tree.is_none() && step.left.is_none() {
-        return html! {};
-    }
-    let harness = app.overview.harness(seen, Access::Read, Who::Here);
-    let work = harness.and_then(|harness| {
-        let map = proof_map::known(&harness, number).unwrap_or_default();
-        Ok((step_changes::look(&harness, number)?, map))
-    });
+fn notes(step: &StepView) -> Markup {
     html! {
-        h2 id="changed" { "Changes" }
-        @if let Some(tree) = tree {
-            p class="quiet" { "Tree " code { (short(&tree.id)) } " on " code { (short(&tree.base)) } ", as the check saw it." }
+        @if let Some(reason) = &step.blocked { p class="note bad" { (Ticks(reason)) " " a href="/inbox" { "To the inbox" } } }
+        @if let Some(weaker) = &step.weaker { p class="note" { (T(weaker)) "." } }
+        @if let Some(by) = &step.waived_by { p class="note" { "Waived by " (T(by)) "; it has not passed." } }
+    }
+}
+
+fn asked_for(step: &StepView) -> Markup {
+    html! {
+        section class="sheet versus" {
+            div {
+                h2 { "Task" }
+                @match &step.task { Some(task) => (markdown(task)), None => p class="quiet" { "None." } }
+            }
+            div {
+                h2 { "Check" }
+                @if let Some(contract) = &step.precondition { (check("Precondition", contract)) }
+                @match &step.contract {
+                    Some(contract) => (check("Contract", contract)),
+                    None => p class="note wait" { "This step has no contract: provost checks nothing." }
+                }
+                @if step.hidden { p class="quiet small" { "Agents do not see the contract." } }
+                p class="quiet small" { "On failure: " (T(&step.on_fail)) }
+            }
         }
-        @match work {
-            Ok((work, map)) => {
-                @if work.files.is_empty() { p { "Nothing." } }
-                @if !map.hunks.is_empty() { (shares(&map)) }
-                @for file in &work.files { (one(file, &map)) }
-                @if !work.others.is_empty() {
-                    p { "These files had changed before the attempt began; they are not counted as its work:" }
-                    ul { @for file in &work.others { li { code { (T(file)) } } } }
+    }
+}
+
+/// Renders the chosen attempt, with a tab for each of the others.
+fn attempt(app: &AppState, plan: &PlanView, step: &StepView, query: &StepQuery, place: &str) -> Markup {
+    let chosen = |attempt: &&AttemptView| query.attempt.is_none_or(|number| attempt.number == number);
+    let shown = step.attempts.iter().rev().find(chosen);
+    html! {
+        @if step.attempts.is_empty() {
+            div class="empty" {
+                strong { "No attempt yet." }
+                "Start the plan with " code { "provost run " (T(&plan.card.name)) } "; its output appears here while it works."
+            }
+            @if let Some(seen) = &step.verdict { (verdict(seen)) }
+        } @else if step.attempts.len() > 1 {
+            nav class="rooms" aria-label="Attempts" {
+                @for each in &step.attempts {
+                    @let is_here = shown.is_some_and(|shown| shown.begun == each.begun);
+                    a href={ (place) "?attempt=" (each.number) } aria-current=[is_here.then_some("true")] {
+                        "Attempt " (each.number) " " (word(outcome(each)))
+                    }
                 }
             }
-            Err(Error::Refused(Refusal::NoTree)) => {
-                p { "provost no longer has this tree; these are the names of its changed files:" }
-                ul { @for file in tree.iter().flat_map(|tree| &tree.files) { li { code { (T(file)) } } } }
-            }
-            Err(error) => p class="wait" { "provost cannot show the changes: " (T(&error.to_string())) }
+        }
+        @match shown {
+            Some(each) => (parts::attempt(each, &transcript::part(app, &plan.card.id.0, step, each))),
+            None if step.attempts.is_empty() => {}
+            None => p class="note" { "The step has no such attempt." }
         }
     }
 }
 
-fn short(id: &str) -> &str {
-    id.get(..12).unwrap_or(id)
+/// Returns the word for the result of an attempt.
+fn outcome(attempt: &AttemptView) -> &'static str {
+    match (attempt.passed, attempt.ended) {
+        (true, _) => "passed",
+        (false, None) => "running",
+        (false, Some(_)) if attempt.failure.is_none() && attempt.verdicts.is_empty() => "claimed",
+        (false, Some(_)) => "failed",
+    }
 }
 
-/// Says how much of the change the contract proves, and what the marks mean.
-fn shares(map: &ProofMap) -> Markup {
-    let signs = [HunkMark::Proved, HunkMark::Unproved, HunkMark::NotBuildable, HunkMark::NotTried];
-    let meaning: Vec<String> = signs.iter().map(|mark| format!("{} {}", mark.sign(), mark.words())).collect();
+/// Renders how to run the check again, and what it ran with.
+fn reproduce(plan: &PlanView, step: &StepView) -> Markup {
+    let is_shell = step.contract.as_ref().is_some_and(|contract| contract.kind == "shell");
+    let command = format!("provost try {} {}", plan.card.name, step.number);
     html! {
-        p id="proved" { (map.share().to_string()) ", as far as " code { "provost proved" } " has found out. "
-            span class="quiet" { (meaning.join(" · ")) } }
-    }
-}
-
-/// Returns the mark of the hunk that each line of a diff belongs to.
-fn margin<'m>(file: &'m FileComparison, map: &'m ProofMap) -> impl FnMut(&Line) -> Markup + 'm {
-    // The line of the judged tree that follows.
-    let mut next = 1;
-    move |line| {
-        let hunk = match (line.side, line.number) {
-            (Side::Come, Some(number)) => map.of_line(&file.path, number, LineChange::Added),
-            (Side::Gone, _) => map.of_line(&file.path, next, LineChange::Removed),
-            (Side::Come | Side::Same | Side::Cut, _) => None,
-        };
-        if let (Side::Come | Side::Same, Some(number)) = (line.side, line.number) {
-            next = number + 1;
-        }
-        match hunk {
-            Some(hunk) => {
-                let why = format!("{}: {}", hunk.mark.words(), hunk.why);
-                html! { span title=(T(&why)) { (hunk.mark.sign().to_string()) } }
-            }
-            None if map.hunks.is_empty() => html! {},
-            None => html! { " " },
+        @if is_shell {
+            h2 { "Run the check again" }
+            p { "In the repository, on the base and on the workspace:" }
+            (copy(&command))
+            @if let Some(seen) = &step.verdict { (ran_with(seen)) }
         }
     }
 }
 
-fn one(file: &FileComparison, map: &ProofMap) -> Markup {
-    let what = match (&file.unshown, &file.old, &file.new) {
-        (None, None, Some(_)) => "new",
-        (None, Some(_), None) => "deleted",
-        _ => "changed",
-    };
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let lines = diff::lines(&text(&file.old), &text(&file.new));
+fn ran_with(verdict: &VerdictView) -> Markup {
     html! {
-        section class="sheet" {
-            header { h3 { code { (T(&file.path)) } } (word(what)) }
-            @if let Some(why) = file.unshown { p class="quiet" { "Not shown: " (why) "." } }
-            @else if lines.is_empty() { p class="quiet" { "The file is empty or unchanged." } }
-            @else { (difference_with(&lines, margin(file, map))) }
+        details id="environment" {
+            summary { "The last check ran with" }
+            dl {
+                dt { "Isolation" } dd { (T(&verdict.isolation)) }
+                @if let Some(tree) = &verdict.tree { dt { "Tree" } dd { code { (T(tree)) } } }
+                @for line in &verdict.provisioned { dt { "Installed for it" } dd { (T(line)) } }
+                @for runner in &verdict.runners { dt { "Test runner" } dd { (T(runner)) } }
+                @if let Some(environment) = &verdict.environment {
+                    dt { "PATH" } dd { code { (T(&environment.path.join(":"))) } }
+                    @for (name, value) in &environment.variables { dt { code { (T(name)) } } dd { code { (T(value)) } } }
+                    @for (name, tool) in &environment.tools { dt { (T(name)) } dd { code { (T(&tool.path)) } " " (T(&tool.version)) } }
+                    dt { "Digest" } dd { code { (T(&environment.sha256)) } }
+                }
+            }
         }
     }
 }

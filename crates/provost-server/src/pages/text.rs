@@ -20,6 +20,29 @@ impl Render for T<'_> {
     }
 }
 
+/// The same, with text between back-quotes as code.
+pub(super) struct Ticks<'a>(pub &'a str);
+
+impl Render for Ticks<'_> {
+    fn render_to(&self, buffer: &mut String) {
+        let parts: Vec<&str> = self.0.split('`').collect();
+        // A last back-quote without a partner is an ordinary character.
+        let pairs = (parts.len() - 1) / 2;
+        for (at, part) in parts.iter().enumerate() {
+            let is_code = at % 2 == 1 && at / 2 < pairs;
+            buffer.push_str(if is_code {
+                "<code>"
+            } else if at % 2 == 1 {
+                "`"
+            } else {
+                ""
+            });
+            T(part).render_to(buffer);
+            buffer.push_str(if is_code { "</code>" } else { "" });
+        }
+    }
+}
+
 /// Returns the text with invisible characters replaced by symbols.
 pub(super) fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -65,7 +88,15 @@ fn is_unseen(sign: char) -> bool {
 mod tests {
     use maud::html;
 
-    use super::{T, visible};
+    use super::{T, Ticks, visible};
+
+    #[test]
+    fn text_between_back_quotes_is_code() {
+        let shown = |text| html! { (Ticks(text)) }.into_string();
+        assert_eq!(shown("run `a <b>` now"), "run <code>a &lt;b&gt;</code> now");
+        assert_eq!(shown("`a` and `b"), "<code>a</code> and `b");
+        assert_eq!(shown("none"), "none");
+    }
 
     #[test]
     fn nothing_in_a_text_is_obeyed() {

@@ -1,7 +1,7 @@
 //! The page of a transcript, and the parts of a step's page that show what its agent says and does.
 
 use axum::extract::State;
-use axum::response::Response;
+use axum::response::{Html, Response};
 use maud::{Markup, html};
 use provost_core::model::chain::PlanId;
 use provost_core::model::plan::StepNumber;
@@ -10,8 +10,9 @@ use provost_core::text::render;
 use provost_engine::observe::overview::AttemptTranscript;
 use provost_engine::observe::view::{AttemptView, StepView};
 
+use super::ansi::Ansi;
 use super::frame::{HtmlPage, PlanRoom, Section, plan_rooms, segment};
-use super::text::{T, visible};
+use super::text::T;
 use crate::api::{WhichAttempt, transcript_of};
 use crate::principal::Viewer;
 use crate::problem::Answer;
@@ -46,17 +47,22 @@ pub(super) async fn show(
     .await
 }
 
-/// Answers the last lines of a running attempt as text that can be shown as it is.
+/// Answers the last lines of a running attempt as markup, for `assets/live.js`.
 pub(super) async fn output(
     State(app): State<SharedState>,
     _viewer: Viewer,
     Segment((id, number)): Segment<(String, u32)>,
-) -> Answer<String> {
+) -> Answer<Html<String>> {
     ask(&app, move |app| {
         let output = app.overview.output(&PlanId(id), StepNumber(number));
-        Ok(visible(&output.unwrap_or_default()))
+        Ok(Html(lines(&output.unwrap_or_default()).into_string()))
     })
     .await
+}
+
+/// Renders output with an element for each line, so that lines can be searched.
+fn lines(output: &str) -> Markup {
+    html! { @for line in output.lines() { span class="line" { (Ansi(line)) "\n" } } }
 }
 
 /// Renders what the agent of an attempt says and does, or said and did. Of the attempts that have ended, only
@@ -79,9 +85,13 @@ fn live(app: &AppState, id: &str, step: &StepView, attempt: &AttemptView) -> Mar
     let output = app.overview.output(&PlanId(id.to_owned()), StepNumber(step.number));
     let url = format!("/plans/{}/steps/{}/output", segment(id).0, step.number);
     html! {
-        h4 { "Live output" }
-        pre id="output" class="tall" tabindex="0" role="region" aria-label="Live output" data-output=(url) {
-            @match output { Some(output) => (T(&output)), None => "Nothing yet." }
+        div class="actions" {
+            h4 { "Live output" }
+            label class="inline scripted" data-search="" { input id="follow" type="checkbox" checked; " Follow the end" }
+            input id="find" type="search" placeholder="Only lines with …" aria-label="Only lines with" autocomplete="off" class="scripted" data-search="";
+        }
+        pre id="output" class="output tall" tabindex="0" role="region" aria-label="Live output" data-output=(url) {
+            @match output { Some(output) => (lines(&output)), None => "Nothing yet." }
         }
         @if let Some(found) = found.filter(|found| !found.entries.is_empty()) {
             p { a href=(address(id, step.number, found.attempt.number)) { "Transcript so far" } }

@@ -2,20 +2,30 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use provost_engine::manage::tokens::TokenKind;
 
-use super::{Ends, outside, unknown};
+use super::{Ends, outside, unknown, word_of};
 use crate::problem::Problem;
-use crate::state::SharedState;
+use crate::state::{AppState, SharedState, ask};
 
 /// A caller that is not authenticated.
 pub(crate) struct UnknownCaller {
     ends: Ends,
+    /// The word of its cookie, if it sent one.
+    cookie: Option<String>,
 }
 
 impl UnknownCaller {
     /// Refuses and records a caller from inside an attempt.
     pub(crate) async fn only_people(&self, app: &SharedState) -> Result<(), Problem> {
         outside(app, &self.ends).await
+    }
+
+    /// Returns whether it has a session already.
+    pub(crate) async fn has_session(&self, app: &SharedState) -> Result<bool, Problem> {
+        let Some(word) = self.cookie.clone() else { return Ok(false) };
+        let find = move |app: &AppState| Ok(app.tokens.find(&word));
+        Ok(ask(app, find).await?.is_some_and(|token| token.kind == TokenKind::Session))
     }
 
     /// Returns the refusal of a caller whose link is not valid.
@@ -27,7 +37,9 @@ impl UnknownCaller {
 impl FromRequestParts<SharedState> for UnknownCaller {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, _app: &SharedState) -> Result<Self, Problem> {
-        Ok(Self { ends: Ends::of(parts)? })
+    async fn from_request_parts(parts: &mut Parts, app: &SharedState) -> Result<Self, Problem> {
+        let sent = word_of(&parts.headers, app.names.cookie());
+        let cookie = sent.filter(|(_, by_cookie)| *by_cookie).map(|(word, _)| word);
+        Ok(Self { ends: Ends::of(parts)?, cookie })
     }
 }

@@ -9,7 +9,7 @@ const well = (words) => console.log(`well: ${words}`);
 /** From the gate to the proof, on pages that nobody loads again. */
 async function fromLinkToProof(ada) {
   const id = await idOf("PLAN.md");
-  await sees(ada, "td", "Ship the thing");
+  await sees(ada, ".plans li", "Ship the thing");
   await ada.goto(place(`/plans/${id}/gate`));
   await sees(ada, "p", "all of it is new");
   await ada.click("button[value=approve]");
@@ -18,7 +18,7 @@ async function fromLinkToProof(ada) {
   // The law changes, and what changed is what is approved.
   write("PLAN.md", read("PLAN.md").replace("test -f out/1", "test -s out/1"));
   await ada.goto(place(`/plans/${id}/gate`));
-  await sees(ada, "ul.changes li", "step 1 contract: `test -f out/1 [exit_code == 0]` -> `test -s out/1 [exit_code == 0]`");
+  await sees(ada, "ul.changes li", "step 1 contract: test -f out/1 [exit_code == 0] -> test -s out/1 [exit_code == 0]");
   await ada.click("#lines summary");
   await sees(ada, ".diff ins", "test -s out/1");
   check(await ada.locator(".diff ins").count() === 1, "marks of the harness are shown as changes");
@@ -35,31 +35,50 @@ async function fromLinkToProof(ada) {
   await inbox.evaluate(() => { window.since = "the same page"; });
   const run = provost(4, "run", "PLAN.md");
   await sees(ada, "#step-1 .word", "in progress");
-  await sees(ada, ".timeline", "Write the first part");
-  await ada.evaluate(() => { document.querySelector("pre.tall").kept = true; });
+  await sees(ada, ".note.run a", "live output");
+  await ada.evaluate(() => { document.querySelector(".graph g").kept = true; });
   await sees(ada, "#step-1 .word", "passed");
-  await sees(ada, ".node.passed .state", "1 ✓ passed");
-  check(await ada.evaluate(() => document.querySelector("pre.tall").kept), "what has not changed was taken away");
+  await sees(ada, ".node.good .state", "1 ✓ passed");
+  check(await ada.evaluate(() => document.querySelector(".graph g").kept), "what has not changed was taken away");
   await sees(ada, "#step-2 .word", "blocked");
   await run;
   check(await ada.evaluate(() => window.since) === "the same page", "the page was loaded again");
   well("a run was watched live");
 
-  await sees(inbox, ".sheet", "Write the second part");
+  // The new item is listed, and the one that is open stays open.
+  await sees(inbox, "nav.items a", "Write the second part");
+  check(!(await inbox.locator("article").innerText()).includes("Write the second part"), "another item took the place of the open one");
   check(await inbox.evaluate(() => window.since) === "the same page", "the inbox was loaded again");
+  await inbox.click("nav.items a:has-text('Write the second part')");
+  await sees(inbox, "article", "all of it is done");
   await isAccessible(inbox);
   await shoot(inbox, "inbox");
+  await inbox.fill("[name=note]", "do not let it through");
+  await inbox.press("[name=note]", "Enter");
+  check((await inbox.inputValue("[name=note]")).includes("\n"), "Enter is not a new line");
+  // An answer that ends the plan is asked for again, with the reason that was given.
+  await inbox.click("button[value=abort]");
+  await sees(inbox, "h1", "are you sure?");
+  check((await inbox.inputValue("[name=note]")).startsWith("do not let it through"), "the reason is gone");
+  await isAccessible(inbox);
+  await inbox.click("text=No, go back");
+  await sees(inbox, "article", "all of it is done");
   await inbox.fill("[name=note]", "try it once more");
   // What somebody is writing stays, whatever happens meanwhile.
   await provost(0, "ask", "PLAN-other.md", "--question", "why so?");
   await inbox.waitForFunction(() => document.querySelector("#live").textContent.startsWith("changed"));
   check(await inbox.inputValue("[name=note]") === "try it once more", "what was written is gone");
   await inbox.click("button[value=retry]");
-  await inbox.waitForURL(place("/inbox"));
-  await inbox.locator(".sheet", { hasText: "Write the second part" }).waitFor({ state: "detached" });
+  await inbox.waitForURL(place(`/inbox?answered=${id}`));
+  await sees(inbox, ".note", "try it once more");
+  await inbox.locator("nav.items a", { hasText: "Write the second part" }).waitFor({ state: "detached" });
   await provost(0, "run", "PLAN.md");
   await sees(ada, ".word", "done");
+  await ada.goto(place(`/plans/${id}/timeline`));
   await sees(ada, ".timeline .bar.pause title", "waited");
+  await sees(ada, ".timeline .axis text", "0 ms");
+  await isAccessible(ada);
+  await shoot(ada, "timeline");
   const events = (await provost(0, "log", "PLAN.md", "--json")).trim().split("\n").map((line) => JSON.parse(line));
   const answer = events.find((event) => event.event === "HUMAN_ANSWERED");
   check(JSON.stringify(answer.details).includes("ada"), `nobody answered: ${JSON.stringify(answer)}`);
@@ -70,9 +89,10 @@ async function fromLinkToProof(ada) {
   await sees(ada, ".sheet header", "signature good");
   await isAccessible(ada);
   await shoot(ada, "proofs");
-  await ada.goto(place(`/plans/${id}/steps/2`));
+  await ada.goto(place(`/plans/${id}/steps/2?attempt=1`));
   await sees(ada, "#attempt-1 .versus", "all of it is done");
   await sees(ada, "#attempt-1 .versus .word", "broke");
+  await ada.click("nav[aria-label=Attempts] a:has-text('Attempt 2')");
   await sees(ada, "#attempt-2 .word", "passed");
   if (process.env.HAS_TREES) { await sees(ada, ".diff ins", "the second part"); }
   if (process.env.HAS_TREES) { await sees(ada, ".diff ins", "[redacted:github-token]"); }
@@ -81,6 +101,7 @@ async function fromLinkToProof(ada) {
   await sees(ada, "#transcript-2 pre", "wrote out/2");
   await isAccessible(ada);
   await shoot(ada, "step");
+  await ada.goto(place(`/plans/${id}/steps/2?attempt=1`));
   await ada.click("#attempt-1 a:has-text('Whole transcript')");
   await sees(ada, "main pre", "all of it is done");
   await isAccessible(ada);
@@ -188,6 +209,7 @@ async function hostile(ada) {
   await provost(0, "run", "PLAN-hostile.md");
   const pages = [
     "/", "/inbox", "/log", `/log?plan=${id}`, `/plans/${id}`, `/plans/${id}/gate`, `/plans/${id}/proofs`,
+    `/plans/${id}/steps`, `/plans/${id}/changes`, `/plans/${id}/timeline`, `/plans/${id}/text`, `/plans/${id}/steps/1?diff=split`,
     `/plans/${id}/steps/1`, `/compare?one=${id}&other=${id}`, "/machine", "/?name=%22%3E%3Cscript%3Ewindow.pwned%3D1%3C/script%3E",
     "/log?event=%22%3E%3Cimg src=x onerror=window.pwned=1%3E", "/plans/%3Cscript%3Ewindow.pwned=1%3C%2Fscript%3E",
   ];
@@ -211,6 +233,26 @@ async function hostile(ada) {
   well(`hostile texts stayed texts on ${pages.length} pages`);
 }
 
+/** The agenda by keyboard alone, filtered as one types. */
+async function agenda(ada) {
+  await ada.goto(place("/"));
+  await ada.keyboard.press("/");
+  await ada.keyboard.type("ship");
+  await ada.waitForFunction(() => document.querySelectorAll(".plans li").length === 1);
+  check(ada.url() === place("/?name=ship"), `the filter is not in the URL: ${ada.url()}`);
+  check(await ada.inputValue("#name") === "ship", "what was typed is gone");
+  await ada.reload();
+  check(await ada.locator(".plans li").count() === 1, "the filter of the URL is not used");
+  await ada.keyboard.press("?");
+  check(await ada.locator("#keys").isVisible(), "the list of keys is not shown");
+  await isAccessible(ada);
+  await ada.keyboard.press("Escape");
+  await ada.keyboard.press("j");
+  await ada.keyboard.press("Enter");
+  await sees(ada, "h1", "Ship the thing");
+  well("the agenda was filtered and walked by keyboard");
+}
+
 /** The graph by keyboard alone, small and large. */
 async function keyboard(ada, id) {
   await ada.goto(place(`/plans/${id}`));
@@ -223,7 +265,11 @@ async function keyboard(ada, id) {
   }
   check(await ada.evaluate(() => document.activeElement.querySelector("title").textContent) === "1 ✓ passed Write the first part", "no step was reached");
   await ada.keyboard.press("Enter");
-  check(new URL(ada.url()).hash === "#step-1", `the step leads to ${ada.url()}`);
+  await ada.waitForURL(place(`/plans/${id}/steps/1`));
+  await ada.goBack();
+  await ada.click("button[data-zoom=in]");
+  check(await ada.evaluate(() => document.querySelector(".graph svg").classList.contains("zoomed")), "the graph is no larger");
+  await ada.click("button[data-zoom=fit]");
   await isAccessible(ada);
   await shoot(ada, "plan");
   const large = await idOf("PLAN-large.md");
@@ -254,6 +300,7 @@ async function withoutScripts(id) {
     check(answer.status() === 200, `${path}: ${answer.status()}`);
   }
   await page.goto(place(`/plans/${third}/gate`));
+  await page.click("#say summary");
   await page.fill("#words", "not like this");
   await page.click("button[value=reject]");
   check((await page.locator("main").innerText()).includes("This revision was rejected: not like this"), "it was not rejected");
@@ -278,6 +325,7 @@ try {
   await open();
   const ada = await person("ada");
   const id = await fromLinkToProof(ada);
+  await agenda(ada);
   await keyboard(ada, id);
   await twoAtOnce(ada);
   await byTwo(ada);

@@ -126,7 +126,7 @@ fn people_approve_watch_answer_and_audit_in_a_browser() {
     let output = node.output().expect("node");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(said.lines().filter(|line| line.starts_with("well: ")).count(), 13, "{said}");
+    assert_eq!(said.lines().filter(|line| line.starts_with("well: ")).count(), 14, "{said}");
 }
 
 /// Returns the full path, which Playwright needs.

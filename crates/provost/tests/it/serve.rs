@@ -276,6 +276,9 @@ fn nobody_comes_in_without_a_token_or_a_link_and_a_link_is_good_once() {
     );
     let path = server.link.split_once(&server.address).expect("a link").1;
     server.bare("GET", path, &[("Accept", "text/html")], "").is(401);
+    // A person who is logged in can reload it.
+    server.browse(path, &cookie).is(200);
+    server.browse(path, "provost_1=pvt_0").is(401);
     // A session is not valid as a token, and a token is not valid as a session.
     let word = cookie.split_once('=').expect("a pair").1.to_owned();
     server.get("/api/plans", &word).is(401);
@@ -371,6 +374,39 @@ fn a_browser_decides_with_the_key_of_its_page_and_in_its_persons_name() {
     assert!(again.body.contains("ada already approved"), "{}", again.body);
 }
 
+#[test]
+fn a_run_is_started_and_stopped_on_the_page() {
+    let agent = "touch begun; sleep 120\n";
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(agent).isolation("in-place");
+    env.provost(&["verify"]).exits(0);
+    let server = Server::start(&env);
+    let cookie = server.enter();
+    let view = token(&env, "view");
+    let id = id_of(&server, &view);
+    let place = format!("/plans/{id}");
+    let key = form_key(&server.browse(&format!("{place}/gate"), &cookie).is(200).body);
+    let act = |action: &str| server.submit(&place, &cookie, &format!("action={action}&form_key={key}"));
+    let state = || server.get(&format!("/api/plans/{id}"), &view).is(200).json()["state"].clone();
+    // A start approves nothing, and needs the key of the page and the right to decide.
+    assert!(act("start").is(409).body.contains("not approved"));
+    env.approve();
+    assert!(server.browse(&place, &cookie).is(200).body.contains("value=\"start\""));
+    server.submit(&place, &cookie, "action=start").is(403);
+    server.post(&format!("/api/plans/{id}/start"), &view, &json!({})).is(403);
+    assert_eq!(state(), "idle");
+    act("start").is(303);
+    let begun = Instant::now();
+    while !env.work().join("begun").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the run did not start");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(state(), "running");
+    assert!(act("start").is(409).body.contains("another run works in this workspace"));
+    assert!(server.browse(&place, &cookie).is(200).body.contains("value=\"stop\""));
+    act("stop").is(303);
+    assert_eq!(state(), "idle");
+}
+
 /// The gate itself runs the checks on the base and shows the results, without `provost show` before.
 #[test]
 fn the_gate_has_the_checks_tried_on_the_base() {
@@ -392,6 +428,11 @@ fn the_gate_has_the_checks_tried_on_the_base() {
     assert!(gate["on_base"][0].as_str().is_some_and(|line| line.contains(said)), "{gate}");
     let page = server.browse(&format!("/plans/{id}/gate"), &server.enter()).is(200).body;
     assert!(page.contains(said), "{page}");
+    // The task, the program and the result of the check are beside the step that is approved.
+    for part in ["Do part 1 of the work", "<code>bash agent.sh</code>", "On the base: ", "holds already"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(page.contains("class=\"decision-bar\""), "{page}");
 }
 
 #[test]
@@ -474,6 +515,31 @@ fn enter_in_the_inbox_decides_nothing() {
     }
 }
 
+/// An answer that ends the plan is asked for again, and the page then shows what the log recorded.
+#[test]
+fn an_answer_that_ends_the_plan_is_asked_for_twice() {
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent("true\n").isolation("clean");
+    env.approve();
+    env.provost(&["run"]).exits(4);
+    let server = Server::start(&env);
+    let cookie = server.enter();
+    let view = token(&env, "view");
+    let inbox = server.get("/api/inbox", &view).is(200).json();
+    let item = inbox["items"][0]["id"].as_str().expect("an item").to_owned();
+    let place = format!("/inbox/{item}");
+    let page = server.browse(&place, &cookie).is(200).body;
+    let form = format!("choice=abort&note=not+worth+it&form_key={}", form_key(&page));
+    let again = server.submit(&place, &cookie, &form).is(200).body;
+    assert!(again.contains("are you sure?") && again.contains("not worth it"), "{again}");
+    assert_eq!(env.stage(), "in-progress");
+    let done = server.submit(&place, &cookie, &format!("{form}&sure=yes")).is(303);
+    assert_eq!(env.stage(), "failed");
+    let page = server.browse(done.head("location"), &cookie).is(200).body;
+    assert!(page.contains("Recorded: ") && page.contains("not worth it"), "{page}");
+    // The address of the item says that it is over.
+    assert!(server.browse(&place, &cookie).is(200).body.contains("This item is not open any more."));
+}
+
 #[test]
 fn what_a_plan_and_an_agent_say_is_shown_and_never_obeyed() {
     let text = plan(&["test -f out/1"], "escalate").replace("# A plan", "# <b>bold</b> & 'quoted'");
@@ -486,7 +552,9 @@ fn what_a_plan_and_an_agent_say_is_shown_and_never_obeyed() {
     let server = Server::start(&env);
     let cookie = server.enter();
     let id = id_of(&server, &token(&env, "view"));
-    for path in ["/", "/inbox", "/log", &format!("/plans/{id}"), &format!("/plans/{id}/gate")] {
+    let own = ["", "/gate", "/steps", "/changes", "/timeline", "/text", "/steps/1"];
+    let own = own.map(|rest| format!("/plans/{id}{rest}"));
+    for path in ["/", "/inbox", "/log"].into_iter().chain(own.iter().map(String::as_str)) {
         let page = server.browse(path, &cookie).is(200).body;
         assert!(
             !page.contains("<script>alert") && !page.contains("<img") && !page.contains("<b>bold"),
@@ -494,7 +562,7 @@ fn what_a_plan_and_an_agent_say_is_shown_and_never_obeyed() {
         );
         assert!(!page.contains(['\u{1b}', '\u{202e}']), "{path} has control characters");
     }
-    let page = server.browse(&format!("/plans/{id}"), &cookie).body;
+    let page = server.browse(&format!("/plans/{id}/steps"), &cookie).body;
     assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;") && page.contains("␛[2J"), "{page}");
     assert!(page.contains("&lt;U+202E&gt;"), "{page}");
 }

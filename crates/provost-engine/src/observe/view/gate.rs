@@ -6,9 +6,10 @@ use provost_core::language::diagnostic::{Diagnostic, Severity};
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::{Spanned, Step};
 use provost_core::model::usage::Resource;
+use provost_core::model::verdict::Verdict;
 use provost_core::rules::budget;
 use provost_core::state::run::{Run, Stage};
-use provost_core::text::render;
+use provost_core::text::render::{self, base::BaseLook};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -124,10 +125,14 @@ pub struct IntentView {
     pub title: String,
     /// The role that works, and its access rights.
     pub target: Option<String>,
+    /// The command that provost starts for it, and its model; null if the configuration names none.
+    pub program: Option<String>,
     pub reach: String,
     pub task: Option<String>,
     pub precondition: Option<CheckView>,
     pub contract: Option<CheckView>,
+    /// The result of the contract on the base, before the work; null if it was not tried.
+    pub on_base: Option<String>,
     /// Checks of this step may use the network.
     pub check_network: bool,
     /// Inside `touches`, and put back before it is judged.
@@ -148,10 +153,18 @@ pub struct PromiseView {
     pub number: u32,
     pub description: String,
     pub contract: Option<CheckView>,
+    /// Its result on the base, before the work; null if it was not tried.
+    pub on_base: Option<String>,
+}
+
+/// Describes the result of a check on the base.
+fn on_base(verdict: Option<&Verdict>) -> Option<String> {
+    verdict.map(|verdict| render::base::words(&verdict.outcome))
 }
 
 impl IntentView {
-    fn of(run: &Run, step: &Step) -> Self {
+    fn of(run: &Run, step: &Step, look: Option<&BaseLook>) -> Self {
+        let program = run.binding.terms.programs.get(run.role(step.number)).cloned();
         let limit = |limit: &Option<Spanned<Duration>>| {
             let ms = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
             limit.as_ref().map(|limit| Resource::WallClock.say(ms(limit.value)))
@@ -161,10 +174,12 @@ impl IntentView {
             number: step.number.0,
             title: step.title.clone(),
             target: step.target.as_ref().map(|target| target.value.clone()),
+            program,
             reach: run.binding.terms.for_step(step).to_string(),
             task: step.task.as_ref().map(|task| task.value.clone()),
             precondition: step.precondition.as_ref().map(CheckView::of),
             contract: step.contract.as_ref().map(CheckView::of),
+            on_base: on_base(look.and_then(|look| look.steps.get(&step.number))),
             check_network: step.network.as_ref().is_some_and(|network| network.value),
             protect: step.protect.iter().map(|glob| glob.value.clone()).collect(),
             attempt_limit: limit(&step.timeout),
@@ -183,6 +198,10 @@ impl GateView {
         let (run, changed) = recording::preview(&harness)?;
         let reading = recording::check(&harness)?;
         let look = base_look::on_base(&harness, &run);
+        let known = match &look {
+            OnBase::Known(look) => Some(look),
+            OnBase::UnderWay | OnBase::NotTried => None,
+        };
         let since = overview.changes_since_approval(&seen.id, &run)?;
         let rejected = run.rejection.as_ref().filter(|(revision, _)| *revision == run.revision);
         let touches = run.plan.touches.as_ref();
@@ -221,15 +240,9 @@ impl GateView {
             terms: run.binding.terms.lines(),
             caveat: caveat(&run),
             on_base_under_way: look == OnBase::UnderWay,
-            already_hold: match &look {
-                OnBase::Known(look) => look.holding(),
-                OnBase::UnderWay | OnBase::NotTried => 0,
-            },
-            on_base: match &look {
-                OnBase::Known(look) => render::base::lines(&run.plan, look),
-                OnBase::UnderWay | OnBase::NotTried => Vec::new(),
-            },
-            intents: run.plan.steps.iter().map(|step| IntentView::of(&run, step)).collect(),
+            already_hold: known.map_or(0, BaseLook::holding),
+            on_base: known.map(|look| render::base::lines(&run.plan, look)).unwrap_or_default(),
+            intents: run.plan.steps.iter().map(|step| IntentView::of(&run, step, known)).collect(),
             postconditions: run
                 .plan
                 .postconditions
@@ -238,6 +251,7 @@ impl GateView {
                     number: post.number,
                     description: post.description.clone(),
                     contract: post.contract.as_ref().map(CheckView::of),
+                    on_base: on_base(known.and_then(|look| look.postconditions.get(&post.number))),
                 })
                 .collect(),
             diagnostics: DiagnosticView::all(&reading.text, &reading.diagnostics),

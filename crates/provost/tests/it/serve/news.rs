@@ -73,7 +73,10 @@ fn a_plan_that_was_revised_is_compared_with_what_it_was() {
     assert_ne!(lives[0]["revision"], lives[1]["revision"]);
     let cookie = server.enter();
     let page = server.browse(&format!("/compare?one={id}&other={id}"), &cookie).is(200).body;
-    assert!(page.contains("test -f out/9") && page.contains("test -f out/2"), "{page}");
+    assert!(
+        page.contains("test -f out/<mark>9</mark>") && page.contains("test -f out/<mark>2</mark>"),
+        "{page}"
+    );
     let first = lives[0]["revision"].as_str().expect("a revision").get(..12).expect("twelve");
     assert!(page.contains(&format!("{id}%40{first}")), "{page}");
     server.browse(&format!("/compare?one={id}@{first}&other={id}"), &cookie).is(200);
