@@ -48,6 +48,7 @@ mod manual;
 mod marks;
 mod mcp;
 mod otel;
+mod own_tests;
 mod packages;
 mod parallel;
 #[cfg(feature = "postgres")]

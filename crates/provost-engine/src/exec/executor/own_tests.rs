@@ -52,7 +52,7 @@ impl Executor<'_> {
         let Ok(Some(pair)) = self.ground.kept_pair(&before, &tree.id) else { return Ok(verdict) };
         let Some(with_results) = with_results(shell) else { return Ok(verdict) };
         let Some(contract) = self.on_tree(order, &tree.id) else { return Ok(verdict) };
-        let contract = contract.with_shell(&with_results);
+        let contract = contract.alone(&with_results);
         let tests = OwnTests::of(&pair);
         let end = Instant::now() + self.site.config.verify.proved_time_limit;
         let limit =

@@ -25,6 +25,8 @@ pub(crate) struct TreeContract<'e> {
     order: &'e CheckOrder,
     shell: &'e Shell,
     tree: &'e str,
+    /// Its tests are compared with nothing.
+    is_alone: bool,
     /// The verdict of the contract on the tree as it is, if that is known.
     pub(super) held: Option<Verdict>,
 }
@@ -78,7 +80,7 @@ impl<'a> Executor<'a> {
     {
         match &order.check {
             Some(Check::Shell(shell)) => {
-                Some(TreeContract { executor: self, order, shell, tree, held: None })
+                Some(TreeContract { executor: self, order, shell, tree, is_alone: false, held: None })
             }
             Some(Check::Human | Check::Judge { .. }) | None => None,
         }
@@ -118,9 +120,9 @@ impl VariedContract for TreeContract<'_> {
 }
 
 impl<'e> TreeContract<'e> {
-    /// Runs another command, or the same one with other expectations.
-    pub(super) fn with_shell(self, shell: &'e Shell) -> Self {
-        Self { shell, ..self }
+    /// Runs the same command with other expectations, and compares its tests with nothing.
+    pub(super) fn alone(self, shell: &'e Shell) -> Self {
+        Self { shell, is_alone: true, ..self }
     }
 
     /// Sets the verdict of the contract on the tree as it is.
@@ -152,6 +154,7 @@ impl<'e> TreeContract<'e> {
     }
 
     fn case<'c>(&'c self, timeout: Duration, tag: &'c str) -> CheckSpec<'c> {
+        let usual = self.executor.case(self.order, self.shell, tag);
         CheckSpec {
             timeout,
             tree: Some(self.tree),
@@ -160,7 +163,8 @@ impl<'e> TreeContract<'e> {
             apart: None,
             doubts: Doubts::default(),
             known: None,
-            ..self.executor.case(self.order, self.shell, tag)
+            compare: if self.is_alone { Comparison::Nothing } else { usual.compare },
+            ..usual
         }
     }
 }

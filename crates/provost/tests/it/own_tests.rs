@@ -1,0 +1,55 @@
+//! Tests steps in which the agent writes the tests that decide about it: they are verified only if one of the new
+//! tests notices when provost breaks the code.
+
+use serde_json::Value;
+
+use crate::env::Env;
+
+const PLAN: &str = "---\ntype: plan\nstatus: draft\nowner: test\ntouches: [\"test_more.py\"]\n---\n\n# A plan\n\n\
+                    ## Steps\n\n### 1. Test it\n\n**target:** coder\n**writes:** tests\n\n**task:**\nTest sub.\n\n\
+                    **contract:**\n```shell\nset -e\ntest -s test_more.py\npython3 -m unittest -q\n```\n\
+                    exit_code == 0\n**on_fail:** escalate\n";
+const CODE: &str = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b\n";
+const OLD: &str = "import calc, unittest\n\n\nclass Calc(unittest.TestCase):\n    def test_add(self):\n        \
+                   self.assertEqual(calc.add(2, 3), 5)\n";
+
+/// Runs the step with an agent that writes this test, and returns its view.
+fn with_test(body: &str) -> Option<Value> {
+    let test =
+        format!("import calc, unittest\n\n\nclass More(unittest.TestCase):\n    def test_sub(self):\n{body}");
+    let env = Env::new(PLAN).agent(&format!("cat > test_more.py <<'PY'\n{test}PY\n"));
+    if !env.has_fences() {
+        return None;
+    }
+    env.write("calc.py", CODE);
+    env.write("test_calc.py", OLD);
+    env.git(&["add", "--all"]);
+    env.git(&["commit", "--quiet", "--message", "one of two is tested"]);
+    env.approve().provost(&["run"]).exits(0);
+    let status = env.provost(&["status", "--json"]).exits(0).json();
+    env.provost(&["audit"]).exits(0);
+    Some(status["steps"][0].clone())
+}
+
+#[test]
+fn a_new_test_that_notices_broken_code_makes_the_step_verified() {
+    let Some(step) = with_test("        self.assertEqual(calc.sub(3, 2), 1)\n") else { return };
+    assert_eq!(step["pass"], "verified", "{step}");
+    assert_eq!(step["check_by"], "the agent");
+}
+
+#[test]
+fn a_new_test_that_notices_nothing_makes_it_self_checked() {
+    for body in [
+        "        self.assertTrue(True)\n",
+        "        self.assertTrue(calc.sub)\n",
+        // It runs, but compares nothing.
+        "        calc.sub(3, 2)\n",
+        // It looks at the text of the code, so it notices every change and tests nothing.
+        "        import hashlib\n        text = open('calc.py', 'rb').read()\n        \
+         self.assertEqual(len(text), 66, hashlib.sha256(text).hexdigest())\n",
+    ] {
+        let Some(step) = with_test(body) else { return };
+        assert_eq!((&step["pass"], &step["mark"]), (&"self_checked".into(), &"🟡".into()), "{body} {step}");
+    }
+}
