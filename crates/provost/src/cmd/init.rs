@@ -97,6 +97,9 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
     if !args.undo {
         trust(&ledger, &ground, &chosen, &args)?;
         terminal::talk("done; check the clients with `provost doctor`");
+        terminal::talk(
+            "a plan that an agent makes waits for `provost approve`, unless you trusted every check in it (docs/mcp.md)",
+        );
     }
     Ok(if broken { Outcome::Refused } else { Outcome::Done })
 }
