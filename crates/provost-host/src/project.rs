@@ -59,8 +59,13 @@ impl Language {
     }
 
     fn is_in(self, files: &FileListing) -> bool {
-        let has_manifest = self.manifests().iter().any(|name| files.has(name));
-        has_manifest || self == Language::Python && !files.top_files(".py").is_empty()
+        let has_manifest = |language: Language| language.manifests().iter().any(|name| files.has(name));
+        // Many Python projects have no manifest.
+        let is_plain_python = || {
+            !files.top_files(".py").is_empty()
+                || python::has_tests(files) && !Language::ALL.into_iter().any(has_manifest)
+        };
+        has_manifest(self) || self == Language::Python && is_plain_python()
     }
 }
 

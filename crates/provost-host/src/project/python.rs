@@ -36,6 +36,12 @@ pub(super) fn project(files: &FileListing) -> Project {
     }
 }
 
+/// Returns whether a folder of tests at the top has tests in Python.
+pub(super) fn has_tests(files: &FileListing) -> bool {
+    let is_in_folder = |path: &str| TEST_FOLDERS.iter().any(|folder| path.split('/').next() == Some(folder));
+    files.paths.iter().any(|path| is_test(path) && is_in_folder(path))
+}
+
 fn is_test(path: &str) -> bool {
     let name = split(path).1;
     name.ends_with(".py") && (name.starts_with("test_") || name.ends_with("_test.py"))

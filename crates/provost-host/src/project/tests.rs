@@ -17,6 +17,15 @@ fn commands(project: &Project) -> Vec<String> {
 }
 
 #[test]
+fn tests_in_python_make_a_python_project_without_a_manifest() {
+    let files = [("src/login.py", ""), ("tests/test_login.py", "def test_a():\n    assert 1\n")];
+    let project = looked(&files);
+    assert_eq!((project.language, project.has_tests), (Some(Language::Python), true));
+    let node = looked(&[files[0], files[1], ("package.json", "{}")]);
+    assert_eq!((node.language, node.others), (Some(Language::Node), Vec::new()));
+}
+
+#[test]
 fn python_uses_pytest_if_the_project_does_and_unittest_if_not() {
     let project = looked(&[
         ("pyproject.toml", "[project]\ndependencies = []\n[tool.ruff]\n[tool.pytest.ini_options]\n"),
