@@ -46,7 +46,7 @@ pub(super) struct Args {
     #[arg(num_args = 0..=2, value_name = "STEP|COMMAND")]
     what: Vec<String>,
     /// Number of runs beside the base; a check that gives two results on the same files is flaky
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, alias = "time", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
     /// Try it on this commit instead of the workspace: an id, a branch or a tag
     #[arg(long, value_name = "REV", conflicts_with = "patch")]
