@@ -144,7 +144,9 @@ fn try_section(section: &str) {
         provost(&env, &["run"]).exits(0);
 
         let status = provost(&env, &["status", "--json"]).exits(0).json();
-        assert_eq!(status["steps"][0]["pass"], "verified", "{}: {status:#}", recipe.title);
+        // A contract that expects failing tests of the agent cannot show more.
+        let pass = if recipe.fields.contains("**writes:** tests") { "self_checked" } else { "verified" };
+        assert_eq!(status["steps"][0]["pass"], pass, "{}: {status:#}", recipe.title);
         let judged = provost(&env, &["log", "--json", "--event", "CONTRACT_JUDGED"]).exits(0).lines();
         let outcomes: Vec<&str> = judged
             .iter()
