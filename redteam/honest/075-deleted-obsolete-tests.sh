@@ -1,6 +1,7 @@
 # title: a feature that is removed together with its tests
 # touches: calc.py, tests/**
 # step: **writes:** tests
+# kind: self_checked
 # needs: python3 -m pytest --version
 project() {
   mkdir tests

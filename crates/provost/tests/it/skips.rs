@@ -31,11 +31,12 @@ const COUNTING: [&str; 23] = [
     "works(",
 ];
 /// Functions of this kind that exist in some files only.
-const LOCAL: [&str; 11] = [
+const LOCAL: [&str; 13] = [
     "demanding(",
     "git_project(",
     "outside(",
     "packages(",
+    "priced(",
     "project(",
     "python_client(",
     "registry::npm(",
@@ -43,6 +44,7 @@ const LOCAL: [&str; 11] = [
     "small(folder",
     "sought(",
     "talk(&env,",
+    "with_test(",
 ];
 
 /// Marks tests that another test starts in a separate process, and settings of a developer.

@@ -36,16 +36,15 @@ fn codes(document: &serde_json::Value) -> Vec<String> {
 #[test]
 fn every_contract_runs_on_the_base_and_its_traits_are_reported() {
     let connects = "python3 -c 'import socket; socket.create_connection((\"192.0.2.1\", 80), 2)'";
-    let Some(env) = project(&[
+    let contracts = [
         (connects, ""),
         ("echo x > made.txt && test -s out/1", ""),
         ("test \"$(date +%Y)\" -gt 2000 && test $RANDOM -gt 100", ""),
         ("no-such-tool --check", ""),
         ("test -s out/1", ""),
         ("true", "**network:** on\n"),
-    ]) else {
-        return;
-    };
+    ];
+    let Some(env) = project(&contracts) else { return };
     let json = env.provost(&["verify", "--deep", "--json"]).exits(0).json();
     assert_eq!(codes(&json), ["P094", "P097", "P095", "P096", "P099", "P098"], "{json}");
     let rows = json["contracts"].as_array().expect("rows");

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{Server, token, verified};
+use crate::env::own_checks;
 use crate::registry::{installed, python_package};
 
 fn from_pypi(name: &str, proof: &str, package: &str) -> Result<std::path::PathBuf, String> {
@@ -24,6 +25,7 @@ fn the_python_client_works_on_a_plan_of_its_own_over_http() {
         Err(why) => return python_package("mcp", &why),
     };
     let env = verified();
+    env.write("provost.toml", own_checks(&env.read("provost.toml")));
     let server = Server::start(&env);
     let agent = token(&env, "agent");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/serve/over_http.py");
