@@ -48,6 +48,9 @@ fn a_new_test_that_notices_nothing_makes_it_self_checked() {
         // It looks at the text of the code, so it notices every change and tests nothing.
         "        import hashlib\n        text = open('calc.py', 'rb').read()\n        \
          self.assertEqual(len(text), 66, hashlib.sha256(text).hexdigest())\n",
+        "        self.assertIn('return a - b', open('calc.py').read())\n",
+        "        import re\n        self.assertTrue(re.search(r'(?m)^    return a - b$', open('calc.py').read()))\n",
+        "        import inspect\n        self.assertEqual(len(inspect.getsource(calc.sub)), 32)\n",
     ] {
         let Some(step) = with_test(body) else { return };
         assert_eq!((&step["pass"], &step["mark"]), (&"self_checked".into(), &"🟡".into()), "{body} {step}");

@@ -36,6 +36,12 @@ struct SourceFile {
     sabotages: Vec<Sabotage>,
 }
 
+impl SourceFile {
+    fn is_python(&self) -> bool {
+        self.path.to_str().and_then(SourceLanguage::of_path) == Some(SourceLanguage::Python)
+    }
+}
+
 impl Executor<'_> {
     /// Returns the verdict with what one of the agent's own tests notices, if the step has it write tests.
     pub(super) fn tried_own_tests(
@@ -64,16 +70,15 @@ impl Executor<'_> {
                     return Ok(verdict);
                 }
                 left -= 1;
-                let text = sabotage.applied(&file.text);
+                let text = broken(&file, sabotage);
                 let edit = FileEdit { path: &file.path, text: Some(&text) };
-                let broken = contract.varied(&edit, limit, 0)?;
-                if !broken.held() && broken.test_results.is_none() && left + 2 < SABOTAGES_MAX {
+                let now = contract.varied(&edit, limit, 0)?;
+                if !now.held() && now.test_results.is_none() && left + 2 < SABOTAGES_MAX {
                     // No runner reports single tests.
                     return Ok(verdict);
                 }
-                let Some(test) = tests.failed_in(&broken) else { continue };
-                // A test that fails after any change looks at the text of the code, not at what it does.
-                let text = with_comment(&file);
+                let Some(test) = tests.failed_in(&now) else { continue };
+                let text = with_comment(&file, sabotage);
                 let edit = FileEdit { path: &file.path, text: Some(&text) };
                 if !contract.varied(&edit, limit, 0)?.held() {
                     break;
@@ -188,12 +193,27 @@ fn own_name(name: &str) -> &str {
     own.rsplit('.').next().filter(|own| !own.contains(' ')).unwrap_or(own)
 }
 
-/// Returns the text with one more comment at its end.
-fn with_comment(file: &SourceFile) -> String {
-    let language = file.path.to_str().and_then(SourceLanguage::of_path);
-    let comment = if language == Some(SourceLanguage::Python) { "# " } else { "// " };
-    let end = if file.text.ends_with('\n') { "" } else { "\n" };
-    format!("{}{end}{comment}a comment\n", file.text)
+/// Returns the broken code, and behind it the original as a text without effect: a test that only searches the
+/// file still finds everything in it.
+fn broken(file: &SourceFile, sabotage: &Sabotage) -> String {
+    let text = sabotage.applied(&file.text);
+    match file.is_python() {
+        true => format!("{text}\nr\"\"\"\n{}\n\"\"\"\n", file.text.replace("\"\"\"", "\"\" \"")),
+        false => format!("{text}\n/*\n{}\n*/\n", file.text.replace("*/", "* /").replace("/*", "/ *")),
+    }
+}
+
+/// Returns the code with a comment before the line that was broken, as far indented. A test that fails then looks
+/// at the text of the code, and not at what it does.
+fn with_comment(file: &SourceFile, sabotage: &Sabotage) -> String {
+    let mark = if file.is_python() { "#" } else { "//" };
+    let mut lines: Vec<String> = file.text.lines().map(str::to_owned).collect();
+    let line = sabotage.line.min(lines.len());
+    let own = lines.get(line).map_or("", String::as_str);
+    let indent = &own[..own.len() - own.trim_start().len()];
+    let comment = format!("{indent}{mark} a comment");
+    lines.insert(line, comment);
+    lines.join("\n") + "\n"
 }
 
 #[cfg(test)]
