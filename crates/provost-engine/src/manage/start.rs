@@ -1,6 +1,6 @@
 //! Starts the run of an approved plan in a process of its own, as `provost run` in a terminal does.
 //!
-//! **Invariant:** the run has no terminal and nobody to ask, so it approves and answers nothing.
+//! **Invariant:** the run has no terminal, so it can ask no person: it approves and answers nothing.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -39,7 +39,7 @@ pub fn start(harness: &Harness) -> Result<StartOutcome, Error> {
     run.process_group(0);
     let path = harness.place().path.clone();
     let mut child = run.spawn().map_err(|source| Error::Io { what: "start the run of", path, source })?;
-    // Nobody else waits for it.
+    // Collects the exit status when the run ends.
     std::thread::spawn(move || child.wait());
     Ok(StartOutcome::Started)
 }
