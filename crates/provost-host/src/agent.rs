@@ -59,6 +59,9 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Exit code of the sandbox forwarder if it could not execute the agent's program.
 const NOT_STARTED: i32 = 70;
 
+/// Most times that the sandbox of one attempt is built.
+const SANDBOX_BUILDS: usize = 8;
+
 pub trait AgentDriver: Send + Sync {
     /// Gives the work to the agent and waits until its process has ended.
     fn attempt(&self, work: &AttemptInput<'_>) -> Result<AttemptReport, Interrupted>;
@@ -67,6 +70,25 @@ pub trait AgentDriver: Send + Sync {
     fn has_client(&self) -> bool {
         false
     }
+}
+
+/// Gives the work to the agent in bubblewrap. The agent has not started if a file was replaced while it was
+/// being mounted, as provost and editors replace the plan file; the sandbox is then built again.
+pub(crate) fn attempt_in_bubblewrap(
+    agent: &dyn AgentDriver,
+    offer: &SandboxFeatures,
+    fence: AgentFence<'_>,
+    work: &AttemptInput<'_>,
+) -> Result<AttemptReport, Interrupted> {
+    let work = AttemptInput { fence: Some(Behind::Bubblewrap(offer, fence)), ..*work };
+    let mut report = agent.attempt(&work)?;
+    for _ in 1..SANDBOX_BUILDS {
+        if !report.is_mount_failed {
+            break;
+        }
+        report = agent.attempt(&work)?;
+    }
+    Ok(report)
 }
 
 /// One attempt at a step, as the driver gets it.
@@ -135,6 +157,8 @@ pub enum Behind<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptReport {
     pub end: AttemptEnd,
+    /// The agent was not started because a file could not be mounted.
+    pub is_mount_failed: bool,
     pub report: String,
     /// The report ends with the reason for the failure, as the client told it.
     pub has_reason: bool,
@@ -167,6 +191,7 @@ impl AttemptReport {
         };
         Self {
             end: AttemptEnd::NotStarted { reason },
+            is_mount_failed: false,
             report: String::new(),
             has_reason: false,
             stderr: Excerpt::default(),
@@ -204,6 +229,7 @@ impl Over {
     fn attempt(self, report: String, usage: Usage) -> AttemptReport {
         AttemptReport {
             end: self.end,
+            is_mount_failed: false,
             report,
             has_reason: false,
             stderr: self.ended.stderr.excerpt(STDERR),
@@ -339,7 +365,10 @@ fn carry_out(
     let how = match wrapped.as_ref().map(|wrapped| wrapped.how(&ended)) {
         None => ended.how,
         Some(Ok(how)) => how,
-        Some(Err(error)) => return not_started(&error),
+        Some(Err(error)) => {
+            let is_mount_failed = error.is_mount_failed();
+            return Ok(Err(Box::new(AttemptReport { is_mount_failed, ..AttemptReport::not_started(&error) })));
+        }
     };
     let home = wrapped.map(|wrapped| sandbox::read_status(&wrapped.status).home).unwrap_or_default();
     let notes = Vec::from_iter(about(home).map(str::to_owned));

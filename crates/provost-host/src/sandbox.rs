@@ -253,6 +253,12 @@ impl Unavailable {
         }
     }
 
+    /// Returns whether bubblewrap could not mount a file or folder, for example because it was replaced just
+    /// then.
+    pub fn is_mount_failed(&self) -> bool {
+        matches!(self, Unavailable::NotEntered { said } if said.contains("Can't bind mount"))
+    }
+
     fn refused(path: &Path, reason: &'static str) -> Self {
         Self::Refused { path: path.to_path_buf(), reason }
     }

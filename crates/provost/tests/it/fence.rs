@@ -5,8 +5,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
-use crate::env::{Env, answer, plan};
+use crate::env::{Env, HONEST, answer, plan};
 
 /// An agent that writes `out/app.py`, which the contract starts.
 fn with_app(text: &str, app: &str) -> Env {
@@ -266,4 +269,31 @@ fn whatever_an_attempt_makes_of_its_home_the_next_one_starts() {
         let log = env.provost(&["log", "--json"]).exits(0).out;
         assert!(log.contains("\"attempt\":2") && !log.contains("not_started"), "{wreck}: {run:?}\n{log}");
     }
+}
+
+/// An editor replaces a file by a new one with the same name. A file that is replaced while it is being
+/// mounted makes bubblewrap fail; provost replaces the plan file too, when it writes the marks.
+#[test]
+fn a_plan_file_that_is_saved_while_the_sandbox_is_built_keeps_no_agent_from_starting() {
+    let contracts = [1, 2, 3, 4, 5, 6].map(|part| format!("test -e out/{part}"));
+    let env = Env::new(&plan(&contracts.each_ref().map(String::as_str), "abort")).agent(HONEST);
+    if !env.has_fences() {
+        return;
+    }
+    env.approve();
+    let (file, beside) = (env.work().join("PLAN.md"), env.work().join(".saved"));
+    let is_over = AtomicBool::new(false);
+    let run = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                fs::copy(&file, &beside).unwrap();
+                fs::rename(&beside, &file).unwrap();
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let run = env.provost(&["run"]);
+        is_over.store(true, Ordering::Relaxed);
+        run
+    });
+    assert_eq!(run.code, 0, "{run:?}");
 }

@@ -9,7 +9,7 @@ use provost_core::model::verdict::Isolation;
 use tempfile::TempDir;
 
 use super::ExecEnv;
-use crate::agent::{AgentDriver, AttemptInput, AttemptReport, Behind, Outbox, item, outbox};
+use crate::agent::{AgentDriver, AttemptInput, AttemptReport, Outbox, item, outbox};
 use crate::exec::access::{self, AccessPaths, Grant, HomeLayer, PreparedAccess};
 use crate::sandbox::{AgentFence, HomePolicy, NO_NEEDS, SandboxFeatures};
 use crate::tree::Apart;
@@ -201,7 +201,7 @@ impl ExecEnv {
             needs: NO_NEEDS,
             scratch: &self.scratch,
         };
-        agent.attempt(&AttemptInput { fence: Some(Behind::Bubblewrap(offer, fence)), ..*work })
+        agent::attempt_in_bubblewrap(agent, offer, fence, work)
     }
 }
 

@@ -11,11 +11,11 @@ use provost_core::model::verdict::Isolation;
 
 use super::confined::{PrivateFolders, network_of};
 use super::{ExecEnv, RunPaths};
-use crate::Interrupted;
 use crate::agent::{AgentDriver, AttemptInput, AttemptReport, Behind};
 use crate::check::judge::CheckTools;
 use crate::exec::access::{Grant, WorkspaceRepository};
 use crate::sandbox::{AgentFence, Confines, HomePolicy, NO_NEEDS, Rules, SandboxFeatures, Unavailable};
+use crate::{Interrupted, agent};
 
 /// Paths that the agent may read and write. It works in `sees`.
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +108,7 @@ impl ExecEnv {
             needs: NO_NEEDS,
             scratch: &self.scratch,
         };
-        let attempt = agent.attempt(&AttemptInput { fence: Some(Behind::Bubblewrap(offer, fence)), ..work });
+        let attempt = agent::attempt_in_bubblewrap(agent, offer, fence, &work);
         let notes = ready.close();
         attempt.map(|mut attempt| {
             attempt.notes.extend(notes);
