@@ -37,6 +37,8 @@ use tasks::{SmallTask, TASKS};
 pub const TASK_COUNT: usize = TASKS.len();
 /// Most turns of an attempt; a task takes about five.
 const MAX_TURNS: u32 = 10;
+/// Longest answer of the model. The tasks need a few lines; a small model may repeat itself without end.
+const MAX_OUTPUT_TOKENS: u32 = 256;
 
 /// The fixed texts of the loop, besides its system prompt.
 const OF_THE_LOOP: [&str; 6] = [
@@ -286,7 +288,12 @@ async fn work(
     let (holder, ledger) = (PlanHolder::default(), CallLog::default());
     let workspace = Workspace::new(place)?;
     let catalogue = Catalogue::default().with_all(files::tools(&workspace)).with_plan(&holder, &ledger);
-    let settings = Settings { system: version.system.clone(), max_turns: MAX_TURNS, ..Settings::default() };
+    let settings = Settings {
+        system: version.system.clone(),
+        max_turns: MAX_TURNS,
+        max_output_tokens: MAX_OUTPUT_TOKENS,
+        ..Settings::default()
+    };
     let agent = Agent { provider, catalogue, holder, ledger, settings };
     Ok(agent.run(words, &Stop::default(), &mut |_| {}).await)
 }
