@@ -3,6 +3,7 @@
 pub mod chat_role;
 pub mod fork;
 pub mod draft;
+mod planner_env;
 pub mod test_draft;
 pub mod doctor;
 pub mod plan_doctor;

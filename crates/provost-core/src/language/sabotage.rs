@@ -9,11 +9,14 @@ mod conditions;
 mod returns;
 mod statements;
 mod values;
+mod variants;
 
 use std::ops::Range;
 
 use crate::language::source_code::SourceLanguage;
 use crate::language::source_code::scan::{self, CodeToken, CodeTokenKind};
+
+pub use variants::rewritten;
 
 /// Most sabotages of one hunk.
 pub const SABOTAGES_MAX: usize = 3;

@@ -17,17 +17,15 @@ use provost_core::model::usage::{Amount, Usage};
 use provost_core::text::planner::{self, PlannerRequest, RejectedDraft};
 use provost_core::text::prompt::PromptContext;
 use provost_host::agent::AttemptReport;
-use provost_host::exec::environment::{self, ExecEnv, RunPaths};
+use provost_host::exec::environment::ExecEnv;
 use provost_host::plans::plan_file;
-use provost_host::{files, git, process, project};
-use provost_store::Holder;
+use provost_host::{files, git, project};
 
+use super::planner_env::PlannerEnv;
 use crate::Error;
-use crate::exec::confined;
 use crate::exec::consult::{self, ConsultRequest};
 use crate::exec::metering::RunMetering;
 use crate::plan::harness::Harness;
-use crate::plan::plan_context;
 use crate::plan::reading::BoundPlan;
 
 /// Maximum size of a context file for the planner.
@@ -72,31 +70,8 @@ pub struct DraftRounds {
 
 /// Has the planner draft a new plan. Writes nothing.
 pub fn draft(harness: &Harness, goal: &Goal, watch: &mut dyn FnMut(&Round)) -> Result<DraftRounds, Error> {
-    let failed = |what, path: &Path| {
-        let path = path.to_owned();
-        move |source| Error::Io { what, path, source }
-    };
-    process::become_subreaper().map_err(failed("take in orphans in", Path::new("/proc/self")))?;
-    let holder = Holder::here(format!("draft {}", harness.id()), plan_context::now());
-    // An agent works here, so commands for people must see a lease.
-    let _lease = crate::plan::harness::lease(
-        harness,
-        &harness.workspace_lease(),
-        &holder,
-        harness.config().run.lease_timeout,
-    )?;
-    let launcher = confined::launcher(&harness.site().launcher);
-    let estate = RunPaths {
-        workspace: &harness.place().workspace,
-        state: harness.state(),
-        read_only: &[],
-        secret: harness.config().proof.ssh_key.as_deref(),
-        launcher: &launcher,
-    };
-    let (offer, seen) = environment::attest(harness.config().verify.isolation, &estate)?;
-    let ground = ExecEnv::to_read(offer, seen.level, &estate);
-    let desk = ground.desk().map_err(failed("make a folder in", harness.state()))?;
-    rounds(harness, goal, &ground, desk.path(), watch)
+    let env = PlannerEnv::prepare(harness, "draft")?;
+    rounds(harness, goal, &env.ground, env.desk.path(), watch)
 }
 
 fn rounds(

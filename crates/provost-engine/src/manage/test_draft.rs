@@ -13,19 +13,17 @@ use provost_core::rules::command::Refusal;
 use provost_core::text::test_draft::{self, DraftedTest};
 use provost_host::check::judge;
 use provost_host::exec::environment::{self, ExecEnv, FileEdit, RunPaths};
-use provost_host::{Interrupted, files, process};
-use provost_store::Holder;
+use provost_host::{Interrupted, files};
 
+use super::planner_env::PlannerEnv;
 use crate::Error;
 use crate::exec::approved_base::on_the_base;
 use crate::exec::check_trial::as_plan;
-use crate::exec::confined;
 use crate::exec::consult::{self, ConsultRequest};
 use crate::exec::executor::Executor;
 use crate::exec::metering::RunMetering;
 use crate::exec::proof_map::VariedContract as _;
 use crate::plan::harness::Harness;
-use crate::plan::plan_context;
 
 /// File that the planner may write instead of printing its answer.
 const ANSWER: &str = "TEST.md";
@@ -51,34 +49,11 @@ pub fn draft(
     rounds: u32,
     watch: &mut dyn FnMut(u32, Option<&str>),
 ) -> Result<TestDraft, Error> {
-    let _ = process::become_subreaper();
-    let holder = Holder::here(format!("draft a test {}", harness.id()), plan_context::now());
-    // An agent works here, so commands for people must see a lease.
-    let _lease = crate::plan::harness::lease(
-        harness,
-        &harness.workspace_lease(),
-        &holder,
-        harness.config().run.lease_timeout,
-    )?;
-    let launcher = confined::launcher(&harness.site().launcher);
-    let paths = RunPaths {
-        workspace: &harness.place().workspace,
-        state: harness.state(),
-        read_only: &[],
-        secret: harness.config().proof.ssh_key.as_deref(),
-        launcher: &launcher,
-    };
-    let (features, seen) = environment::attest(harness.config().verify.isolation, &paths)?;
-    if !seen.level.has_fence() || !seen.level.has_clean_tree() {
-        return Err(Refusal::NoOwnTree { level: seen.level }.into());
+    let env = PlannerEnv::prepare(harness, "draft a test")?;
+    if !env.level.has_fence() || !env.level.has_clean_tree() {
+        return Err(Refusal::NoOwnTree { level: env.level }.into());
     }
-    let ground = ExecEnv::to_read(features, seen.level, &paths);
-    let desk = ground.desk().map_err(|source| Error::Io {
-        what: "make a folder in",
-        path: harness.state().to_owned(),
-        source,
-    })?;
-    let planner = Planner { harness, ground: &ground, desk: desk.path(), goal, commands };
+    let planner = Planner { harness, ground: &env.ground, desk: env.desk.path(), goal, commands };
     let metering = RunMetering::default();
     let mut returned: Option<(String, String)> = None;
     for round in 1..=rounds.max(1) {
@@ -93,7 +68,7 @@ pub fn draft(
             }
             Ok(test) => {
                 // A check needs no key that signs proofs.
-                let verdict = on_base(harness, &test, &RunPaths { secret: None, ..paths })?;
+                let verdict = on_base(harness, &test, &RunPaths { secret: None, ..env.paths(harness) })?;
                 match test_draft::objection(&test, &verdict) {
                     Some(reason) => reason,
                     None => {

@@ -51,6 +51,16 @@ fn a_new_test_that_notices_nothing_makes_it_self_checked() {
         "        self.assertIn('return a - b', open('calc.py').read())\n",
         "        import re\n        self.assertTrue(re.search(r'(?m)^    return a - b$', open('calc.py').read()))\n",
         "        import inspect\n        self.assertEqual(len(inspect.getsource(calc.sub)), 32)\n",
+        // It takes the compiled function or the syntax tree apart.
+        "        import dis\n        names = [each.opname for each in dis.get_instructions(calc.sub)]\n        \
+         self.assertTrue(any('BINARY' in name for name in names))\n",
+        "        self.assertNotIn(None, calc.sub.__code__.co_consts[1:])\n        \
+         self.assertEqual(calc.sub.__code__.co_varnames, ('a', 'b'))\n        \
+         self.assertEqual(len(calc.sub.__code__.co_code), len(calc.add.__code__.co_code))\n",
+        "        import ast\n        tree = ast.parse(open('calc.py').read())\n        \
+         sub = next(each for each in ast.walk(tree) if getattr(each, 'name', '') == 'sub')\n        \
+         self.assertTrue(any(isinstance(each, ast.Sub) for each in ast.walk(sub)))\n",
+        "        import ast\n        self.assertIn('Sub()', ast.dump(ast.parse(open('calc.py').read())))\n",
     ] {
         let Some(step) = with_test(body) else { return };
         assert_eq!((&step["pass"], &step["mark"]), (&"self_checked".into(), &"🟡".into()), "{body} {step}");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use provost_core::language::hunks::{self, ChangedRun, FileTexts};
-use provost_core::language::sabotage::Sabotage;
+use provost_core::language::sabotage::{self, Sabotage};
 use provost_core::language::source_code::{FileRole, SourceLanguage};
 use provost_core::model::plan::{Expectation, Shell, Span, Spanned};
 use provost_core::model::test_results::TestSummary;
@@ -31,15 +31,10 @@ const NAME_CHARS: usize = 3;
 /// A file whose code can be broken.
 struct SourceFile {
     path: PathBuf,
+    language: SourceLanguage,
     text: String,
     /// The most telling first: code that the tests name, then other code of a file that they name.
     sabotages: Vec<Sabotage>,
-}
-
-impl SourceFile {
-    fn is_python(&self) -> bool {
-        self.path.to_str().and_then(SourceLanguage::of_path) == Some(SourceLanguage::Python)
-    }
 }
 
 impl Executor<'_> {
@@ -70,7 +65,7 @@ impl Executor<'_> {
                     return Ok(verdict);
                 }
                 left -= 1;
-                let text = broken(&file, sabotage);
+                let text = sabotage.applied_beside_original(&file.text, file.language);
                 let edit = FileEdit { path: &file.path, text: Some(&text) };
                 let now = contract.varied(&edit, limit, 0)?;
                 if !now.held() && now.test_results.is_none() && left + 2 < SABOTAGES_MAX {
@@ -78,7 +73,8 @@ impl Executor<'_> {
                     return Ok(verdict);
                 }
                 let Some(test) = tests.failed_in(&now) else { continue };
-                let text = with_comment(&file, sabotage);
+                // A test that fails now looks at the code, and not at what it does.
+                let text = sabotage::rewritten(&file.text, file.language, sabotage.line);
                 let edit = FileEdit { path: &file.path, text: Some(&text) };
                 if !contract.varied(&edit, limit, 0)?.held() {
                     break;
@@ -144,6 +140,7 @@ impl OwnTests {
     /// Returns a file with its sabotages, and whether the tests name a definition in it.
     fn source(&self, pair: &KeptPair, path: PathBuf) -> Option<(bool, SourceFile)> {
         let text = kept_trees::text(&pair.after, &path, FILE_BYTES).ok().flatten()?;
+        let language = SourceLanguage::of_path(path.to_str()?)?;
         let file = FileTexts { path: path.to_str()?, old: None, new: Some(&text) };
         let all = hunks::of_file(&file, &[ChangedRun { old: 0..0, new: 0..text.lines().count() }]);
         let (named, others): (Vec<_>, Vec<_>) = all.iter().partition(|hunk| hunk.defines(&file, &self.words));
@@ -152,7 +149,7 @@ impl OwnTests {
         let is_named = !named.is_empty();
         let sabotages: Vec<Sabotage> =
             named.into_iter().chain(others).flat_map(|hunk| hunk.sabotages(&file)).collect();
-        (!sabotages.is_empty()).then_some((is_named, SourceFile { path, text, sabotages }))
+        (!sabotages.is_empty()).then_some((is_named, SourceFile { path, language, text, sabotages }))
     }
 
     /// Returns a failed test whose name is new in one of these files.
@@ -191,29 +188,6 @@ fn own_name(name: &str) -> &str {
     let start = ["::", " > ", ": "].iter().map(|mark| last(name, mark)).max().unwrap_or(0);
     let own = name[start..].split(['[', '(']).next().unwrap_or_default().trim();
     own.rsplit('.').next().filter(|own| !own.contains(' ')).unwrap_or(own)
-}
-
-/// Returns the broken code, and behind it the original as a text without effect: a test that only searches the
-/// file still finds everything in it.
-fn broken(file: &SourceFile, sabotage: &Sabotage) -> String {
-    let text = sabotage.applied(&file.text);
-    match file.is_python() {
-        true => format!("{text}\nr\"\"\"\n{}\n\"\"\"\n", file.text.replace("\"\"\"", "\"\" \"")),
-        false => format!("{text}\n/*\n{}\n*/\n", file.text.replace("*/", "* /").replace("/*", "/ *")),
-    }
-}
-
-/// Returns the code with a comment before the line that was broken, as far indented. A test that fails then looks
-/// at the text of the code, and not at what it does.
-fn with_comment(file: &SourceFile, sabotage: &Sabotage) -> String {
-    let mark = if file.is_python() { "#" } else { "//" };
-    let mut lines: Vec<String> = file.text.lines().map(str::to_owned).collect();
-    let line = sabotage.line.min(lines.len());
-    let own = lines.get(line).map_or("", String::as_str);
-    let indent = &own[..own.len() - own.trim_start().len()];
-    let comment = format!("{indent}{mark} a comment");
-    lines.insert(line, comment);
-    lines.join("\n") + "\n"
 }
 
 #[cfg(test)]
