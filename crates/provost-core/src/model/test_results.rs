@@ -109,7 +109,9 @@ impl TestResults {
                 (Some(Skipped), Passed) | (None, Passed | Skipped) => changes.new.push(name),
             }
         }
-        let gone = before.0.keys().filter(|name| !self.0.contains_key(*name)).filter(steady);
+        let is_test =
+            |name: &&String| !(name.ends_with(NOT_RUN) && before.get(name) == Some(TestResult::Failed));
+        let gone = before.0.keys().filter(|name| !self.0.contains_key(*name)).filter(steady).filter(is_test);
         for name in gone {
             changes.gone.push(name);
             changes.gone_passing += u32::from(before.get(name) == Some(TestResult::Passed));
@@ -117,6 +119,10 @@ impl TestResults {
         changes
     }
 }
+
+/// End of the name under which the reporters report a file whose tests could not be run. It is no test, and gone
+/// once they can be.
+const NOT_RUN: &str = "(its tests could not be run)";
 
 /// Returns whether a person may mean this test by this name.
 fn is_meant(name: &str, wanted: &str) -> bool {
@@ -378,6 +384,14 @@ mod tests {
         assert_eq!(summary.kinds().len(), 7);
         let alone = after.summary(None, &BTreeSet::new());
         assert_eq!(alone.kinds(), [("failing", &alone.failing)]);
+    }
+
+    #[test]
+    fn a_file_whose_tests_can_be_run_now_is_no_gone_test() {
+        let before = results(&[("test_new (its tests could not be run)", TestResult::Failed)]);
+        let after = results(&[("test_new.test_a", TestResult::Passed)]);
+        let changes = after.summary(Some(&before), &BTreeSet::new()).changes.expect("compared");
+        assert_eq!((changes.gone.count, changes.new.count), (0, 1));
     }
 
     #[test]

@@ -298,6 +298,36 @@ impl Sample<'_> {
     }
 }
 
+/// Tests for code that does not exist yet cannot be imported before the work. Then they can, and nothing is gone.
+#[test]
+fn a_test_file_that_could_not_be_run_before_is_no_gone_test() {
+    let python_test = "import unittest\nfrom extra import twice\n\n\nclass Extra(unittest.TestCase):\n    \
+                       def test_twice(self):\n        self.assertEqual(twice(2), 4)\n";
+    let node_test = "const { it } = require('node:test');\nconst { twice } = require('./extra.js');\n\
+                     it('doubles', () => require('assert').equal(twice(2), 4));\n";
+    let python_code = ("extra.py", "def twice(a):\n    return 2 * a\n");
+    let node_code = ("extra.js", "exports.twice = (a) => 2 * a;\n");
+    let pytest = python().map(|python| format!("{python} -m pytest -q"));
+    let mut samples = vec![("python3 -m unittest -q", ("test_extra.py", python_test), python_code)];
+    samples.extend(pytest.as_deref().map(|pytest| (pytest, ("test_extra.py", python_test), python_code)));
+    if works("node", &["--version"]) {
+        samples.push(("node --test", ("extra.test.js", node_test), node_code));
+    }
+    for (contract, test, code) in samples {
+        let (project, before) = Project::expecting(
+            contract,
+            &[Expectation::ExitIs(0), Expectation::NoTestRemoved],
+            &["**"],
+            &[test, ("README.md", "to do")],
+        );
+        let failing = before.test_results.as_ref().map(|results| results.failing.names.clone());
+        let is_told = failing.iter().flatten().any(|name| name.ends_with("(its tests could not be run)"));
+        assert!(!before.held() && is_told, "{contract}: {failing:?} {}", told(&before));
+        let after = project.work(&[code]);
+        assert!(after.held(), "{contract}: {}", told(&after));
+    }
+}
+
 #[test]
 fn a_flaky_test_is_named_and_decides_nothing() {
     let Some(python) = python() else { return };

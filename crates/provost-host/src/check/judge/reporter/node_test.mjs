@@ -16,7 +16,10 @@ async function* recorded(events) {
       const isSuite = data.details && data.details.type === "suite";
       const isOpen = data.skip !== undefined || data.todo !== undefined;
       if (!isSuite) {
-        const name = nameOf(data.file, [...titles.slice(0, data.nesting), data.name]);
+        // A file that could not be run has its own path as the name of a test.
+        const isFile = type === "test:fail" && data.nesting === 0 && data.name === data.file;
+        const own = isFile ? "(its tests could not be run)" : data.name;
+        const name = nameOf(data.file, [...titles.slice(0, data.nesting), own]);
         const result = isOpen ? "skipped" : type === "test:pass" ? "passed" : "failed";
         tests.push([result, name]);
       }

@@ -16,6 +16,7 @@ _ALL = os.environ.get("PROVOST_TESTS") == "all" or bool(_CONTROL)
 # A test may run a runner of its own: only the outermost session is the contract's.
 _INSIDE = "PROVOST_INSIDE"
 _NAMES = 5
+_NOT_RUN = "(its tests could not be run)"
 
 
 def _line(fields):
@@ -142,7 +143,7 @@ def _watch_pytest(config_module):
         @hookimpl(trylast=True)
         def pytest_collectreport(self, report):
             if report.failed:
-                self.session.test("failed", report.nodeid + "::(its tests could not be collected)")
+                self.session.test("failed", report.nodeid + "::" + _NOT_RUN)
 
         @hookimpl(trylast=True)
         def pytest_runtest_logreport(self, report):
@@ -260,6 +261,9 @@ def _watch_unittest(runner_module):
             changed = [each for each in tests if hasattr(each, "_testMethodName")]
             session.unmoved = [str(each) for each in changed if str(each) not in aside]
         for name, found in results.items():
+            # A module that could not be imported is no test.
+            if name.startswith("unittest.loader._FailedTest."):
+                name = name[len("unittest.loader._FailedTest."):] + " " + _NOT_RUN
             session.test(found, name)
         session.end()
         return result
