@@ -18,6 +18,7 @@ use provost_core::model::chain::SealedEvent;
 use provost_core::model::event::Event;
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::{Mark, Plan, Step, StepNumber};
+use provost_core::model::verdict::Isolation;
 use provost_core::state::run::{Run, Stage, StepRun, StepState};
 use provost_core::text::render;
 use provost_host::plans::{plan_file, progress};
@@ -162,22 +163,27 @@ impl<'a> Projector<'a> {
     pub fn catch_up(&mut self, run: &Run) {
         if Instant::now() >= self.next_marks {
             self.write(run);
-        } else if !veiled_attempt(run) {
+        } else if !is_held_back(run) {
             let (at, watch, marked) = (self.next_marks, self.watch.clone(), self.marked(run));
             self.trailing.lock().marks = Some(Due { at, watch, marked });
             self.trailing.bell.notify_all();
         }
     }
 
-    /// Writes before the first agent starts: while an agent works, a plan file with hidden parts is not
-    /// changed.
-    pub fn before_an_attempt(&mut self, run: &Run) {
-        if run.hides && run.steps().filter(|(_, step)| is_running(step)).count() == 1 {
-            let marked = self.marked(run);
-            self.watch.own_write(|| {
-                let _ = marked.write(self.site);
-            });
+    /// Writes before an agent starts that the plan file is held back for, unless it is held back already.
+    pub fn before_an_attempt(&mut self, run: &Run, step: StepNumber) {
+        let mut holding = run.steps().filter(|(step, state)| holds_back(run, step, state));
+        let (first, second) = (holding.next(), holding.next());
+        if second.is_some() || first.is_none_or(|(first, _)| first.number != step) {
+            return;
         }
+        let marked = self.marked(run);
+        // An older state that is due later must not be written while the agent works.
+        self.trailing.lock().marks = None;
+        self.watch.own_write(|| {
+            let _ = marked.write(self.site);
+        });
+        self.next_marks = Instant::now() + PAUSE;
     }
 
     /// Writes now, when the run has stopped. Returns what could not be written; this does not fail the run.
@@ -188,7 +194,7 @@ impl<'a> Projector<'a> {
         waiting.marks = None;
         watch.own_write(|| {
             complaints.extend(waiting.tell(self.site));
-            if !veiled_attempt(run) {
+            if !is_held_back(run) {
                 complaints.extend(marks(self.site, run).err());
             }
         });
@@ -221,10 +227,16 @@ fn is_running(step: &StepRun) -> bool {
     matches!(step.state, StepState::Running { .. })
 }
 
-/// Returns whether an agent works with a masked plan file. Replacing the file would show the agent the
-/// unmasked one, and for a moment a second file beside it; the marks can wait.
-fn veiled_attempt(run: &Run) -> bool {
-    run.hides && run.steps().any(|(_, step)| is_running(step))
+/// Returns whether the marks have to wait until an agent has ended.
+fn is_held_back(run: &Run) -> bool {
+    run.steps().any(|(step, state)| holds_back(run, step, state))
+}
+
+/// Returns whether an agent works on the step in a sandbox in which the plan file is mounted read-only, or masked.
+/// Replacing the file ends that mount: the agent could write the new file, or read the unmasked one.
+fn holds_back(run: &Run, step: &Step, state: &StepRun) -> bool {
+    let is_mounted = run.isolation.is_some_and(Isolation::has_fence) && !run.works_apart(step.number);
+    is_running(state) && (run.hides || is_mounted)
 }
 
 /// Writes the current marks into the plan file.

@@ -196,8 +196,8 @@ impl Observers<'_, '_> {
     fn hear(&mut self, run: &Run, sealed: &SealedEvent, event: &Event) {
         self.head = Head { seq: sealed.seq, hash: sealed.hash };
         self.projector.event(run, sealed, event);
-        if matches!(event, Event::StepStarted { .. }) {
-            self.projector.before_an_attempt(run);
+        if let Event::StepStarted { step, .. } = event {
+            self.projector.before_an_attempt(run, *step);
         }
         self.projector.catch_up(run);
         self.proofs.hear(run, sealed, event);

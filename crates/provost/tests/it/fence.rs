@@ -271,6 +271,24 @@ fn whatever_an_attempt_makes_of_its_home_the_next_one_starts() {
     }
 }
 
+/// Replacing a file ends its read-only mount. provost writes marks into the plan file within a second, so the
+/// agents work for longer than that.
+#[test]
+fn an_agent_cannot_write_the_plan_file_at_any_time_of_its_work() {
+    let text = plan(&["test -e out/1", "test -e out/2"], "abort");
+    let tries = "for i in $(seq 15); do (echo x >> PLAN.md) 2> /dev/null && touch out/wrote; sleep 0.1; done\n\
+                 grep -q \"^### $part. ⏳\" PLAN.md || touch out/no-mark\n";
+    let env = Env::new(&text).agent(&format!("{HONEST}{tries}"));
+    if !env.has_fences() {
+        return;
+    }
+    env.approve();
+    let run = env.provost(&["run"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(!env.work().join("out/wrote").exists() && !env.work().join("out/no-mark").exists(), "{run:?}");
+    assert!(env.read("PLAN.md").contains("### 2. ✅"), "{}", env.read("PLAN.md"));
+}
+
 /// An editor replaces a file by a new one with the same name. A file that is replaced while it is being
 /// mounted makes bubblewrap fail; provost replaces the plan file too, when it writes the marks.
 #[test]
