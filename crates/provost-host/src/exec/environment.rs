@@ -55,7 +55,7 @@ pub use approved::{forget_trees, keeps, trees, trees_of};
 pub use attempt::Veil;
 pub use change_set::Exhibit;
 use check_helper::CheckHelper;
-pub use check_request::{CheckExtras, CheckSpec, Comparison};
+pub use check_request::{CheckExtras, CheckSpec, Comparison, OutputListener};
 pub use consult::ConsultPaths;
 pub use level::{attest, levels};
 use mounts::CheckMounts;

@@ -7,6 +7,7 @@ use provost_core::rules::command::Refusal;
 use provost_engine::Error;
 use provost_engine::exec::proof_map;
 use provost_engine::observe::overview::PlanSnapshot;
+use provost_engine::observe::view::AttemptView;
 use provost_engine::plan::human_check::Who;
 use provost_engine::plan::step_changes::{self, FileComparison, StepChanges};
 use provost_engine::settings::Access;
@@ -55,7 +56,7 @@ pub(super) fn of_step(
     });
     Some(html! {
         @match work {
-            Ok((work, map)) => (changes(&work, &map, view, place)),
+            Ok((work, map)) => (changes(&work, &map, view, &Anchor { place, id: "changed" })),
             Err(Error::Refused(Refusal::NoTree)) => @match tree {
                 Some(tree) => {
                     p { "provost no longer has this tree; these are the names of its changed files:" }
@@ -75,7 +76,45 @@ fn short(id: &str) -> &str {
     id.get(..12).unwrap_or(id)
 }
 
-fn changes(work: &StepChanges, map: &ProofMap, view: DiffView, place: &str) -> Markup {
+/// Renders what changed between the trees that two attempts left; the names if the trees are gone.
+pub(super) fn between(
+    app: &AppState,
+    seen: &PlanSnapshot,
+    (before, after): (&AttemptView, &AttemptView),
+    view: DiffView,
+    place: &str,
+) -> Option<Markup> {
+    let trees = before.left.as_deref().zip(after.left.as_deref());
+    let work = trees.filter(|(old, new)| old != new).map(|(old, new)| {
+        let harness = app.overview.harness(seen, Access::Read, Who::Here)?;
+        step_changes::between(&harness, old, new)
+    });
+    let names = |attempt: &AttemptView| attempt.verdicts.last().map(|verdict| verdict.files.clone());
+    Some(match (trees, work) {
+        (Some(_), None) => html! { p class="quiet" { "It left the same files." } },
+        (_, Some(Ok(files))) if files.is_empty() => html! { p class="quiet" { "It left the same files." } },
+        (_, Some(Ok(files))) => {
+            self::files(&files, &ProofMap::default(), view, &Anchor { place, id: "since" })
+        }
+        (_, Some(Err(_)) | None) => {
+            let (old, new) = names(before).zip(names(after))?;
+            html! {
+                p class="quiet" { "provost does not have both trees. These are the names of the files that each attempt had changed:" }
+                @for (attempt, files) in [(before, old), (after, new)] {
+                    p { "Attempt " (attempt.number) ": " @if files.is_empty() { "none" } @else { code { (T(&files.join(", "))) } } }
+                }
+            }
+        }
+    })
+}
+
+/// The page of a difference, and its id there.
+struct Anchor<'a> {
+    place: &'a str,
+    id: &'a str,
+}
+
+fn changes(work: &StepChanges, map: &ProofMap, view: DiffView, place: &Anchor<'_>) -> Markup {
     html! {
         @if work.files.is_empty() { p class="quiet" { "The attempt changed no file." } }
         @else { (files(&work.files, map, view, place)) }
@@ -87,7 +126,7 @@ fn changes(work: &StepChanges, map: &ProofMap, view: DiffView, place: &str) -> M
     }
 }
 
-fn files(files: &[FileComparison], map: &ProofMap, view: DiffView, place: &str) -> Markup {
+fn files(files: &[FileComparison], map: &ProofMap, view: DiffView, at: &Anchor<'_>) -> Markup {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let mut room = LINES_MAX;
     let each = |file| {
@@ -104,21 +143,22 @@ fn files(files: &[FileComparison], map: &ProofMap, view: DiffView, place: &str) 
             strong { (all.len()) @if all.len() == 1 { " file" } @else { " files" } " changed" }
             (counts(sum(|diff| diff.added), sum(|diff| diff.removed)))
             span class="switch" {
-                @for (each, name, query) in [(DiffView::Unified, "Unified", "?diff=unified"), (DiffView::Split, "Side by side", "?diff=split")] {
-                    a href={ (place) (query) "#changed" } aria-current=[(each == view).then_some("true")] { (name) }
+                @for (each, name, query) in [(DiffView::Unified, "Unified", "diff=unified"), (DiffView::Split, "Side by side", "diff=split")] {
+                    @let sign = if at.place.contains('?') { "&" } else { "?" };
+                    a href={ (at.place) (sign) (query) "#" (at.id) } aria-current=[(each == view).then_some("true")] { (name) }
                 }
             }
         }
         @if !map.hunks.is_empty() { (shares(map)) }
         @if all.len() > 3 {
             ul class="files" {
-                @for (at, (file, diff, _)) in all.iter().enumerate() {
-                    li { a href={ "#file-" (at + 1) } { (T(&file.path)) } (counts(diff.added, diff.removed)) }
+                @for (number, (file, diff, _)) in all.iter().enumerate() {
+                    li { a href={ "#" (at.id) "-" (number + 1) } { (T(&file.path)) } (counts(diff.added, diff.removed)) }
                 }
             }
         }
-        @for (at, (file, diff, fits)) in all.iter().enumerate() {
-            details class="file" id={ "file-" (at + 1) } open[*fits] {
+        @for (number, (file, diff, fits)) in all.iter().enumerate() {
+            details class="file" id={ (at.id) "-" (number + 1) } open[*fits] {
                 summary { code { (T(&file.path)) } (word(file.kind.word())) (counts(diff.added, diff.removed)) }
                 @if let Some(why) = file.unshown { p class="quiet" { "Not shown: " (why) "." } }
                 @else if diff.is_empty() { p class="quiet" { "The file is empty or unchanged." } }

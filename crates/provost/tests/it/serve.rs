@@ -4,6 +4,7 @@ mod held;
 mod news;
 mod official;
 mod quorum;
+mod steps;
 mod views;
 
 use std::collections::BTreeMap;

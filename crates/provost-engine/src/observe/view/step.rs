@@ -161,6 +161,8 @@ pub struct AttemptView {
     pub followed: Vec<String>,
     pub passed: bool,
     pub tokens: Option<u64>,
+    /// The tree that it left, if it was kept.
+    pub left: Option<String>,
 }
 
 impl AttemptView {
@@ -193,6 +195,7 @@ impl AttemptView {
             followed: attempt.followed.clone(),
             passed: attempt.passed,
             tokens: attempt.usage.tokens(),
+            left: attempt.left.clone(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use provost_core::model::event::StartTree;
-use provost_core::model::plan::Shell;
+use provost_core::model::plan::{Shell, Stream};
 use provost_core::model::verdict::Verdict;
 
 use crate::check::negative_control::Doubts;
@@ -45,7 +45,12 @@ pub struct CheckSpec<'a> {
     pub compare: Comparison<'a>,
     /// An earlier verdict of the same check, which is reused if the tree is the same.
     pub known: Option<&'a Verdict>,
+    /// Sees the output of the check while it runs; controls and other runs are not shown.
+    pub shown_to: Option<OutputListener<'a>>,
 }
+
+/// Sees every byte of a check as it arrives. Nothing of the verdict depends on it.
+pub type OutputListener<'a> = &'a (dyn Fn(Stream, &[u8]) + Sync);
 
 /// What the test results of a check are compared with.
 #[derive(Clone, Copy, Debug, Default)]
