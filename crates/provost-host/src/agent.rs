@@ -367,7 +367,10 @@ fn carry_out(
         Some(Ok(how)) => how,
         Some(Err(error)) => {
             let is_mount_failed = error.is_mount_failed();
-            return Ok(Err(Box::new(AttemptReport { is_mount_failed, ..AttemptReport::not_started(&error) })));
+            return Ok(Err(Box::new(AttemptReport {
+                is_mount_failed,
+                ..AttemptReport::not_started(&error)
+            })));
         }
     };
     let home = wrapped.map(|wrapped| sandbox::read_status(&wrapped.status).home).unwrap_or_default();

@@ -16,6 +16,8 @@ mod drawing;
 mod enter;
 mod frame;
 mod gate;
+mod graph;
+mod highlight;
 mod inbox;
 mod insight;
 mod log;

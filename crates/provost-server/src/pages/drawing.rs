@@ -1,9 +1,7 @@
-//! Draws the steps of a plan as a graph and its attempts as a timeline, in SVG.
+//! Draws the steps of a plan as a strip, its attempts as a timeline, and the steps of each day, in SVG.
 //!
 //! Everything shown by colour is also said in words. A step links to its section of the page; the title of a
 //! bar has the details. The stylesheet has all styles, also for print and dark mode.
-
-use std::fmt::Write as _;
 
 use maud::{Markup, html};
 use provost_core::model::timestamp::Timestamp;
@@ -13,15 +11,11 @@ use provost_engine::observe::overview::AttemptRecord;
 use super::status::{Tone, look_in_run};
 use super::text::T;
 use super::times::exact;
-use crate::layout::graph::{Edge, HEIGHT, PlacedNode, WIDTH};
-use crate::layout::graph_cache::GraphCache;
 use crate::layout::timeline::{self, Bar, SpanKind, TimelineSpan, lasted};
 use crate::partial::part;
 
 /// Maximum number of letters in a step.
 const LETTERS: usize = 23;
-/// The same for its state, beside its number.
-const STATE_LETTERS: usize = 19;
 /// Maximum width of a strip of steps, and the maximum number of steps with gaps between them.
 const STRIP: f64 = 160.0;
 const GAPS_MAX: usize = 40;
@@ -87,53 +81,12 @@ pub(super) fn days(days: &[(String, [usize; 3])]) -> Markup {
 }
 
 /// Rounds to a tenth of a pixel, so that numbers stay short.
-fn tenths(value: f64) -> f64 {
+pub(super) fn tenths(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
-/// Renders every step with its dependencies and state. Steps link to `place` followed by their number.
-pub(super) fn graph(graphs: &GraphCache, run: &Run, place: &str) -> Markup {
-    let drawing = graphs.layout(run);
-    let box_of = format!("0 0 {} {}", drawing.width, drawing.height);
-    html! {
-        // Only scripts can zoom, so they show these buttons.
-        div class="actions" {
-            @for (zoom, name) in [("fit", "Fit"), ("in", "Larger"), ("out", "Smaller")] {
-                button class="copy scripted" type="button" data-zoom=(zoom) { (name) }
-            }
-        }
-        div class="scroll graph" tabindex="0" role="region" aria-label="Graph of the steps" {
-            svg width=(drawing.width) height=(drawing.height) viewBox=(box_of) role="group" aria-label="Steps" {
-                (part(html! { g aria-hidden="true" { @for edge in &drawing.edges { path class="edge" d=(path(edge)) {} } } }))
-                @for node in &drawing.nodes { (part(step(run, node, place))) }
-            }
-        }
-    }
-}
-
-fn step(run: &Run, node: &PlacedNode, place: &str) -> Markup {
-    let number = provost_core::model::plan::StepNumber(node.id);
-    let title = run.title(number).unwrap_or_default();
-    // "passed, uncontrolled" is wider than the box.
-    let shown = run.word(number).replace('_', " ");
-    let shown = short(shown.strip_prefix("passed, ").unwrap_or(&shown), STATE_LETTERS);
-    let (tone, sign) = look_in_run(run, number);
-    let after: Vec<String> = node.after.iter().map(ToString::to_string).collect();
-    let after = if after.is_empty() { String::new() } else { format!("; after {}", after.join(", ")) };
-    // It starts with the visible text, for people who use voice control.
-    let words = format!("{} {} {shown} {title}{after}", node.id, sign);
-    html! {
-        a href={ (place) (node.id) } class={ "node " (tone.class()) } {
-            title { (T(&words)) }
-            rect x=(node.x) y=(node.y) width=(WIDTH) height=(HEIGHT) rx="6" {}
-            text x=(node.x + 10.0) y=(node.y + 18.0) class="state" { (node.id) " " (sign) " " (shown) }
-            text x=(node.x + 10.0) y=(node.y + 35.0) { (T(&short(title, LETTERS))) }
-        }
-    }
-}
-
 /// Cuts a text to the available width; wide characters count twice.
-fn short(text: &str, letters: usize) -> String {
+pub(super) fn short(text: &str, letters: usize) -> String {
     let text = super::text::visible(text).replace(['\n', '\t'], " ");
     let width = |sign: char| if u32::from(sign) >= 0x1100 { 2 } else { 1 };
     if text.chars().map(width).sum::<usize>() <= letters {
@@ -146,24 +99,6 @@ fn short(text: &str, letters: usize) -> String {
         fits
     });
     format!("{}…", kept.collect::<String>().trim_end())
-}
-
-/// Returns the path: curves between layers, straight lines through them.
-fn path(edge: &Edge) -> String {
-    let mut out = String::new();
-    let mut last: Option<(f64, f64)> = None;
-    for (index, (x, y)) in edge.points.iter().copied().enumerate() {
-        let _ = match last {
-            None => write!(out, "M{x} {y}"),
-            Some((_, above)) if index % 2 == 1 => {
-                let middle = (above + y) / 2.0;
-                write!(out, "C{} {middle} {x} {middle} {x} {y}", last.map_or(x, |(x, _)| x))
-            }
-            Some(_) => write!(out, "L{x} {y}"),
-        };
-        last = Some((x, y));
-    }
-    out
 }
 
 /// Returns attempts, their checks and the waits between them; running ones end at `now`.
@@ -264,8 +199,7 @@ fn bar(bar: &Bar, y: f64) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use super::{path, short};
-    use crate::layout::graph::Edge;
+    use super::short;
 
     #[test]
     fn titles_are_cut_to_the_room_there_is() {
@@ -273,12 +207,5 @@ mod tests {
         assert_eq!(short("a title that is much too long", 10), "a title t…");
         assert_eq!(short("計画計画計画計画", 9), "計画計画…");
         assert_eq!(short("two\nlines\u{202e}", 23), "two lines<U+202E>");
-    }
-
-    #[test]
-    fn a_line_is_bent_between_layers_and_straight_where_it_passes_one() {
-        let points = vec![(5.0, 10.0), (9.0, 20.0), (9.0, 30.0), (1.0, 40.0)];
-        let drawn = path(&Edge { from: 1, to: 2, points });
-        assert_eq!(drawn, "M5 10C5 15 9 15 9 20L9 30C9 35 1 35 1 40");
     }
 }

@@ -98,6 +98,7 @@ fn head(plan: &PlanView, step: &StepView) -> Markup {
 
 fn notes(step: &StepView) -> Markup {
     html! {
+        (parts::questions(&step.questions))
         @if let Some(reason) = &step.blocked { p class="note bad" { (Ticks(reason)) " " a href="/inbox" { "To the inbox" } } }
         @if let Some(weaker) = &step.weaker { p class="note" { (T(weaker)) "." } }
         @if let Some(by) = &step.waived_by { p class="note" { "Waived by " (T(by)) "; it has not passed." } }

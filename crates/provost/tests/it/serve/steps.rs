@@ -2,12 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Server, id_of, token};
+use serde_json::json;
+
+use super::{Server, form_key, id_of, token};
 use crate::env::{Env, HONEST, answer, plan};
 
 #[test]
 fn the_page_shows_the_output_of_a_check_while_it_runs() {
-    let contract = "echo the check has begun; for i in $(seq 1200); do test -e go && exit 0; sleep 0.1; done; exit 1";
+    let contract =
+        "echo the check has begun; for i in $(seq 1200); do test -e go && exit 0; sleep 0.1; done; exit 1";
     let env = Env::new(&plan(&[contract], "escalate")).agent(HONEST).isolation("in-place");
     env.approve();
     let server = Server::start(&env);
@@ -55,4 +58,40 @@ fn the_page_shows_what_changed_between_two_attempts() {
     assert!(last.contains("data-copy=\"provost recheck plan 1\""), "{last}");
     assert!(last.contains("<dt>Command</dt>") && last.contains("<dt>Tree</dt>"), "{last}");
     env.provost(&["recheck", "1"]).exits(0);
+}
+
+#[test]
+fn a_question_about_a_step_is_shown_at_that_step() {
+    let text = plan(&["test -f out/1", "test -f out/2"], "escalate");
+    let env = Env::new(&text).agent(HONEST).isolation("in-place");
+    env.provost(&["verify"]).exits(0);
+    let server = Server::start(&env);
+    let (cookie, decide) = (server.enter(), token(&env, "decide"));
+    let id = id_of(&server, &decide);
+    let gate = format!("/plans/{id}/gate");
+    let page = server.browse(&gate, &cookie).is(200).body;
+    assert!(!page.contains("<dt>Term</dt>") && page.contains("<dt>Isolation</dt>"), "{page}");
+    let form = format!("decision=ask&step=2&words=why%20two%3F&form_key={}", form_key(&page));
+    server.submit(&gate, &cookie, &form).is(303);
+    server.post(&format!("/api{gate}/ask"), &decide, &json!({ "question": "and why?", "step": 2 })).is(200);
+    let refused = server.post(&format!("/api{gate}/ask"), &decide, &json!({ "question": "and?", "step": 9 }));
+    assert!(refused.is(404).body.contains("no step 9"));
+    env.provost(&["ask", "--step", "1", "--question", "is one enough?", "--by", "ada"]).exits(0);
+    let page = server.browse(&gate, &cookie).is(200).body;
+    let of_step = |number: u32| {
+        let part = page.split(&format!("id=\"step-{number}\"")).nth(1).expect("the step");
+        part.split("</section>").next().expect("its end").to_owned()
+    };
+    assert!(of_step(2).contains("why two?") && of_step(2).contains("and why?"), "{}", of_step(2));
+    assert!(of_step(1).contains("is one enough?") && !of_step(1).contains("why two?"), "{}", of_step(1));
+    assert!(page.contains("A question is open: step 1: is one enough?"), "{page}");
+    let step = server.browse(&format!("/plans/{id}/steps/2"), &cookie).is(200).body;
+    assert!(step.contains("why two?"), "{step}");
+    let log = env.provost(&["log"]).exits(0).out;
+    assert!(log.contains("ada asks about step 1: is one enough?"), "{log}");
+    // An amendment leaves the questions, as those of an earlier revision.
+    env.write("PLAN.md", env.read("PLAN.md").replace("Do part 2", "Please do part 2"));
+    env.provost(&["verify"]).exits(0);
+    let page = server.browse(&gate, &cookie).is(200).body;
+    assert!(page.contains("(about an earlier revision)") && !page.contains("A question is open"), "{page}");
 }
