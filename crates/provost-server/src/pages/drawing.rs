@@ -23,6 +23,8 @@ const GAPS_MAX: usize = 40;
 const DAYS_MAX: usize = 24;
 const DAY: f64 = 48.0;
 const DAYS_HEIGHT: f64 = 140.0;
+/// Width of the numbers beside them.
+const AXIS: f64 = 64.0;
 /// Timeline: start of the bars, their width, and the row height.
 const NAMES: f64 = 190.0;
 const BARS: f64 = 1000.0;
@@ -53,27 +55,45 @@ pub(super) fn strip(run: &Run) -> Markup {
     }
 }
 
-/// Renders a column for each day: verified steps, weaker passes, and steps that have not passed.
-pub(super) fn days(days: &[(String, [usize; 3])]) -> Markup {
-    let shown = &days[days.len().saturating_sub(DAYS_MAX)..];
-    let most = shown.iter().map(|(_, counts)| counts.iter().sum::<usize>()).max().unwrap_or(0).max(1);
-    let height = |count: usize| tenths(count as f64 * DAYS_HEIGHT / most as f64);
+/// A chart with a column for each day, of up to three parts.
+pub(super) struct Columns {
+    pub title: &'static str,
+    /// The class and the name of each part; an empty name for none.
+    pub legend: [(&'static str, &'static str); 3],
+    /// Each day with its parts.
+    pub rows: Vec<(String, [u64; 3])>,
+    /// Tells an amount.
+    pub words: fn(u64) -> String,
+}
+
+/// Renders a column for each of the last days. The table below has the numbers too.
+pub(super) fn columns(chart: &Columns) -> Markup {
+    let shown = &chart.rows[chart.rows.len().saturating_sub(DAYS_MAX)..];
+    let most = shown.iter().map(|(_, parts)| parts.iter().sum::<u64>()).max().unwrap_or(0).max(1);
+    let height = |count: u64| tenths(count as f64 * DAYS_HEIGHT / most as f64);
+    let named = || chart.legend.iter().enumerate().filter(|(_, (_, name))| !name.is_empty());
+    let told = |parts: &[u64; 3]| {
+        let each = named().map(|(at, (_, name))| format!("{} {name}", (chart.words)(parts[at])));
+        each.collect::<Vec<_>>().join(", ")
+    };
     html! {
-        p class="quiet small" {
-            span class="key check" { "verified" } span class="key weaker" { "passed in a weaker way" } span class="key broke" { "not passed" }
-        }
-        svg class="days" width=(shown.len() as f64 * DAY + 40.0) height=(DAYS_HEIGHT + 24.0) role="img" aria-label="Steps by day; the table has the numbers" {
-            text x="34" y="12" text-anchor="end" { (most) }
-            text x="34" y=(DAYS_HEIGHT) text-anchor="end" { "0" }
-            @for (at, (day, counts)) in shown.iter().enumerate() {
-                @let x = 40.0 + at as f64 * DAY;
-                @let [verified, weaker, open] = counts.map(height);
-                g {
-                    title { (day) ": " (counts[0]) " verified, " (counts[1]) " weaker, " (counts[2]) " not passed" }
-                    rect class="good" x=(x) y=(tenths(DAYS_HEIGHT - verified)) width=(DAY - 6.0) height=(verified) {}
-                    rect class="weak" x=(x) y=(tenths(DAYS_HEIGHT - verified - weaker)) width=(DAY - 6.0) height=(weaker) {}
-                    rect class="bad" x=(x) y=(tenths(DAYS_HEIGHT - verified - weaker - open)) width=(DAY - 6.0) height=(open) {}
-                    text x=(x + (DAY - 6.0) / 2.0) y=(DAYS_HEIGHT + 16.0) text-anchor="middle" { (day.get(5..).unwrap_or_default()) }
+        figure class="chart" {
+            figcaption { strong { (chart.title) } " " @for (_, (class, name)) in named() { span class={ "key " (class) } { (name) } } }
+            div class="scroll" tabindex="0" role="region" aria-label=(chart.title) {
+                svg class="days" width=(shown.len() as f64 * DAY + AXIS) height=(DAYS_HEIGHT + 24.0) role="img" aria-label={ (chart.title) " by day; the table has the numbers" } {
+                    text x=(AXIS - 6.0) y="12" text-anchor="end" { ((chart.words)(most)) }
+                    text x=(AXIS - 6.0) y=(DAYS_HEIGHT) text-anchor="end" { "0" }
+                    @for (at, (day, parts)) in shown.iter().enumerate() {
+                        @let x = AXIS + at as f64 * DAY;
+                        g {
+                            title { (day) ": " (told(parts)) }
+                            @for (part, (class, _)) in named() {
+                                @let below: f64 = parts[..part].iter().map(|count| height(*count)).sum();
+                                rect class=(class) x=(x) y=(tenths(DAYS_HEIGHT - below - height(parts[part]))) width=(DAY - 6.0) height=(height(parts[part])) {}
+                            }
+                            text x=(x + (DAY - 6.0) / 2.0) y=(DAYS_HEIGHT + 16.0) text-anchor="middle" { (day.get(5..).unwrap_or_default()) }
+                        }
+                    }
                 }
             }
         }

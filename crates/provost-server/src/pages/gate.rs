@@ -214,8 +214,7 @@ fn changes(gate: &GateView) -> Markup {
 
 /// Lists what an approval allows.
 fn intents(gate: &GateView, principal: &Principal) -> Markup {
-    let may_ask =
-        principal.token.scope.may_decide() && matches!(gate.stage, Stage::Verified | Stage::Approved);
+    let may_ask = principal.token.scope.may_decide() && (gate.open || gate.stage == Stage::Approved);
     let asked_by = may_ask.then_some(principal);
     html! {
         h2 { "Steps" }

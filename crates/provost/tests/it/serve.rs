@@ -1,5 +1,6 @@
 //! Tests `provost serve` as a process, over plain HTTP.
 
+mod acting;
 mod held;
 mod news;
 mod official;
