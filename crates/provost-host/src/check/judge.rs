@@ -93,8 +93,11 @@ pub struct CheckRequest<'a> {
     /// Limits on memory, processes and disk.
     pub bounds: Option<Bounds>,
     /// Sees the output while the check runs.
-    pub shown_to: Option<&'a (dyn Fn(Stream, &[u8]) + Sync)>,
+    pub shown_to: Option<OutputListener<'a>>,
 }
+
+/// Sees every byte of a check as it arrives. Nothing of the verdict depends on it.
+pub type OutputListener<'a> = &'a (dyn Fn(Stream, &[u8]) + Sync);
 
 impl CheckRequest<'_> {
     /// Returns the path of the tree, as the check sees it.

@@ -49,13 +49,14 @@ mod start;
 mod trial_tree;
 mod varied;
 
+pub use crate::check::judge::OutputListener;
 use ancestor_config::Above;
 use approved::ApprovedTree;
 pub use approved::{forget_trees, keeps, trees, trees_of};
 pub use attempt::Veil;
 pub use change_set::Exhibit;
 use check_helper::CheckHelper;
-pub use check_request::{CheckExtras, CheckSpec, Comparison, OutputListener};
+pub use check_request::{CheckExtras, CheckSpec, Comparison};
 pub use consult::ConsultPaths;
 pub use level::{attest, levels};
 use mounts::CheckMounts;

@@ -46,7 +46,7 @@ pub(super) fn graph(graphs: &GraphCache, run: &Run, attempts: &[AttemptRecord], 
                 button class="copy scripted" type="button" data-zoom=(zoom) { (name) }
             }
             (part(html! { span class="quiet small" { @if !critical.is_empty() {
-                span class="key critical" { "critical path: the chain of " (critical.len()) @if took.is_empty() { " steps, the longest" } @else { " steps that takes longest" } }
+                span class="key critical" { "critical path: " @if took.is_empty() { "the longest chain" } @else { "the chain that takes longest" } " (" (critical.len()) " steps)" }
             } } }))
         }
         div class="mapped" {

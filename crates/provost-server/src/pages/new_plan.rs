@@ -16,7 +16,7 @@ use provost_engine::plan::{commands, recording};
 use serde::Deserialize;
 
 use super::frame::{HtmlPage, Section, form_key, segment};
-use super::text::T;
+use super::text::{T, Ticks};
 use super::times::instant;
 use crate::principal::{Principal, Viewer};
 use crate::problem::{Answer, Problem};
@@ -147,7 +147,7 @@ fn name_field(of: &str) -> Markup {
 fn template_form(known: &NamedTemplate, principal: &Principal) -> Markup {
     html! {
         details class="sheet" id={ "template-" (known.name) } {
-            summary { strong { (T(&known.name)) } @if let Ok(template) = &known.template { " " span class="quiet" { (T(&template.about)) } } }
+            summary { strong { (T(&known.name)) } @if let Ok(template) = &known.template { " " span class="quiet" { (Ticks(&template.about)) } } }
             @match &known.template {
                 Err(problem) => p class="bad" { "It cannot be used: " (T(&problem.to_string())) }
                 Ok(template) => form method="post" action="/new" {

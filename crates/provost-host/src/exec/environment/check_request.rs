@@ -5,9 +5,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use provost_core::model::event::StartTree;
-use provost_core::model::plan::{Shell, Stream};
+use provost_core::model::plan::Shell;
 use provost_core::model::verdict::Verdict;
 
+use crate::check::judge::OutputListener;
 use crate::check::negative_control::Doubts;
 use crate::config::Folders;
 use crate::process::Bounds;
@@ -48,9 +49,6 @@ pub struct CheckSpec<'a> {
     /// Sees the output of the check while it runs; controls and other runs are not shown.
     pub shown_to: Option<OutputListener<'a>>,
 }
-
-/// Sees every byte of a check as it arrives. Nothing of the verdict depends on it.
-pub type OutputListener<'a> = &'a (dyn Fn(Stream, &[u8]) + Sync);
 
 /// What the test results of a check are compared with.
 #[derive(Clone, Copy, Debug, Default)]
