@@ -22,7 +22,7 @@ use crate::router::router;
 use crate::state::{AppState, ServerNames};
 use crate::stream;
 
-pub use crate::state::{Beside, Family};
+pub use crate::state::{Beside, ClusterTables, Family, PageTable};
 
 /// Options of the server.
 #[derive(Clone)]
@@ -38,6 +38,8 @@ pub struct ServeOptions {
     pub patience: Duration,
     /// Extra metric families from the caller (the cluster).
     pub beside: Option<Arc<Beside>>,
+    /// The tables of the cluster page, if the log is shared.
+    pub cluster: Option<Arc<ClusterTables>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -92,7 +94,7 @@ pub fn serve(
     let address = socket.local_addr()?;
     let names = ServerNames::new(address, tls.is_some(), &options.behind_proxy);
     let link = format!("{}/enter?key=", names.shown());
-    let app = AppState::new(overview, names, options.beside.clone())?;
+    let app = AppState::new(overview, names, (options.beside.clone(), options.cluster.clone()))?;
     let _listening = ServerAddressFile::at(app.overview.state(), address, &link)?;
     let word = app.tokens.link(TokenScope::Decide, &options.by)?.word;
     let sessions = Arc::new(AgentSessions::open(settings)?);

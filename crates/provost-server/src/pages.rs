@@ -10,17 +10,21 @@
 
 mod agenda;
 mod ansi;
+mod cluster;
 mod compare;
 mod difference;
 mod drawing;
 mod enter;
 mod frame;
 mod gate;
+mod graph;
+mod highlight;
 mod inbox;
 mod insight;
 mod log;
 mod machine;
 mod markdown;
+mod new_plan;
 mod parts;
 mod plan;
 mod proofs;
@@ -40,6 +44,7 @@ use crate::state::SharedState;
 pub(crate) fn routes() -> Router<SharedState> {
     Router::new()
         .route("/", get(agenda::show))
+        .route("/new", get(new_plan::show).post(new_plan::make))
         .route("/enter", get(enter::show))
         .route("/leave", post(enter::leave))
         .route("/plans/{plan}", get(plan::show).post(plan::run_or_stop))
@@ -59,6 +64,7 @@ pub(crate) fn routes() -> Router<SharedState> {
         .route("/insight", get(insight::show))
         .route("/insight.csv", get(insight::csv))
         .route("/machine", get(machine::show))
+        .route("/cluster", get(cluster::show))
 }
 
 /// Renders a problem for people.

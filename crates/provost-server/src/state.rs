@@ -3,6 +3,7 @@
 //! **Invariant:** this module imports no route and no page.
 
 mod counters;
+mod drafts;
 mod rate_limit;
 mod server_names;
 
@@ -18,8 +19,9 @@ use crate::partial::News;
 use crate::problem::Problem;
 use crate::traces::Traces;
 
-pub use counters::{Beside, Family};
+pub use counters::{Beside, ClusterTables, Family, PageTable};
 pub(crate) use counters::{CachedPart, ResponseCounts};
+pub(crate) use drafts::{DraftStatus, Drafts};
 pub(crate) use rate_limit::{CallerKind, RateLimits};
 pub(crate) use server_names::ServerNames;
 
@@ -35,10 +37,13 @@ pub(crate) struct AppState {
     pub other_numbers: CachedPart,
     /// Extra metric families from the caller (the cluster).
     pub beside: Option<Arc<Beside>>,
+    /// The tables of the cluster page, if the log is shared.
+    pub cluster: Option<Arc<ClusterTables>>,
     pub machine: MachineCache,
     pub traces: Arc<Traces>,
     pub news: News,
     pub graphs: GraphCache,
+    pub drafts: Drafts,
 }
 
 pub(crate) type SharedState = Arc<AppState>;
@@ -47,7 +52,7 @@ impl AppState {
     pub(crate) fn new(
         overview: Overview,
         names: ServerNames,
-        beside: Option<Arc<Beside>>,
+        (beside, cluster): (Option<Arc<Beside>>, Option<Arc<ClusterTables>>),
     ) -> Result<SharedState, provost_engine::Error> {
         Ok(Arc::new(Self {
             tokens: Tokens::new(overview.state()),
@@ -58,10 +63,12 @@ impl AppState {
             plan_numbers: CachedPart::default(),
             other_numbers: CachedPart::default(),
             beside,
+            cluster,
             machine: MachineCache::default(),
             traces: Arc::new(Traces::from_environment(overview.settings())?),
             news: News::default(),
             graphs: GraphCache::default(),
+            drafts: Drafts::default(),
             overview,
         }))
     }

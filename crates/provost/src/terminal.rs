@@ -256,7 +256,7 @@ pub(crate) fn gate(
         GateAnswer::Question(question) => {
             provost_engine::plan::commands::human(
                 harness,
-                HumanCommand::Ask { question: clean(&question), by },
+                HumanCommand::Ask { question: clean(&question), by, step: None },
             )?;
             advise(
                 "recorded as a question: the plan waits; answer with `provost amend` or `provost approve`",

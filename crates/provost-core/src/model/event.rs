@@ -120,7 +120,14 @@ pub enum Event {
     Rejected { revision: Revision, reason: String, by: String },
     /// The plan waits until a person answers by amending or approving it.
     #[serde(rename = "GATE_QUESTION_ASKED")]
-    QuestionAsked { revision: Revision, question: String, by: String },
+    QuestionAsked {
+        revision: Revision,
+        question: String,
+        by: String,
+        /// The step that it is about; the whole plan, if it names none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<StepNumber>,
+    },
 
     /// Result of a self-test on this machine, inside the sandbox that the run uses.
     #[serde(rename = "ISOLATION_ATTESTED")]
@@ -404,6 +411,7 @@ impl Event {
             | Event::PermissionRequired { step, .. }
             | Event::BudgetExceeded { step, .. } => Some(*step),
             Event::Judged { step, .. }
+            | Event::QuestionAsked { step, .. }
             | Event::Escalated { step, .. }
             | Event::Answered { step, .. }
             | Event::TamperDetected { step, .. } => *step,
@@ -413,7 +421,6 @@ impl Event {
             | Event::ApprovalRequested { .. }
             | Event::Approved { .. }
             | Event::Rejected { .. }
-            | Event::QuestionAsked { .. }
             | Event::IsolationAttested { .. }
             | Event::LawChanged { .. }
             | Event::RunEnded { .. }

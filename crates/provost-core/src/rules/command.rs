@@ -43,6 +43,8 @@ pub enum HumanCommand {
     Ask {
         question: String,
         by: String,
+        /// The step that it is about.
+        step: Option<StepNumber>,
     },
     /// Answers an escalation; without a step it concerns the postconditions.
     Answer {

@@ -99,7 +99,9 @@ fn again(run: &Run, event: &Event) -> Vec<Event> {
             revision, by: by @ (Approver::Policy { .. } | Approver::Dialog { .. }), ..
         } => policy(run, revision, by),
         Event::Rejected { reason, by, .. } => human(run, HumanCommand::Reject { reason, by }),
-        Event::QuestionAsked { question, by, .. } => human(run, HumanCommand::Ask { question, by }),
+        Event::QuestionAsked { question, by, step, .. } => {
+            human(run, HumanCommand::Ask { question, by, step })
+        }
         Event::Answered { step: Some(step), choice: Choice::Retry, by, note, budget }
             if !budget.is_empty() =>
         {

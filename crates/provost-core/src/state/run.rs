@@ -63,6 +63,16 @@ impl Stage {
 }
 
 /// The state of a plan according to its log.
+/// A question of a person about one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepQuestion {
+    pub step: StepNumber,
+    pub question: String,
+    pub by: String,
+    /// The revision that was asked about.
+    pub revision: Revision,
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct Run {
     /// Sequence number of the last applied event.
@@ -93,6 +103,8 @@ pub struct Run {
     /// The revision for which approval was last requested.
     pub requested: Option<Revision>,
     pub question: Option<String>,
+    /// Questions about single steps, oldest first; also those about earlier revisions.
+    pub step_questions: Vec<StepQuestion>,
     pub rejection: Option<(Revision, String)>,
     /// The isolation level that the last run attested.
     pub isolation: Option<Isolation>,

@@ -8,6 +8,7 @@ mod step_worktree;
 mod attempt;
 mod check;
 mod check_facts;
+mod check_in_sight;
 mod start;
 mod merged;
 mod own_tests;

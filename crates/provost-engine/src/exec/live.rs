@@ -1,8 +1,8 @@
-//! Shows what a running attempt says and does, in a small file for people who watch, and keeps all of it as a
-//! transcript.
+//! Shows what a running attempt says and does, or what its running check prints, in a small file for people who
+//! watch. Of an attempt all is kept as a transcript; of a check the verdict has the output.
 //!
 //! The log gets the agent's words when the attempt has ended. Nothing depends on these files; the small one is
-//! removed with the attempt. If it cannot be written, the output is not shown, and nothing else happens.
+//! removed with the attempt, or with the check. If it cannot be written, the output is not shown, and nothing else happens.
 //!
 //! **Invariant:** secrets were removed from what is written. A text is cut only at the end of a line, and
 //! while it is shown at the end of a word, and is redacted together with what came shortly before.
@@ -134,22 +134,38 @@ impl LiveOutput {
     /// Keeps both files up to date until the attempt is over, then removes the small one. Returns the digest
     /// of the transcript.
     pub fn attend(&self, mut transcript: TranscriptFile, clean: impl Fn(&str) -> String) -> Option<String> {
+        self.follow(&clean, |entries| transcript.append(entries));
+        transcript.close()
+    }
+
+    /// Keeps the small file up to date until the check is over, then removes it. Nothing is written for a
+    /// check that is over at once.
+    pub fn show(&self, clean: impl Fn(&str) -> String) {
+        let is_running = |heard: &mut Heard| !heard.is_over;
+        let waited = self.woken.wait_timeout_while(self.lock(), BREATH, is_running);
+        let is_over = waited.map_or(true, |(heard, _)| heard.is_over);
+        if !is_over {
+            self.follow(&clean, |_| ());
+        }
+    }
+
+    /// Writes what is shown until it is over; `keep` gets every entry.
+    fn follow(&self, clean: &impl Fn(&str) -> String, mut keep: impl FnMut(&[TranscriptEntry])) {
         let mut lines = CleanLines::default();
         loop {
             let (entries, is_over) = self.next();
-            entries.into_iter().for_each(|entry| lines.add(entry, &clean));
-            lines.end_lines(is_over, &clean);
-            transcript.append(&std::mem::take(&mut lines.ready));
+            entries.into_iter().for_each(|entry| lines.add(entry, clean));
+            lines.end_lines(is_over, clean);
+            keep(&std::mem::take(&mut lines.ready));
             if is_over {
                 break;
             }
             let folder = self.path.parent().map_or(Ok(()), files::make_private_folder);
-            let _ = folder.and_then(|()| files::write_whole(&self.path, lines.shown(&clean).as_bytes()));
+            let _ = folder.and_then(|()| files::write_whole(&self.path, lines.shown(clean).as_bytes()));
             let heard = self.lock();
             drop(self.woken.wait_timeout_while(heard, BREATH, |heard| !heard.is_over));
         }
         let _ = fs::remove_file(&self.path);
-        transcript.close()
     }
 
     /// Waits for new entries and returns them, and whether the attempt is over.

@@ -23,6 +23,7 @@ use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::rules::inbox::{DecisionKind, InboxItem, waiting as what_waits};
 use provost_core::state::run::{Run, Stage};
+use provost_core::text::summary::{PlanRow, PlansSummary, SummaryReader};
 use provost_store::{Cursor, Log, Query};
 
 use crate::exec::live;
@@ -193,6 +194,20 @@ impl Overview {
         attempts::of(&*self.log, id)
     }
 
+    /// Returns what the plan and its steps took so far: time of agents and checks, and waits for a person.
+    pub fn effort(&self, seen: &PlanSnapshot) -> Result<PlanRow, Error> {
+        let mut reader = SummaryReader::since(None);
+        let mut unread = Ok(());
+        self.log.read(&Query::plan(&seen.id), &mut |sealed| {
+            unread = sealed.event().map(|event| reader.hear(sealed.at, &event));
+            if unread.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        unread?;
+        let mut summary = PlansSummary::default();
+        reader.end(seen.id.clone(), seen.moved.unwrap_or_default(), &mut summary);
+        summary.plans.pop().ok_or_else(|| Error::NotThere { plan: seen.id.clone() })
+    }
+
     /// Returns the last lines of the running attempt's output, if there is any.
     pub fn output(&self, id: &PlanId, step: StepNumber) -> Option<String> {
         live::output(self.state(), id, step)
@@ -223,6 +238,12 @@ impl Overview {
     pub fn harness(&self, seen: &PlanSnapshot, access: Access, who: Who) -> Result<Harness, Error> {
         let place = seen.place.as_ref().ok_or_else(|| Error::NotThere { plan: seen.id.clone() })?;
         self.harness_at(&seen.id, place, access, who)
+    }
+
+    /// Opens a plan that does not exist yet, in the folder of this process.
+    pub fn upcoming(&self, name: &str, who: Who) -> Result<Harness, Error> {
+        let settings = EngineSettings { plan: Some(name.to_owned()), ..self.settings.clone() };
+        Ok(Harness::upcoming(settings)?.on_behalf_of(who).in_process_since(self.begun))
     }
 
     fn harness_at(
@@ -283,7 +304,8 @@ impl Overview {
             };
             // Record it in the plan that runs there, if that is known.
             let of_run = |(other, there): &&(PlanId, PlanLocation)| {
-                there.workspace == place.workspace && holder.ends_with(&other.0)
+                // A plan that is being drafted has no file yet.
+                there.workspace == place.workspace && holder.ends_with(&other.0) && there.is_there()
             };
             let (plan, place) =
                 known.iter().find(of_run).map_or((plan, place), |(plan, place)| (plan, place));

@@ -31,7 +31,7 @@ pub use item::{ChoiceView, InboxItemView, attempt};
 pub use plan::{PlanView, PostconditionView};
 pub use state::PlanState;
 pub(crate) use state::asks_a_person;
-pub use step::{AttemptView, StepView};
+pub use step::{AttemptView, QuestionView, StepView};
 
 /// A plan in a list.
 #[derive(Clone, Debug, Serialize, ToSchema)]

@@ -139,6 +139,12 @@ pub fn look(harness: &Harness, number: StepNumber) -> Result<StepChanges, Error>
     })
 }
 
+/// Returns the files in which two kept trees differ.
+pub fn between(harness: &Harness, before: &str, after: &str) -> Result<Vec<FileComparison>, Error> {
+    let KeptPair { before, after, paths } = kept_pair(harness, &harness.run()?, before, after)?;
+    Ok(paths.iter().map(|path| clean(harness, changed(path, &before, &after))).collect())
+}
+
 /// Returns two kept trees and the paths in which they differ.
 pub(crate) fn kept_pair(harness: &Harness, run: &Run, before: &str, after: &str) -> Result<KeptPair, Error> {
     let trees = environment::trees_of(&harness.place().workspace, harness.state())?;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use provost_core::language::runner::report::RunnerReport;
 use provost_core::language::{inconclusive_failure, runner};
-use provost_core::model::plan::Shell;
+use provost_core::model::plan::{Shell, Stream};
 use provost_core::model::verdict::{CheckOutcome, Isolation, Verdict};
 use provost_core::rules::recover::environment;
 use rustix::process::Signal;
@@ -92,7 +92,12 @@ pub struct CheckRequest<'a> {
     pub isolation: Isolation,
     /// Limits on memory, processes and disk.
     pub bounds: Option<Bounds>,
+    /// Sees the output while the check runs.
+    pub shown_to: Option<OutputListener<'a>>,
 }
+
+/// Sees every byte of a check as it arrives. Nothing of the verdict depends on it.
+pub type OutputListener<'a> = &'a (dyn Fn(Stream, &[u8]) + Sync);
 
 impl CheckRequest<'_> {
     /// Returns the path of the tree, as the check sees it.
@@ -177,7 +182,8 @@ fn run(
         // The sandbox limits what it may write.
         CheckRoot::Fenced { .. } => court.bounds.map(|bounds| Bounds { disk: u64::MAX, ..bounds }),
     };
-    let spawn = |program: &OsStr, args: &[OsString], cwd: &Path, env: &[(OsString, OsString)]| {
+    let mut show = |stream: Stream, bytes: &[u8]| court.shown_to.into_iter().for_each(|to| to(stream, bytes));
+    let mut spawn = |program: &OsStr, args: &[OsString], cwd: &Path, env: &[(OsString, OsString)]| {
         process::run(Spawn {
             program,
             args,
@@ -189,7 +195,7 @@ fn run(
             keep: KEEP,
             tag: court.tag,
             stop: process::stop_flag(court.stop),
-            tee: None,
+            tee: Some(&mut show),
             bounds,
         })
         .map_err(NotJudged::Program)

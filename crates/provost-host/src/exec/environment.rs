@@ -49,6 +49,7 @@ mod start;
 mod trial_tree;
 mod varied;
 
+pub use crate::check::judge::OutputListener;
 use ancestor_config::Above;
 use approved::ApprovedTree;
 pub use approved::{forget_trees, keeps, trees, trees_of};

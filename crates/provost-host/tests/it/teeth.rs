@@ -104,6 +104,7 @@ impl Project {
             compare: if with_work { Comparison::With(None) } else { Comparison::Nothing },
             known: None,
             bounds: None,
+            shown_to: None,
         };
         self.ground.judge(&case).unwrap()
     }

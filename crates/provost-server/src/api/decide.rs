@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use provost_core::language::parse;
 use provost_core::model::event::{Choice, Revision};
 use provost_core::model::hash::Hash;
+use provost_core::model::plan::StepNumber;
 use provost_core::model::usage::Amount;
 use provost_core::rules::command::{HumanCommand, Refusal};
 use provost_core::rules::inbox;
@@ -43,6 +44,10 @@ pub(crate) struct Approval {
 pub(crate) struct Question {
     #[schema(min_length = 1)]
     pub question: String,
+    /// The step that it is about [default: the whole plan].
+    #[serde(default)]
+    #[schema(minimum = 1)]
+    pub step: Option<u32>,
 }
 
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -118,9 +123,10 @@ pub(crate) fn decide(
             let revision = if named { run.revision.clone() } else { Revision(typed) };
             commands::approve(&harness, &run, revision, name)?
         }
-        Decision::Ask(Question { question }) => {
+        Decision::Ask(Question { question, step }) => {
             recording::bring_up(&harness)?;
-            commands::human(&harness, HumanCommand::Ask { question: clean(&question), by: name })?
+            let (question, step) = (clean(&question), step.map(StepNumber));
+            commands::human(&harness, HumanCommand::Ask { question, by: name, step })?
         }
         Decision::Reject(Rejection { reason }) => {
             commands::human(&harness, HumanCommand::Reject { reason: clean(&reason), by: name })?

@@ -43,6 +43,27 @@
     svg.setAttribute("height", height * scale);
   });
 
+  // The map of a large graph: a click scrolls there, and a frame shows what is in sight.
+  const frame = () => {
+    const room = document.querySelector(".graph"), pane = document.querySelector(".map .window");
+    if (!room || !pane) { return; }
+    const part = pane.ownerSVGElement.height.baseVal.value / room.scrollHeight;
+    pane.setAttribute("y", room.scrollTop * part);
+    pane.setAttribute("height", room.clientHeight * part);
+  };
+  document.addEventListener("scroll", (event) => { if (event.target.classList?.contains("graph")) { frame(); } }, true);
+  addEventListener("resize", frame);
+  new MutationObserver(frame).observe(document.body, { childList: true, subtree: true });
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest(".map a"), room = document.querySelector(".graph");
+    if (!link || !room) { return; }
+    event.preventDefault();
+    const map = link.ownerSVGElement.getBoundingClientRect();
+    const at = event.clientY ? (event.clientY - map.top) / map.height : link.getBBox().y / map.height;
+    room.scrollTo({ top: at * room.scrollHeight - room.clientHeight / 2 });
+  });
+  frame();
+
   // Filters as you type: the server filters, and the URL keeps the filter.
   const form = document.querySelector("form[data-search]");
   let asked = 0;

@@ -121,6 +121,28 @@ pub(crate) fn drawn(nodes: &[Node]) -> GraphLayout {
     }
 }
 
+impl GraphLayout {
+    /// Returns the chain of steps that takes longest, first step first, if it is not all of them.
+    pub(crate) fn critical_path(&self, takes: impl Fn(u32) -> f64) -> Vec<u32> {
+        let mut nodes: Vec<&PlacedNode> = self.nodes.iter().collect();
+        // A step is below the steps that it needs.
+        nodes.sort_by(|one, other| one.y.total_cmp(&other.y));
+        // The time up to the end of each step, and the step before it on the longest way.
+        let mut ends: BTreeMap<u32, (f64, Option<u32>)> = BTreeMap::new();
+        for node in nodes {
+            let end = |id: &u32| ends.get(id).map_or(0.0, |(end, _)| *end);
+            let before = node.after.iter().copied().max_by(|one, other| end(one).total_cmp(&end(other)));
+            let start = before.map_or(0.0, |before| end(&before));
+            ends.insert(node.id, (start + takes(node.id), before));
+        }
+        let last = ends.iter().max_by(|one, other| one.1.0.total_cmp(&other.1.0)).map(|(id, _)| *id);
+        let before = |id: &u32| ends.get(id).and_then(|(_, before)| *before);
+        let mut path: Vec<u32> = std::iter::successors(last, before).collect();
+        path.reverse();
+        if path.len() == self.nodes.len() { Vec::new() } else { path }
+    }
+}
+
 fn half(item: Item) -> f64 {
     match item {
         Item::Step(_) => WIDTH / 2.0,

@@ -85,11 +85,11 @@ fn body(plans: &[PlanSnapshot], form: &AgendaForm) -> Markup {
     let left_out = cut(&mut waiting, WAITING) + cut(&mut rest, REST);
     let none = waiting.is_empty() && running.is_empty() && rest.is_empty();
     html! {
-        h1 { "Agenda" }
+        div class="next-action" { h1 { "Agenda" } a class="button" href="/new" { "New plan" } }
         @if plans.is_empty() {
             div class="empty" {
                 strong { "No plan is in the log yet." }
-                "Make one with " code { "provost new NAME" } "; " code { "provost verify" } " puts it on this page."
+                a href="/new" { "Make one here" } ", or with " code { "provost new NAME" } "; " code { "provost verify" } " puts it on this page."
             }
         } @else {
             (filter(form))

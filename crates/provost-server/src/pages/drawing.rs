@@ -1,9 +1,7 @@
-//! Draws the steps of a plan as a graph and its attempts as a timeline, in SVG.
+//! Draws the steps of a plan as a strip, its attempts as a timeline, and the steps of each day, in SVG.
 //!
 //! Everything shown by colour is also said in words. A step links to its section of the page; the title of a
 //! bar has the details. The stylesheet has all styles, also for print and dark mode.
-
-use std::fmt::Write as _;
 
 use maud::{Markup, html};
 use provost_core::model::timestamp::Timestamp;
@@ -13,15 +11,11 @@ use provost_engine::observe::overview::AttemptRecord;
 use super::status::{Tone, look_in_run};
 use super::text::T;
 use super::times::exact;
-use crate::layout::graph::{Edge, HEIGHT, PlacedNode, WIDTH};
-use crate::layout::graph_cache::GraphCache;
 use crate::layout::timeline::{self, Bar, SpanKind, TimelineSpan, lasted};
 use crate::partial::part;
 
 /// Maximum number of letters in a step.
 const LETTERS: usize = 23;
-/// The same for its state, beside its number.
-const STATE_LETTERS: usize = 19;
 /// Maximum width of a strip of steps, and the maximum number of steps with gaps between them.
 const STRIP: f64 = 160.0;
 const GAPS_MAX: usize = 40;
@@ -29,6 +23,8 @@ const GAPS_MAX: usize = 40;
 const DAYS_MAX: usize = 24;
 const DAY: f64 = 48.0;
 const DAYS_HEIGHT: f64 = 140.0;
+/// Width of the numbers beside them.
+const AXIS: f64 = 64.0;
 /// Timeline: start of the bars, their width, and the row height.
 const NAMES: f64 = 190.0;
 const BARS: f64 = 1000.0;
@@ -59,27 +55,45 @@ pub(super) fn strip(run: &Run) -> Markup {
     }
 }
 
-/// Renders a column for each day: verified steps, weaker passes, and steps that have not passed.
-pub(super) fn days(days: &[(String, [usize; 3])]) -> Markup {
-    let shown = &days[days.len().saturating_sub(DAYS_MAX)..];
-    let most = shown.iter().map(|(_, counts)| counts.iter().sum::<usize>()).max().unwrap_or(0).max(1);
-    let height = |count: usize| tenths(count as f64 * DAYS_HEIGHT / most as f64);
+/// A chart with a column for each day, of up to three parts.
+pub(super) struct Columns {
+    pub title: &'static str,
+    /// The class and the name of each part; an empty name for none.
+    pub legend: [(&'static str, &'static str); 3],
+    /// Each day with its parts.
+    pub rows: Vec<(String, [u64; 3])>,
+    /// Tells an amount.
+    pub words: fn(u64) -> String,
+}
+
+/// Renders a column for each of the last days. The table below has the numbers too.
+pub(super) fn columns(chart: &Columns) -> Markup {
+    let shown = &chart.rows[chart.rows.len().saturating_sub(DAYS_MAX)..];
+    let most = shown.iter().map(|(_, parts)| parts.iter().sum::<u64>()).max().unwrap_or(0).max(1);
+    let height = |count: u64| tenths(count as f64 * DAYS_HEIGHT / most as f64);
+    let named = || chart.legend.iter().enumerate().filter(|(_, (_, name))| !name.is_empty());
+    let told = |parts: &[u64; 3]| {
+        let each = named().map(|(at, (_, name))| format!("{} {name}", (chart.words)(parts[at])));
+        each.collect::<Vec<_>>().join(", ")
+    };
     html! {
-        p class="quiet small" {
-            span class="key check" { "verified" } span class="key weaker" { "passed in a weaker way" } span class="key broke" { "not passed" }
-        }
-        svg class="days" width=(shown.len() as f64 * DAY + 40.0) height=(DAYS_HEIGHT + 24.0) role="img" aria-label="Steps by day; the table has the numbers" {
-            text x="34" y="12" text-anchor="end" { (most) }
-            text x="34" y=(DAYS_HEIGHT) text-anchor="end" { "0" }
-            @for (at, (day, counts)) in shown.iter().enumerate() {
-                @let x = 40.0 + at as f64 * DAY;
-                @let [verified, weaker, open] = counts.map(height);
-                g {
-                    title { (day) ": " (counts[0]) " verified, " (counts[1]) " weaker, " (counts[2]) " not passed" }
-                    rect class="good" x=(x) y=(tenths(DAYS_HEIGHT - verified)) width=(DAY - 6.0) height=(verified) {}
-                    rect class="weak" x=(x) y=(tenths(DAYS_HEIGHT - verified - weaker)) width=(DAY - 6.0) height=(weaker) {}
-                    rect class="bad" x=(x) y=(tenths(DAYS_HEIGHT - verified - weaker - open)) width=(DAY - 6.0) height=(open) {}
-                    text x=(x + (DAY - 6.0) / 2.0) y=(DAYS_HEIGHT + 16.0) text-anchor="middle" { (day.get(5..).unwrap_or_default()) }
+        figure class="chart" {
+            figcaption { strong { (chart.title) } " " @for (_, (class, name)) in named() { span class={ "key " (class) } { (name) } } }
+            div class="scroll" tabindex="0" role="region" aria-label=(chart.title) {
+                svg class="days" width=(shown.len() as f64 * DAY + AXIS) height=(DAYS_HEIGHT + 24.0) role="img" aria-label={ (chart.title) " by day; the table has the numbers" } {
+                    text x=(AXIS - 6.0) y="12" text-anchor="end" { ((chart.words)(most)) }
+                    text x=(AXIS - 6.0) y=(DAYS_HEIGHT) text-anchor="end" { "0" }
+                    @for (at, (day, parts)) in shown.iter().enumerate() {
+                        @let x = AXIS + at as f64 * DAY;
+                        g {
+                            title { (day) ": " (told(parts)) }
+                            @for (part, (class, _)) in named() {
+                                @let below: f64 = parts[..part].iter().map(|count| height(*count)).sum();
+                                rect class=(class) x=(x) y=(tenths(DAYS_HEIGHT - below - height(parts[part]))) width=(DAY - 6.0) height=(height(parts[part])) {}
+                            }
+                            text x=(x + (DAY - 6.0) / 2.0) y=(DAYS_HEIGHT + 16.0) text-anchor="middle" { (day.get(5..).unwrap_or_default()) }
+                        }
+                    }
                 }
             }
         }
@@ -87,53 +101,12 @@ pub(super) fn days(days: &[(String, [usize; 3])]) -> Markup {
 }
 
 /// Rounds to a tenth of a pixel, so that numbers stay short.
-fn tenths(value: f64) -> f64 {
+pub(super) fn tenths(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
-/// Renders every step with its dependencies and state. Steps link to `place` followed by their number.
-pub(super) fn graph(graphs: &GraphCache, run: &Run, place: &str) -> Markup {
-    let drawing = graphs.layout(run);
-    let box_of = format!("0 0 {} {}", drawing.width, drawing.height);
-    html! {
-        // Only scripts can zoom, so they show these buttons.
-        div class="actions" {
-            @for (zoom, name) in [("fit", "Fit"), ("in", "Larger"), ("out", "Smaller")] {
-                button class="copy scripted" type="button" data-zoom=(zoom) { (name) }
-            }
-        }
-        div class="scroll graph" tabindex="0" role="region" aria-label="Graph of the steps" {
-            svg width=(drawing.width) height=(drawing.height) viewBox=(box_of) role="group" aria-label="Steps" {
-                (part(html! { g aria-hidden="true" { @for edge in &drawing.edges { path class="edge" d=(path(edge)) {} } } }))
-                @for node in &drawing.nodes { (part(step(run, node, place))) }
-            }
-        }
-    }
-}
-
-fn step(run: &Run, node: &PlacedNode, place: &str) -> Markup {
-    let number = provost_core::model::plan::StepNumber(node.id);
-    let title = run.title(number).unwrap_or_default();
-    // "passed, uncontrolled" is wider than the box.
-    let shown = run.word(number).replace('_', " ");
-    let shown = short(shown.strip_prefix("passed, ").unwrap_or(&shown), STATE_LETTERS);
-    let (tone, sign) = look_in_run(run, number);
-    let after: Vec<String> = node.after.iter().map(ToString::to_string).collect();
-    let after = if after.is_empty() { String::new() } else { format!("; after {}", after.join(", ")) };
-    // It starts with the visible text, for people who use voice control.
-    let words = format!("{} {} {shown} {title}{after}", node.id, sign);
-    html! {
-        a href={ (place) (node.id) } class={ "node " (tone.class()) } {
-            title { (T(&words)) }
-            rect x=(node.x) y=(node.y) width=(WIDTH) height=(HEIGHT) rx="6" {}
-            text x=(node.x + 10.0) y=(node.y + 18.0) class="state" { (node.id) " " (sign) " " (shown) }
-            text x=(node.x + 10.0) y=(node.y + 35.0) { (T(&short(title, LETTERS))) }
-        }
-    }
-}
-
 /// Cuts a text to the available width; wide characters count twice.
-fn short(text: &str, letters: usize) -> String {
+pub(super) fn short(text: &str, letters: usize) -> String {
     let text = super::text::visible(text).replace(['\n', '\t'], " ");
     let width = |sign: char| if u32::from(sign) >= 0x1100 { 2 } else { 1 };
     if text.chars().map(width).sum::<usize>() <= letters {
@@ -146,24 +119,6 @@ fn short(text: &str, letters: usize) -> String {
         fits
     });
     format!("{}…", kept.collect::<String>().trim_end())
-}
-
-/// Returns the path: curves between layers, straight lines through them.
-fn path(edge: &Edge) -> String {
-    let mut out = String::new();
-    let mut last: Option<(f64, f64)> = None;
-    for (index, (x, y)) in edge.points.iter().copied().enumerate() {
-        let _ = match last {
-            None => write!(out, "M{x} {y}"),
-            Some((_, above)) if index % 2 == 1 => {
-                let middle = (above + y) / 2.0;
-                write!(out, "C{} {middle} {x} {middle} {x} {y}", last.map_or(x, |(x, _)| x))
-            }
-            Some(_) => write!(out, "L{x} {y}"),
-        };
-        last = Some((x, y));
-    }
-    out
 }
 
 /// Returns attempts, their checks and the waits between them; running ones end at `now`.
@@ -264,8 +219,7 @@ fn bar(bar: &Bar, y: f64) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use super::{path, short};
-    use crate::layout::graph::Edge;
+    use super::short;
 
     #[test]
     fn titles_are_cut_to_the_room_there_is() {
@@ -273,12 +227,5 @@ mod tests {
         assert_eq!(short("a title that is much too long", 10), "a title t…");
         assert_eq!(short("計画計画計画計画", 9), "計画計画…");
         assert_eq!(short("two\nlines\u{202e}", 23), "two lines<U+202E>");
-    }
-
-    #[test]
-    fn a_line_is_bent_between_layers_and_straight_where_it_passes_one() {
-        let points = vec![(5.0, 10.0), (9.0, 20.0), (9.0, 30.0), (1.0, 40.0)];
-        let drawn = path(&Edge { from: 1, to: 2, points });
-        assert_eq!(drawn, "M5 10C5 15 9 15 9 20L9 30C9 35 1 35 1 40");
     }
 }

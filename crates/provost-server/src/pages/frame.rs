@@ -21,16 +21,18 @@ pub(super) enum Section {
     Compare,
     Insight,
     Machine,
+    Cluster,
     Elsewhere,
 }
 
-const ROOMS: [(Section, &str, &str); 6] = [
+const ROOMS: [(Section, &str, &str); 7] = [
     (Section::Agenda, "/", "Agenda"),
     (Section::Inbox, "/inbox", "Inbox"),
     (Section::Log, "/log", "Log"),
     (Section::Compare, "/compare", "Compare"),
     (Section::Insight, "/insight", "Insight"),
     (Section::Machine, "/machine", "Machine"),
+    (Section::Cluster, "/cluster", "Cluster"),
 ];
 
 /// Navigation section among the pages of one plan.

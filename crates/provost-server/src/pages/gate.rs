@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::difference;
 use super::frame::{HtmlPage, PlanRoom, Section, form_key, plan_rooms, segment};
 use super::markdown::markdown;
-use super::parts::{check, findings};
+use super::parts::{check, findings, policy, questions};
 use super::status::word;
 use super::text::{T, Ticks};
 use crate::api;
@@ -54,6 +54,8 @@ pub(super) struct GateForm {
     /// A question or a reason.
     #[serde(default)]
     words: String,
+    /// The step that a question is about.
+    step: Option<u32>,
     #[serde(default)]
     text: String,
     #[serde(default)]
@@ -69,7 +71,7 @@ pub(super) async fn decide(
     let decision = match said.decision.as_str() {
         "approve" => Decision::Approve(Approval { revision: said.revision, include_uncommitted: false }),
         "include" => Decision::Approve(Approval { revision: said.included, include_uncommitted: true }),
-        "ask" => Decision::Ask(Question { question: said.words }),
+        "ask" => Decision::Ask(Question { question: said.words, step: said.step }),
         "reject" => Decision::Reject(Rejection { reason: said.words }),
         "amend" => Decision::Amend(Amendment { text: said.text, digest: said.digest }),
         _ => return Err(Problem::bad("the decision must be approve, include, ask, reject or amend")),
@@ -124,7 +126,7 @@ fn body(gate: &GateView, principal: &Principal, draft: Option<&Draft<'_>>) -> Ma
         @if let Some(words) = &gate.approvals.words { p class="note wait" { (T(words)) } }
         (warnings(gate))
         (changes(gate))
-        (intents(gate))
+        (intents(gate, principal))
         (decision(gate, principal, draft))
     }
 }
@@ -211,10 +213,12 @@ fn changes(gate: &GateView) -> Markup {
 }
 
 /// Lists what an approval allows.
-fn intents(gate: &GateView) -> Markup {
+fn intents(gate: &GateView, principal: &Principal) -> Markup {
+    let may_ask = principal.token.scope.may_decide() && (gate.open || gate.stage == Stage::Approved);
+    let asked_by = may_ask.then_some(principal);
     html! {
         h2 { "Steps" }
-        @for each in &gate.intents { (intent(each)) }
+        @for each in &gate.intents { (intent(each, &gate.plan, asked_by)) }
         @if !gate.postconditions.is_empty() { h2 { "At the end" } }
         @for each in &gate.postconditions {
             section class="sheet" {
@@ -231,13 +235,13 @@ fn intents(gate: &GateView) -> Markup {
                     None => span class="bad" { "the plan declares none: an agent can edit its own checks" }
                 }
             }
-            @for line in &gate.terms { dt { "Term" } dd { (Ticks(line)) } }
+            (policy(&gate.terms))
             @if let Some(caveat) = &gate.caveat { dt { "Not enforced" } dd { (Ticks(caveat)) } }
         }
     }
 }
 
-fn intent(intent: &IntentView) -> Markup {
+fn intent(intent: &IntentView, plan: &str, asked_by: Option<&Principal>) -> Markup {
     html! {
         section class="sheet step" id={ "step-" (intent.number) } {
             header {
@@ -270,6 +274,24 @@ fn intent(intent: &IntentView) -> Markup {
                         @if intent.writes_tests { dt { "Writes" } dd { "its own checks" } }
                     }
                 }
+            }
+            (questions(&intent.questions))
+            @if let Some(principal) = asked_by { (ask_about(intent.number, plan, principal)) }
+        }
+    }
+}
+
+/// Renders a form that asks about one step.
+fn ask_about(step: u32, plan: &str, principal: &Principal) -> Markup {
+    html! {
+        details class="ask" id={ "ask-" (step) } {
+            summary { "Comment or ask about step " (step) }
+            form method="post" action={ "/plans/" (segment(plan)) "/gate#step-" (step) } {
+                (form_key(principal))
+                input type="hidden" name="step" value=(step);
+                label for={ "words-" (step) } { "Everybody sees it here; the plan waits at the gate until it is amended or approved" }
+                textarea id={ "words-" (step) } class="prose" name="words" required {}
+                div class="actions" { button name="decision" value="ask" { "Ask about step " (step) } }
             }
         }
     }

@@ -1,7 +1,8 @@
-//! The insight page: pass rates, attempts, cost and time of the steps that were tried, by agent, check,
-//! repository and day.
-//!
-//! **Invariant:** an amount that was not counted is shown as unknown, never as zero.
+//! The insight page: pass rates, attempts, cost and time of the steps that were tried, by agent, model, check,
+//! repository and day; where the time goes; flaky and weak contracts.
+
+mod contracts;
+mod records;
 
 use std::collections::BTreeMap;
 
@@ -9,109 +10,25 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use maud::{Markup, html};
-use provost_core::model::pass::Pass;
-use provost_engine::observe::view::{PlanView, StepView};
 
-use super::drawing;
-use super::frame::{HtmlPage, Section};
+use self::records::{CSV_HEAD, Record, Records, Sum, grouped};
+use super::drawing::{self, Columns};
+use super::frame::{HtmlPage, Section, segment};
 use super::text::T;
 use crate::layout::timeline::lasted;
 use crate::partial::Main;
 use crate::principal::Viewer;
 use crate::problem::Answer;
-use crate::state::{AppState, SharedState, ask};
+use crate::state::{SharedState, ask};
 
-/// Number of plans that are counted, the most recently changed first.
-const PLANS_MAX: usize = 300;
-
-/// A step that was tried.
-struct Record {
-    plan: String,
-    repository: String,
-    step: u32,
-    agent: String,
-    check: &'static str,
-    /// The day of its last attempt.
-    day: String,
-    pass: Option<Pass>,
-    attempts: usize,
-    agent_ms: u64,
-    check_ms: u64,
-    tokens: Option<u64>,
-    usd: Option<f64>,
-}
-
-impl Record {
-    fn of(plan: &PlanView, step: &StepView) -> Option<Self> {
-        let last = step.attempts.last()?;
-        let checks = step.attempts.iter().flat_map(|attempt| &attempt.verdicts);
-        Some(Self {
-            plan: plan.card.id.0.clone(),
-            repository: plan.card.repository.clone().unwrap_or_else(|| "unknown".to_owned()),
-            step: step.number,
-            agent: last.target.clone(),
-            check: match step.contract.as_ref().map(|contract| contract.kind) {
-                Some("shell") => "command",
-                Some("judge") => "model",
-                Some("human") => "person",
-                _ => "none",
-            },
-            day: last.begun.to_string().get(..10).unwrap_or_default().to_owned(),
-            pass: step.pass,
-            attempts: step.attempts.len(),
-            agent_ms: step.cost.agent_ms,
-            check_ms: checks.map(|verdict| verdict.duration_ms).sum(),
-            tokens: step.cost.tokens,
-            usd: step.cost.usd,
-        })
-    }
-
-    /// Returns its line of the CSV file.
-    fn csv(&self) -> String {
-        let number = |number: Option<String>| number.unwrap_or_default();
-        let cells = [
-            cell(&self.plan),
-            cell(&self.repository),
-            self.step.to_string(),
-            cell(&self.agent),
-            self.check.to_owned(),
-            self.day.clone(),
-            self.pass.map_or("not passed", Pass::key).to_owned(),
-            self.attempts.to_string(),
-            self.agent_ms.to_string(),
-            self.check_ms.to_string(),
-            number(self.tokens.map(|tokens| tokens.to_string())),
-            number(self.usd.map(|usd| format!("{usd:.4}"))),
-        ];
-        cells.join(",")
-    }
-}
-
-const CSV_HEAD: &str = "plan,repository,step,agent,check,day,result,attempts,agent_ms,check_ms,tokens,usd\n";
-
-/// Quotes a text for CSV. A spreadsheet does not take it for a formula.
-fn cell(text: &str) -> String {
-    let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
-    format!("\"{guard}{}\"", text.replace('"', "\"\""))
-}
-
-fn records(app: &AppState) -> Answer<Vec<Record>> {
-    let mut plans = app.overview.plans()?;
-    plans.sort_by_key(|seen| std::cmp::Reverse(seen.moved));
-    plans.truncate(PLANS_MAX);
-    let mut records = Vec::new();
-    for seen in plans.iter().filter(|seen| seen.run.started()) {
-        let attempts = app.overview.attempts(&seen.id)?;
-        let plan = PlanView::of(seen, &attempts, Vec::new());
-        records.extend(plan.steps.iter().filter_map(|step| Record::of(&plan, step)));
-    }
-    Ok(records)
-}
+/// Number of contracts that are listed at most.
+const CONTRACTS_MAX: usize = 50;
 
 pub(super) async fn show(State(app): State<SharedState>, Viewer(principal): Viewer) -> Answer<Response> {
     ask(&app, move |app| {
         let after = app.overview.cursor()?.0;
-        let body = app.news.kept("insight".to_owned(), after, || Ok(Main::from(body(&records(app)?))))?;
+        let body =
+            app.news.kept("insight".to_owned(), after, || Ok(Main::from(body(&records::read(app)?))))?;
         let page = HtmlPage { title: "Insight".to_owned(), room: Section::Insight, live: None, body };
         Ok(page.shown(app, &principal, after))
     })
@@ -120,8 +37,8 @@ pub(super) async fn show(State(app): State<SharedState>, Viewer(principal): View
 
 /// Answers a line for each step that was tried.
 pub(super) async fn csv(State(app): State<SharedState>, _viewer: Viewer) -> Answer<Response> {
-    let records = ask(&app, records).await?;
-    let lines: Vec<String> = records.iter().map(Record::csv).collect();
+    let records = ask(&app, records::read).await?;
+    let lines: Vec<String> = records.steps.iter().map(Record::csv).collect();
     let head = [
         (header::CONTENT_TYPE, "text/csv; charset=utf-8"),
         (header::CONTENT_DISPOSITION, "attachment; filename=\"provost.csv\""),
@@ -129,62 +46,11 @@ pub(super) async fn csv(State(app): State<SharedState>, _viewer: Viewer) -> Answ
     Ok((head, format!("{CSV_HEAD}{}\n", lines.join("\n"))).into_response())
 }
 
-/// The sum of some records.
-#[derive(Default)]
-struct Sum {
-    steps: usize,
-    verified: usize,
-    weaker: usize,
-    at_once: usize,
-    attempts: usize,
-    agent_ms: u64,
-    check_ms: u64,
-    usd: f64,
-    /// Steps whose cost is not known completely.
-    uncounted: usize,
-}
-
-impl Sum {
-    fn add(&mut self, record: &Record) {
-        self.steps += 1;
-        self.verified += usize::from(record.pass == Some(Pass::Verified));
-        self.weaker += usize::from(record.pass.is_some_and(|pass| pass != Pass::Verified));
-        self.at_once += usize::from(record.pass.is_some() && record.attempts == 1);
-        self.attempts += record.attempts;
-        self.agent_ms += record.agent_ms;
-        self.check_ms += record.check_ms;
-        self.usd += record.usd.unwrap_or(0.0);
-        self.uncounted += usize::from(record.usd.is_none());
-    }
-
-    fn open(&self) -> usize {
-        self.steps - self.verified - self.weaker
-    }
-
-    /// Returns the cost of a verified step, if all of the cost is known.
-    fn per_verified(&self) -> String {
-        match (self.uncounted, self.verified) {
-            (0, 1..) => format!("${:.2}", self.usd / self.verified as f64),
-            (0, 0) => "–".to_owned(),
-            _ => "unknown".to_owned(),
-        }
-    }
-}
-
-fn grouped<'r>(records: &'r [Record], key: impl Fn(&'r Record) -> &'r str) -> BTreeMap<&'r str, Sum> {
-    let mut groups: BTreeMap<&str, Sum> = BTreeMap::new();
-    for record in records {
-        groups.entry(key(record)).or_default().add(record);
-    }
-    groups
-}
-
-fn body(records: &[Record]) -> Markup {
-    let mut all = Sum::default();
-    records.iter().for_each(|record| all.add(record));
+fn body(all: &Records) -> Markup {
+    let records = &all.steps;
+    let mut sum = Sum::default();
+    records.iter().for_each(|record| sum.add(record));
     let days = grouped(records, |record| &record.day);
-    let bars: Vec<(String, [usize; 3])> =
-        days.iter().map(|(day, sum)| ((*day).to_owned(), [sum.verified, sum.weaker, sum.open()])).collect();
     html! {
         h1 { "Insight" }
         @if records.is_empty() {
@@ -194,21 +60,116 @@ fn body(records: &[Record]) -> Markup {
             }
         } @else {
             p class="lead" {
-                span { strong { (all.verified) } " of " (all.steps) " steps verified" }
-                span { strong { (percent(all.at_once, all.steps)) } " passed with the first attempt" }
-                span { strong { (all.per_verified()) } " per verified step" }
-                span { strong { (lasted(all.agent_ms)) } " of agents, " strong { (lasted(all.check_ms)) } " of checks" }
+                span { strong { (sum.verified) } " of " (sum.steps) " steps verified" }
+                span { strong { (percent(sum.at_once, sum.steps)) } " passed with the first attempt" }
+                span { strong { (sum.per_verified()) } " per verified step" }
                 a href="/insight.csv" { "All steps as CSV" }
             }
-            h2 { "By day" }
-            (drawing::days(&bars))
+            h2 { "Over time" }
+            (over_time(&days))
             (table("Day", &days))
+            h2 { "Time by kind" }
+            (time(&sum, all.gate_ms, &days))
             h2 { "By agent" }
             (table("Agent", &grouped(records, |record| &record.agent)))
+            h2 { "By model" }
+            (table("Model", &grouped(records, |record| &record.model)))
             h2 { "By kind of check" }
             (table("Decided by", &grouped(records, |record| record.check)))
             h2 { "By repository" }
             (table("Repository", &grouped(records, |record| &record.repository)))
+            h2 { "Flaky and weak contracts" }
+            (doubted(records))
+        }
+    }
+}
+
+/// Renders the results of each day, and how many steps passed with their first attempt.
+fn over_time(days: &BTreeMap<&str, Sum>) -> Markup {
+    let each = |sum: &Sum| [sum.verified as u64, sum.weaker as u64, sum.open() as u64];
+    let results = days.iter().map(|(day, sum)| ((*day).to_owned(), each(sum))).collect();
+    let rates = days.iter().map(|(day, sum)| {
+        ((*day).to_owned(), [sum.at_once * 100 / sum.steps.max(1), 0, 0].map(|part| part as u64))
+    });
+    let attempts = days
+        .iter()
+        .map(|(day, sum)| ((*day).to_owned(), [(sum.attempts * 10 / sum.steps.max(1)) as u64, 0, 0]));
+    html! {
+        div class="charts" {
+            (drawing::columns(&Columns {
+                title: "Steps",
+                legend: [("check", "verified"), ("weaker", "passed in a weaker way"), ("broke", "not passed")],
+                rows: results,
+                words: |count| count.to_string(),
+            }))
+            (drawing::columns(&Columns {
+                title: "Passed with the first attempt",
+                legend: [("attempt", "share of the steps"), ("", ""), ("", "")],
+                rows: rates.collect(),
+                words: |share| format!("{share} %"),
+            }))
+            (drawing::columns(&Columns {
+                title: "Attempts per step",
+                legend: [("attempt", "attempts"), ("", ""), ("", "")],
+                rows: attempts.collect(),
+                words: |tenths| format!("{}.{}", tenths / 10, tenths % 10),
+            }))
+        }
+    }
+}
+
+/// Renders how much time agents and checks took, and how long steps and plans waited for a person.
+fn time(all: &Sum, gate_ms: u64, days: &BTreeMap<&str, Sum>) -> Markup {
+    let parts = [
+        ("Agents", all.agent_ms),
+        ("Checks", all.check_ms),
+        ("Waiting for an answer of a person", all.person_ms),
+        ("Waiting for an approval at the gate", gate_ms),
+    ];
+    let whole: u64 = parts.iter().map(|(_, ms)| ms).sum();
+    let rows = days.iter().map(|(day, sum)| ((*day).to_owned(), [sum.agent_ms, sum.check_ms, sum.person_ms]));
+    html! {
+        (drawing::columns(&Columns {
+            title: "Time of the steps",
+            legend: [("attempt", "agents"), ("check", "checks"), ("waits", "waiting for a person")],
+            rows: rows.collect(),
+            words: lasted,
+        }))
+        div class="scroll" tabindex="0" role="region" aria-label="Time by kind" {
+            table {
+                thead { tr { th { "Part" } th class="number" { "Time" } th class="number" { "Share" } } }
+                tbody {
+                    @for (name, ms) in parts {
+                        tr { td { (name) } td class="number" { (lasted(ms)) } td class="number" { (ms * 100 / whole.max(1)) " %" } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Lists the contracts that something speaks against.
+fn doubted(records: &[Record]) -> Markup {
+    let found: Vec<&Record> = records.iter().filter(|record| !record.doubts.is_empty()).collect();
+    html! {
+        @if found.is_empty() { p class="quiet" { "The recorded verdicts show none." } }
+        @else {
+            div class="scroll" tabindex="0" role="region" aria-label="Flaky and weak contracts" {
+                table {
+                    thead { tr { th { "Step" } th { "Contract" } th { "Doubts" } } }
+                    tbody {
+                        @for record in found.iter().take(CONTRACTS_MAX) {
+                            tr {
+                                td { a href={ "/plans/" (segment(&record.plan)) "/steps/" (record.step) } { (T(&record.title)) ", step " (record.step) } }
+                                td { code { (T(&drawing::short(record.contract.as_deref().unwrap_or("none"), 60))) } }
+                                td { @for doubt in &record.doubts { div { (T(doubt)) } } }
+                            }
+                        }
+                    }
+                }
+            }
+            @if found.len() > CONTRACTS_MAX { p class="quiet" { (found.len() - CONTRACTS_MAX) " more are in the CSV file." } }
+            p class="quiet small" { code { "provost try PLAN STEP --runs 5" } " tells whether a check is flaky, and rates it." }
         }
     }
 }
@@ -227,6 +188,7 @@ fn table(name: &str, groups: &BTreeMap<&str, Sum>) -> Markup {
         "Attempts",
         "Agents",
         "Checks",
+        "Waiting",
         "Per verified",
     ];
     html! {
@@ -245,58 +207,12 @@ fn table(name: &str, groups: &BTreeMap<&str, Sum>) -> Markup {
                             td class="number" { (sum.attempts) }
                             td class="number" { (lasted(sum.agent_ms)) }
                             td class="number" { (lasted(sum.check_ms)) }
+                            td class="number" { (lasted(sum.person_ms)) }
                             td class="number" { (sum.per_verified()) }
                         }
                     }
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Pass, Record, Sum, cell};
-
-    fn record(pass: Option<Pass>, attempts: usize, usd: Option<f64>) -> Record {
-        Record {
-            plan: "a-1".to_owned(),
-            repository: "shop".to_owned(),
-            step: 1,
-            agent: "=coder".to_owned(),
-            check: "command",
-            day: "2026-01-31".to_owned(),
-            pass,
-            attempts,
-            agent_ms: 10,
-            check_ms: 5,
-            tokens: None,
-            usd,
-        }
-    }
-
-    #[test]
-    fn a_cost_that_was_not_counted_is_unknown() {
-        let sum = |records: &[Record]| {
-            let mut sum = Sum::default();
-            records.iter().for_each(|record| sum.add(record));
-            (sum.verified, sum.weaker, sum.open(), sum.at_once, sum.per_verified())
-        };
-        let verified = || record(Some(Pass::Verified), 1, Some(0.5));
-        let told = |sum: (usize, usize, usize, usize, String)| format!("{sum:?}");
-        assert_eq!(told(sum(&[verified(), record(None, 3, Some(0.5))])), "(1, 0, 1, 1, \"$1.00\")");
-        assert_eq!(
-            told(sum(&[verified(), record(Some(Pass::Judged), 2, None)])),
-            "(1, 1, 0, 1, \"unknown\")"
-        );
-        assert_eq!(told(sum(&[record(None, 1, Some(0.0))])), "(0, 0, 1, 0, \"–\")");
-    }
-
-    #[test]
-    fn a_text_in_the_csv_is_no_formula() {
-        assert_eq!(cell("=1+1"), "\"'=1+1\"");
-        assert_eq!(cell("say \"hi\", then"), "\"say \"\"hi\"\", then\"");
-        let line = record(Some(Pass::HeldBefore), 2, None).csv();
-        assert_eq!(line, "\"a-1\",\"shop\",1,\"'=coder\",command,2026-01-31,held_before,2,10,5,,");
     }
 }

@@ -6,6 +6,7 @@
 use maud::{Markup, PreEscaped, Render as _};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
+use super::highlight::{self, Syntax};
 use super::text::T;
 
 /// Renders a text. Headings are paragraphs, because the page has its own outline.
@@ -15,8 +16,21 @@ pub(super) fn markdown(text: &str) -> Markup {
     out.push_str("<div class=\"prose\">");
     // Addresses of the open links.
     let mut links: Vec<String> = Vec::new();
+    // The syntax of the open block of code.
+    let mut syntax: Option<&Syntax> = None;
     for event in Parser::new_ext(text, options) {
         match event {
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(language))) => {
+                syntax = Syntax::of(&language);
+                out.push_str("<pre><code>");
+            }
+            Event::Text(text) if syntax.is_some() => {
+                syntax.into_iter().for_each(|syntax| out.push_str(&highlight::code(&text, syntax).0));
+            }
+            Event::End(TagEnd::CodeBlock) => {
+                syntax = None;
+                out.push_str("</code></pre>");
+            }
             Event::Start(tag) => begin(&mut out, &mut links, tag),
             Event::End(end) => close(&mut out, &mut links, end),
             Event::Code(code) | Event::InlineMath(code) | Event::DisplayMath(code) => {
@@ -43,7 +57,7 @@ fn begin(out: &mut String, links: &mut Vec<String>, tag: Tag<'_>) {
         Tag::Paragraph | Tag::HtmlBlock => "<p>",
         Tag::Heading { .. } => "<p class=\"heading\">",
         Tag::BlockQuote(_) => "<blockquote>",
-        Tag::CodeBlock(CodeBlockKind::Fenced(_) | CodeBlockKind::Indented) => "<pre><code>",
+        Tag::CodeBlock(_) => "<pre><code>",
         Tag::List(None) => "<ul>",
         Tag::List(Some(1)) => "<ol>",
         Tag::List(Some(first)) => return out.push_str(&format!("<ol start=\"{first}\">")),

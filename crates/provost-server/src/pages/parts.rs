@@ -5,11 +5,11 @@ use maud::{Markup, html};
 use super::ansi::Ansi;
 use super::markdown::markdown;
 use super::status::word;
-use super::text::T;
+use super::text::{T, Ticks};
 use super::times::instant;
 use crate::layout::timeline::lasted;
 use provost_core::model::test_results::{TestNames, TestSummary};
-use provost_engine::observe::view::{AttemptView, CheckView, DiagnosticView, VerdictView};
+use provost_engine::observe::view::{AttemptView, CheckView, DiagnosticView, QuestionView, VerdictView};
 
 /// Renders a check: the command, the rubric, or that a person confirms it.
 pub(super) fn check(name: &str, check: &CheckView) -> Markup {
@@ -171,6 +171,41 @@ pub(super) fn copy(command: &str) -> Markup {
 /// Renders the words of an agent; they are wrapped.
 pub(super) fn said_by_agent(text: &str) -> Markup {
     html! { pre class="said" { (T(text)) } }
+}
+
+/// Renders what people asked about a step.
+pub(super) fn questions(asked: &[QuestionView]) -> Markup {
+    html! {
+        @for each in asked {
+            p class=(if each.current { "note wait" } else { "note" }) {
+                strong { (T(&each.by)) " asks: " } (T(&each.question))
+                @if !each.current { span class="quiet" { " (about an earlier revision)" } }
+            }
+        }
+    }
+}
+
+/// Renders the values of the configuration that an approval covers, as rows of a list: what comes before the
+/// first colon is the name of the row.
+pub(super) fn policy(lines: &[String]) -> Markup {
+    html! {
+        @for line in lines {
+            @match line.split_once(": ").filter(|(name, _)| name.len() <= 40) {
+                Some((name, words)) => { dt { (Ticks(&capital(name))) } dd { (Ticks(words)) } }
+                None => { dt { "Rule" } dd { (Ticks(line)) } }
+            }
+        }
+    }
+}
+
+/// Returns the text with a capital letter, unless it is the name of something.
+fn capital(text: &str) -> String {
+    let is_phrase = text.contains(' ') || text == "isolation";
+    let mut letters = text.chars();
+    match letters.next().filter(|_| is_phrase) {
+        Some(first) => first.to_uppercase().chain(letters).collect(),
+        None => text.to_owned(),
+    }
 }
 
 pub(super) fn findings<'d>(found: impl IntoIterator<Item = &'d DiagnosticView>) -> Markup {

@@ -10,8 +10,9 @@ use serde::Deserialize;
 
 use super::drawing;
 use super::frame::{HtmlPage, PlanRoom, Section, form_key, plan_rooms, segment};
+use super::graph;
 use super::markdown::markdown;
-use super::parts::{check, copy, said_by_agent, verdict};
+use super::parts::{check, copy, policy, said_by_agent, verdict};
 use super::status::{post_word, step_word, word};
 use super::text::{T, Ticks};
 use super::times::{instant, now};
@@ -114,7 +115,7 @@ fn overview(app: &AppState, shown: &Shown, principal: &Principal) -> Markup {
         @if let Some(question) = &plan.question { p class="note wait" { "A question is open: " (T(question)) } }
         (next(plan, principal))
         div class="columns" {
-            section class="beside" { h2 { "Graph" } (drawing::graph(&app.graphs, &shown.seen.run, &place)) }
+            section class="beside" { h2 { "Graph" } (graph::graph(&app.graphs, &shown.seen.run, &shown.attempts, &place)) }
             section { h2 { "Steps" } ol class="steps" { @for each in &plan.steps { (part(row(&place, each))) } } }
         }
         @if !plan.postconditions.is_empty() {
@@ -359,7 +360,7 @@ fn spec(plan: &PlanView) -> Markup {
                     None => "not declared: an agent can edit its own checks",
                 }
             }
-            @for line in &plan.terms { dt { "Term" } dd { (Ticks(line)) } }
+            (policy(&plan.terms))
             @if let Some(path) = &card.path { dt { "File" } dd { code { (T(path)) } } }
         }
         (part(html! { pre aria-label="The plan as it is in the log" { (T(&plan.text)) } }))

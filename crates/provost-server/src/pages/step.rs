@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 use provost_core::model::plan::StepNumber;
-use provost_engine::observe::view::{AttemptView, PlanView, StepView, VerdictView};
+use provost_engine::observe::view::{AttemptView, CheckView, PlanView, StepView, VerdictView};
 use serde::Deserialize;
 
 use super::difference::{self, DiffView};
@@ -45,11 +45,18 @@ pub(super) async fn show(
         let step = step.ok_or_else(|| Problem::unknown(format!("the plan has no step {number}")))?;
         let place = format!("/plans/{}/steps/{number}", segment(&id).0);
         let changes = difference::of_step(app, &seen, StepNumber(number), query.diff, &place);
+        let since = shown(step, query.attempt).and_then(|after| {
+            let before = step.attempts.iter().rev().find(|each| each.begun < after.begun)?;
+            let place = format!("{place}?attempt={}", after.number);
+            let changes = difference::between(app, &seen, (before, after), query.diff, &place)?;
+            Some((before.number, changes))
+        });
         let body = html! {
             (head(&plan, step))
             (notes(step))
             (asked_for(step))
             (attempt(app, &plan, step, &query, &place))
+            @if let Some((before, changes)) = since { h2 id="since" { "Changes since attempt " (before) } (changes) }
             @if let Some(changes) = changes { h2 id="changed" { "Changes" } (changes) }
             (reproduce(&plan, step))
         };
@@ -91,6 +98,7 @@ fn head(plan: &PlanView, step: &StepView) -> Markup {
 
 fn notes(step: &StepView) -> Markup {
     html! {
+        (parts::questions(&step.questions))
         @if let Some(reason) = &step.blocked { p class="note bad" { (Ticks(reason)) " " a href="/inbox" { "To the inbox" } } }
         @if let Some(weaker) = &step.weaker { p class="note" { (T(weaker)) "." } }
         @if let Some(by) = &step.waived_by { p class="note" { "Waived by " (T(by)) "; it has not passed." } }
@@ -118,10 +126,14 @@ fn asked_for(step: &StepView) -> Markup {
     }
 }
 
+/// Returns the chosen attempt, or the last one.
+fn shown(step: &StepView, chosen: Option<u32>) -> Option<&AttemptView> {
+    step.attempts.iter().rev().find(|attempt| chosen.is_none_or(|number| attempt.number == number))
+}
+
 /// Renders the chosen attempt, with a tab for each of the others.
 fn attempt(app: &AppState, plan: &PlanView, step: &StepView, query: &StepQuery, place: &str) -> Markup {
-    let chosen = |attempt: &&AttemptView| query.attempt.is_none_or(|number| attempt.number == number);
-    let shown = step.attempts.iter().rev().find(chosen);
+    let shown = shown(step, query.attempt);
     html! {
         @if step.attempts.is_empty() {
             div class="empty" {
@@ -159,23 +171,30 @@ fn outcome(attempt: &AttemptView) -> &'static str {
 
 /// Renders how to run the check again, and what it ran with.
 fn reproduce(plan: &PlanView, step: &StepView) -> Markup {
-    let is_shell = step.contract.as_ref().is_some_and(|contract| contract.kind == "shell");
-    let command = format!("provost try {} {}", plan.card.name, step.number);
+    let contract = step.contract.as_ref().filter(|contract| contract.kind == "shell");
+    let name = &plan.card.name;
+    let has_tree = step.verdict.as_ref().is_some_and(|verdict| verdict.tree.is_some());
     html! {
-        @if is_shell {
+        @if let Some(contract) = contract {
             h2 { "Run the check again" }
-            p { "In the repository, on the base and on the workspace:" }
-            (copy(&command))
-            @if let Some(seen) = &step.verdict { (ran_with(seen)) }
+            @if step.pass.is_some() && has_tree {
+                p { "On the tree that it passed on:" }
+                (copy(&format!("provost recheck {name} {}", step.number)))
+            }
+            p { "On the base and on the workspace:" }
+            (copy(&format!("provost try {name} {}", step.number)))
+            @if let Some(seen) = &step.verdict { (ran_with(contract, seen)) }
         }
     }
 }
 
-fn ran_with(verdict: &VerdictView) -> Markup {
+/// Lists the command, the tree and the environment of the last check.
+fn ran_with(contract: &CheckView, verdict: &VerdictView) -> Markup {
     html! {
         details id="environment" {
             summary { "The last check ran with" }
             dl {
+                @if let Some(command) = &contract.command { dt { "Command" } dd { (copy(command)) } }
                 dt { "Isolation" } dd { (T(&verdict.isolation)) }
                 @if let Some(tree) = &verdict.tree { dt { "Tree" } dd { code { (T(tree)) } } }
                 @for line in &verdict.provisioned { dt { "Installed for it" } dd { (T(line)) } }

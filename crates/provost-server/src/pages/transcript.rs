@@ -74,27 +74,44 @@ pub(super) fn part(app: &AppState, id: &str, step: &StepView, attempt: &AttemptV
         None => html! {},
         Some(_) => {
             let is_last = last_ended.is_some_and(|last| last.begun == attempt.begun);
-            ended(app, id, step, attempt, is_last)
+            let is_checked = is_last && is_under_check(step);
+            html! {
+                @if is_checked { (tail(app, id, step, "Live output of the check")) }
+                (ended(app, id, step, attempt, is_last))
+            }
         }
     }
 }
 
-/// Renders what the agent of a running attempt says and does; `assets/live.js` keeps it up to date.
+/// Renders what the agent of a running attempt says and does.
 fn live(app: &AppState, id: &str, step: &StepView, attempt: &AttemptView) -> Markup {
     let found = find(app, id, step, attempt);
+    html! {
+        (tail(app, id, step, "Live output of the agent"))
+        @if let Some(found) = found.filter(|found| !found.entries.is_empty()) {
+            p { a href=(address(id, step.number, found.attempt.number)) { "Transcript so far" } }
+        }
+    }
+}
+
+/// Returns whether the agent has ended and its work is being checked, or waits for that.
+fn is_under_check(step: &StepView) -> bool {
+    let is_last_over = step.attempts.last().is_some_and(|last| last.ended.is_some());
+    step.state == "in_progress" && is_last_over
+}
+
+/// Renders the last lines of the agent or the check that runs; `assets/live.js` keeps them up to date.
+fn tail(app: &AppState, id: &str, step: &StepView, title: &str) -> Markup {
     let output = app.overview.output(&PlanId(id.to_owned()), StepNumber(step.number));
     let url = format!("/plans/{}/steps/{}/output", segment(id).0, step.number);
     html! {
         div class="actions" {
-            h4 { "Live output" }
+            h4 { (title) }
             label class="inline scripted" data-search="" { input id="follow" type="checkbox" checked; " Follow the end" }
             input id="find" type="search" placeholder="Only lines with …" aria-label="Only lines with" autocomplete="off" class="scripted" data-search="";
         }
-        pre id="output" class="output tall" tabindex="0" role="region" aria-label="Live output" data-output=(url) {
+        pre id="output" class="output tall" tabindex="0" role="region" aria-label=(title) data-output=(url) {
             @match output { Some(output) => (lines(&output)), None => "Nothing yet." }
-        }
-        @if let Some(found) = found.filter(|found| !found.entries.is_empty()) {
-            p { a href=(address(id, step.number, found.attempt.number)) { "Transcript so far" } }
         }
     }
 }

@@ -23,6 +23,19 @@ pub struct Family {
 /// Returns extra metric families from the caller. Called outside of the async threads.
 pub type Beside = dyn Fn() -> Vec<Family> + Send + Sync;
 
+/// A table of a page, from the caller.
+#[derive(Clone, Debug)]
+pub struct PageTable {
+    pub title: &'static str,
+    pub heads: &'static [&'static str],
+    pub rows: Vec<Vec<String>>,
+    /// Shown if there is no row.
+    pub if_empty: &'static str,
+}
+
+/// Returns the tables of the cluster from the caller, or why it cannot. Called outside of the async threads.
+pub type ClusterTables = dyn Fn() -> Result<Vec<PageTable>, String> + Send + Sync;
+
 /// A slow part of the response: computed once at a time, and cached.
 #[derive(Default)]
 pub(crate) struct CachedPart {

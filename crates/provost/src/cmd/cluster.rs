@@ -160,14 +160,7 @@ fn show(
     terminal::print("\n")?;
     terminal::print(&table::lines(&["QUEUE", "WAITING", "RUNNING", "LATER", "LAG", "LIMITS"], &rows))?;
     if !status.items.is_empty() {
-        let rows: Vec<Vec<String>> = status
-            .items
-            .iter()
-            .map(|item| {
-                let who = item.worker.clone().unwrap_or_else(|| "-".to_owned());
-                vec![item.plan.clone(), item.item.clone(), item.pool.clone(), time(item.age_ms), who]
-            })
-            .collect();
+        let rows: Vec<Vec<String>> = status.items.iter().map(item).collect();
         terminal::print("\n")?;
         terminal::print(&table::lines(&["PLAN", "ITEM", "POOL", "AGE", "WORKER"], &rows))?;
     }
@@ -182,6 +175,60 @@ fn show(
         ))?;
     }
     Ok(())
+}
+
+/// Returns what the cluster page shows: the same rows, the leases, and why plans are stuck.
+#[cfg(feature = "cluster")]
+pub(super) fn tables(
+    status: &provost_dbos::status::ClusterStatus,
+    gauges: &[provost_dbos::metrics::ClusterMetric],
+) -> Vec<provost_server::http::PageTable> {
+    use provost_server::http::PageTable;
+
+    let leases = gauges.iter().filter(|gauge| gauge.name == "provost_cluster_leases");
+    let leases = leases.flat_map(|gauge| &gauge.samples).map(|(labels, count)| {
+        vec![labels.iter().map(|(_, value)| value.clone()).collect::<Vec<_>>().join(", "), count.to_string()]
+    });
+    let stuck = status.troubles.iter();
+    let stuck = stuck.map(|stuck| vec![stuck.plan.clone(), stuck.what.clone(), time(stuck.age_ms)]);
+    let late = status.refused.iter();
+    let late =
+        late.map(|late| vec![late.plan.clone(), late.item.clone(), late.worker.clone(), time(late.age_ms)]);
+    let table = |title, heads, if_empty, rows| PageTable { title, heads, rows, if_empty };
+    vec![
+        table(
+            "Workers",
+            &["Worker", "Busy", "Seen", "Roles", "Labels"],
+            "No worker is running. Start one with `provost worker`.",
+            status.workers.iter().map(worker).collect(),
+        ),
+        table(
+            "Queues",
+            &["Queue", "Waiting", "Running", "Later", "Longest wait", "Limits"],
+            "There are no queues yet.",
+            status.queues.iter().map(queue).collect(),
+        ),
+        table(
+            "Work that is not done",
+            &["Plan", "Item", "Pool", "Age", "Worker"],
+            "No work waits.",
+            status.items.iter().map(item).collect(),
+        ),
+        table("Stuck plans", &["Plan", "Reason", "Since"], "No plan is stuck.", stuck.collect()),
+        table("Leases", &["State", "Number"], "There are no leases.", leases.collect()),
+        table(
+            "Reports that came too late",
+            &["Plan", "Item", "Worker", "Age"],
+            "No report was refused.",
+            late.collect(),
+        ),
+    ]
+}
+
+#[cfg(feature = "cluster")]
+fn item(item: &provost_dbos::status::QueuedItem) -> Vec<String> {
+    let who = item.worker.clone().unwrap_or_else(|| "-".to_owned());
+    vec![item.plan.clone(), item.item.clone(), item.pool.clone(), time(item.age_ms), who]
 }
 
 #[cfg(feature = "cluster")]

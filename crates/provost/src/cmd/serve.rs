@@ -8,7 +8,7 @@ use provost_engine::manage::tokens::{TokenKind, TokenScope, Tokens};
 use provost_engine::observe::overview::{self, Overview};
 use provost_engine::plan::human_check::Who;
 use provost_engine::settings::EngineSettings;
-use provost_server::http::{self, Beside, ServeOptions, ServerAddress};
+use provost_server::http::{self, Beside, ClusterTables, ServeOptions, ServerAddress};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -130,6 +130,7 @@ fn serve(global: &Global, args: Args) -> Answer {
         by: args.by.unwrap_or_else(terminal::user),
         patience: args.patience,
         beside: numbers_of_the_cluster(&settings),
+        cluster: tables_of_the_cluster(&settings),
     };
     let mut told = Ok(());
     http::serve(settings, &options, |ready| told = tell(global, ready, args.open))?;
@@ -146,6 +147,21 @@ fn numbers_of_the_cluster(settings: &EngineSettings) -> Option<Arc<Beside>> {
     let desk = provost_dbos::status::ClusterView::open(settings).ok()?;
     let told = |Known { name, kind, help, samples }| Family { name, kind, help, samples };
     Some(Arc::new(move || desk.gauges().into_iter().map(told).collect()))
+}
+
+/// Returns the tables of the cluster page, if the log is shared.
+#[cfg(feature = "cluster")]
+fn tables_of_the_cluster(settings: &EngineSettings) -> Option<Arc<ClusterTables>> {
+    let desk = provost_dbos::status::ClusterView::open(settings).ok()?;
+    Some(Arc::new(move || {
+        let status = desk.status().map_err(|error| error.to_string())?;
+        Ok(super::cluster::tables(&status, &desk.gauges()))
+    }))
+}
+
+#[cfg(not(feature = "cluster"))]
+fn tables_of_the_cluster(_settings: &EngineSettings) -> Option<Arc<ClusterTables>> {
+    None
 }
 
 #[cfg(not(feature = "cluster"))]

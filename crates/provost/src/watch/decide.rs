@@ -80,7 +80,7 @@ pub(super) fn carry_out(overview: &Overview, decision: Decision, by: &str) -> Re
         }
         Decision::Ask { question, .. } => {
             recording::bring_up(&harness)?;
-            commands::human(&harness, HumanCommand::Ask { question: clean(&question), by })?;
+            commands::human(&harness, HumanCommand::Ask { question: clean(&question), by, step: None })?;
             format!("{name} waits at the gate, with your question")
         }
         Decision::Answer { item, choice, note, limits } => {

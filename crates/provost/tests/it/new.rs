@@ -7,7 +7,7 @@ use crate::env::Env;
 const NO_PLAN: &str = "notes, no plan\n";
 
 /// Drafts by round: the first has no contract, the second one that cannot fail, the third is good.
-const PLANNER: &str = r#"prompt=$(cat)
+pub(crate) const PLANNER: &str = r#"prompt=$(cat)
 touch written-by-planner 2>/dev/null
 head='---\ntype: plan\nstatus: approved\nowner: planner\ntouches: ["out/**"]\n---\n# Greet\n\n**Context:** One step, because it is one file.\n\n## Steps\n### 1. Greet\n**target:** coder\n**task:** Write hello to `out/greeting.txt`, and nothing else.\n'
 weak='**contract:**\n```shell\nbash out/greet.sh | grep hello || true\n```\n'
@@ -21,7 +21,7 @@ esac
 printf 'My draft:\n\n````markdown\n'"$head$body"'````\nThat is it.\n'
 "#;
 
-fn env(planner: &str) -> Env {
+pub(crate) fn env(planner: &str) -> Env {
     let env = Env::new(NO_PLAN);
     env.write("planner.sh", planner);
     let config = env.read("provost.toml");

@@ -1,9 +1,11 @@
 //! Tests `provost serve` as a process, over plain HTTP.
 
+mod acting;
 mod held;
 mod news;
 mod official;
 mod quorum;
+mod steps;
 mod views;
 
 use std::collections::BTreeMap;

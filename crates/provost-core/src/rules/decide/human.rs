@@ -30,12 +30,15 @@ pub fn human(run: &Run, command: HumanCommand) -> Decision {
             }
             Ok(vec![Event::Rejected { revision: run.revision.clone(), reason, by }])
         }
-        HumanCommand::Ask { question, by } => {
+        HumanCommand::Ask { question, by, step } => {
             let question = said(question, "what you want to know")?;
             if !matches!(run.stage, Stage::Verified | Stage::Approved) {
                 return Err(wrong_stage(run, "asking", "at the gate"));
             }
-            Ok(vec![Event::QuestionAsked { revision: run.revision.clone(), question, by }])
+            if let Some(step) = step.filter(|step| run.step(*step).is_none()) {
+                return Err(Refusal::NoSuchStep { step });
+            }
+            Ok(vec![Event::QuestionAsked { revision: run.revision.clone(), question, by, step }])
         }
         HumanCommand::Answer { step, choice, note, by } => answer(run, step, choice, note, by),
         HumanCommand::Raise { step, budget, note, by } => raise(run, step, budget, note, by),

@@ -110,7 +110,7 @@ fn read(run: &Run, word: &str) -> Said {
             modifications: Vec::new(),
         }),
         "reject" => Said::Human(HumanCommand::Reject { reason: rest.to_owned(), by: me() }),
-        "ask" => Said::Human(HumanCommand::Ask { question: rest.to_owned(), by: me() }),
+        "ask" => Said::Human(HumanCommand::Ask { question: rest.to_owned(), by: me(), step: None }),
         "retry" => Said::Human(answer(Choice::Retry)),
         "skip" => Said::Human(answer(Choice::Skip)),
         "abort" => Said::Human(answer(Choice::Abort)),

@@ -139,7 +139,7 @@ fn the_gate_asks_for_exactly_this_revision_and_a_question_takes_its_place() {
           provost amend auth
           provost reject auth --reason WHY
     "#]]);
-    story.human(HumanCommand::Ask { question: "what is one?".to_owned(), by: "ada".to_owned() });
+    story.human(HumanCommand::Ask { question: "what is one?".to_owned(), by: "ada".to_owned(), step: None });
     story.check(expect![[r#"
         auth-3fa9c1d2:e4 question since 1970-01-01T00:00:04.000Z: A plan: a question is open: what is one?
           provost approve auth --revision 339395d7ecf2

@@ -54,7 +54,7 @@ fn tell(quorum: Quorum, script: &str) -> String {
             }
             [name @ .., "asks"] => {
                 let (question, by) = ("why?".to_owned(), name.join(" "));
-                decide::human(&run, HumanCommand::Ask { question, by })
+                decide::human(&run, HumanCommand::Ask { question, by, step: None })
             }
             [name @ .., "approves"] => {
                 let (revision, by) = (run.revision.clone(), name.join(" "));

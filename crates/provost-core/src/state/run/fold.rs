@@ -63,7 +63,9 @@ impl Run {
             Event::ApprovalRequested { revision, .. } => self.requested = Some(revision.clone()),
             Event::Approved { by, missing, .. } => self.approved(by, *missing),
             Event::Rejected { revision, reason, .. } => self.rejected(revision, reason),
-            Event::QuestionAsked { question, .. } => self.question_asked(question),
+            Event::QuestionAsked { revision, question, by, step } => {
+                self.question_asked(revision, question, by, *step);
+            }
             Event::LawChanged { changes } => self.law_changed = Some(changes.clone()),
             Event::IsolationAttested { level, require_red, agent_outside, .. } => {
                 self.isolation_attested(*level, *require_red, *agent_outside);

@@ -170,7 +170,12 @@ fn before_the_work(event: &Event) -> (Symbol, String) {
             format!("revision {} approved by {by}; {missing} more needed", revision.short()),
         ),
         Event::Rejected { reason, by, .. } => (Symbol::Bad, format!("rejected by {by}: {reason}")),
-        Event::QuestionAsked { question, by, .. } => (Symbol::Waiting, format!("{by} asks: {question}")),
+        Event::QuestionAsked { question, by, step: None, .. } => {
+            (Symbol::Waiting, format!("{by} asks: {question}"))
+        }
+        Event::QuestionAsked { question, by, step: Some(step), .. } => {
+            (Symbol::Waiting, format!("{by} asks about step {step}: {question}"))
+        }
         Event::IsolationAttested { level, probes, agent_outside: true, .. } => {
             let words = format!(
                 "{}; the agent works in its own client, without a sandbox",

@@ -384,7 +384,7 @@ impl Executor<'_> {
     }
 
     /// Returns the text without the secrets of the environment and of metered roles.
-    fn clean(&self, text: &str) -> String {
+    pub(super) fn clean(&self, text: &str) -> String {
         self.metering.clean(self.site.redactor.text(text).into_owned())
     }
 

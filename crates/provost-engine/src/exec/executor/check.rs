@@ -14,7 +14,7 @@ use provost_core::rules::budget;
 use provost_core::rules::command::HarnessCommand;
 use provost_core::state::run::Run;
 use provost_host::check::negative_control::{BaseResult, Doubts};
-use provost_host::exec::environment::{CheckExtras, CheckSpec, Comparison};
+use provost_host::exec::environment::{CheckExtras, CheckSpec, Comparison, OutputListener};
 use provost_host::process::Survivor;
 use provost_host::sandbox::Processes;
 use provost_host::tree::Apart;
@@ -294,7 +294,7 @@ impl Executor<'_> {
             (Err(error), _) => not_run(&not_home(&error)),
             (Ok(()), _) if order.unseen.is_some() => not_run(order.unseen.as_deref().unwrap_or_default()),
             (Ok(()), Some(Check::Shell(shell))) => {
-                let verdict = self.judge(order, shell);
+                let verdict = self.judge_in_sight(order, shell);
                 let verdict = verdict.and_then(|verdict| self.compared(order, shell, verdict));
                 let verdict = verdict.and_then(|verdict| self.proved(order, shell, verdict));
                 verdict.and_then(|verdict| self.tried_own_tests(order, shell, verdict))
@@ -372,10 +372,21 @@ impl Executor<'_> {
                 None => Comparison::Nothing,
             },
             known: order.on_base.as_deref(),
+            shown_to: None,
         }
     }
 
     pub(super) fn judge(&self, order: &CheckOrder, shell: &Shell) -> Result<Verdict, Interrupted> {
+        self.judge_shown_to(order, shell, None)
+    }
+
+    /// Judges; `listener` sees the output meanwhile.
+    pub(super) fn judge_shown_to(
+        &self,
+        order: &CheckOrder,
+        shell: &Shell,
+        listener: Option<OutputListener<'_>>,
+    ) -> Result<Verdict, Interrupted> {
         if let (true, Some(tree)) = (order.known, &order.tree) {
             return Ok(Verdict::known(self.ground.level, tree));
         }
@@ -392,7 +403,7 @@ impl Executor<'_> {
             self.haunted().remove(&step);
         }
         let tag = self.tag(step, order.attempt);
-        let case = self.case(order, shell, &tag);
+        let case = CheckSpec { shown_to: listener, ..self.case(order, shell, &tag) };
         let first = self.ground.judge(&case)?;
         let again = CheckSpec { doubts: Doubts { bite: false, ..case.doubts.clone() }, ..case };
         for run in 2..=order.runs {

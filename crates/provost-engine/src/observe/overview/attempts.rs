@@ -35,6 +35,8 @@ pub struct AttemptRecord {
     pub class: Option<FailureClass>,
     pub followed: Vec<String>,
     pub passed: bool,
+    /// The tree it left, if it was kept.
+    pub left: Option<String>,
 }
 
 /// A verdict and its time.
@@ -96,6 +98,7 @@ fn hear(all: &mut Vec<AttemptRecord>, at: Timestamp, event: Event) {
             class: None,
             followed: Vec::new(),
             passed: false,
+            left: None,
         });
         return;
     }
@@ -103,11 +106,11 @@ fn hear(all: &mut Vec<AttemptRecord>, at: Timestamp, event: Event) {
     let Some(step) = event.step() else { return };
     let Some(last) = all.iter_mut().rev().find(|attempt| attempt.step == step) else { return };
     match event {
-        Event::AttemptEnded(EndedAttempt { end, report, notes, usage, transcript, .. }) => {
-            (last.ended, last.transcript) = (Some(at), transcript);
+        Event::AttemptEnded(EndedAttempt { end, report, notes, usage, transcript, left, .. }) => {
+            (last.ended, last.transcript, last.left) = (Some(at), transcript, left);
             (last.end, last.report, last.notes, last.usage) = (Some(end), report, notes, usage);
         }
-        Event::AttemptLost { .. } => (last.ended, last.lost) = (Some(at), true),
+        Event::AttemptLost { left, .. } => (last.ended, last.lost, last.left) = (Some(at), true, left),
         Event::StepClaimed { evidence, .. } => last.claims.push(evidence),
         Event::Judged { subject, verdict, .. } => last.verdicts.push(TimedVerdict { at, subject, verdict }),
         Event::FailureDetected { error_message, .. } => last.failure = Some(error_message),

@@ -13,7 +13,7 @@ use provost_core::text::render::{self, base::BaseLook};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{ApprovalsView, CheckView};
+use super::{ApprovalsView, CheckView, QuestionView};
 use crate::Error;
 use crate::exec::base_look::{self, OnBase};
 use crate::observe::overview::{Overview, PlanSnapshot, SpecChanges};
@@ -144,6 +144,8 @@ pub struct IntentView {
     pub budget: Option<String>,
     pub hidden: bool,
     pub writes_tests: bool,
+    /// Questions that people asked about the step, oldest first.
+    pub questions: Vec<QuestionView>,
 }
 
 /// A postcondition that will be run.
@@ -188,6 +190,7 @@ impl IntentView {
             budget: (!budget.is_empty()).then(|| budget.to_string()),
             hidden: step.is_hidden(),
             writes_tests: step.writes_tests(),
+            questions: QuestionView::about(run, step.number),
         }
     }
 }

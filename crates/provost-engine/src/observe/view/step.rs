@@ -2,7 +2,7 @@
 
 use provost_core::model::event::CheckSubject;
 use provost_core::model::pass::Pass;
-use provost_core::model::plan::{Needs, Step};
+use provost_core::model::plan::{Needs, Step, StepNumber};
 use provost_core::model::run_policy::AgentAccess;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::model::usage::Amount;
@@ -62,6 +62,8 @@ pub struct StepView {
     /// Agents are not shown the contract.
     pub hidden: bool,
     pub on_fail: String,
+    /// Questions that people asked about the step, oldest first.
+    pub questions: Vec<QuestionView>,
     pub blocked: Option<String>,
     pub waived_by: Option<String>,
     #[schema(value_type = Option<String>)]
@@ -109,6 +111,7 @@ impl StepView {
             check_by: run.check_author(number).map(|author| author.to_string()),
             hidden: step.is_hidden(),
             on_fail: run.on_fail(number).to_string(),
+            questions: QuestionView::about(run, number),
             blocked: match &state.state {
                 StepState::Blocked { reason, .. } => Some(reason.clone()),
                 _ => None,
@@ -128,6 +131,31 @@ impl StepView {
     /// Returns its mark, or a dot if it has none yet.
     pub fn symbol(&self) -> &'static str {
         self.mark.unwrap_or("·")
+    }
+}
+
+/// A question that a person asked about a step.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = StepQuestion)]
+pub struct QuestionView {
+    pub by: String,
+    pub question: String,
+    /// The revision that was asked about.
+    pub revision: String,
+    /// The plan has not changed since.
+    pub current: bool,
+}
+
+impl QuestionView {
+    pub fn about(run: &Run, step: StepNumber) -> Vec<Self> {
+        let own = run.step_questions.iter().filter(|asked| asked.step == step);
+        own.map(|asked| Self {
+            by: asked.by.clone(),
+            question: asked.question.clone(),
+            revision: asked.revision.0.clone(),
+            current: asked.revision == run.revision,
+        })
+        .collect()
     }
 }
 
@@ -161,6 +189,8 @@ pub struct AttemptView {
     pub followed: Vec<String>,
     pub passed: bool,
     pub tokens: Option<u64>,
+    /// The tree that it left, if it was kept.
+    pub left: Option<String>,
 }
 
 impl AttemptView {
@@ -193,6 +223,7 @@ impl AttemptView {
             followed: attempt.followed.clone(),
             passed: attempt.passed,
             tokens: attempt.usage.tokens(),
+            left: attempt.left.clone(),
         }
     }
 }

@@ -79,6 +79,7 @@ impl ExecEnv {
             return Ok(Verdict { tree, unmet, ..observed.verdict });
         }
         let of_step = case.touches.and_then(|globs| Touches::new(globs).ok());
+        let unseen = CheckSpec { shown_to: None, ..case.clone() };
         let bench = ControlRequest {
             level: self.level,
             shell: case.shell,
@@ -87,7 +88,7 @@ impl ExecEnv {
             base: &base,
             layer: &layer,
             touches: of_step.as_ref().unwrap_or(&approved.touches),
-            run: &|layer, control| self.on(approved, case, &base, layer, control, &before),
+            run: &|layer, control| self.on(approved, &unseen, &base, layer, control, &before),
         };
         let now = observed.report.results.clone();
         let verdict = weakened(&before, now.as_ref(), bench.doubt(observed)?);
@@ -385,6 +386,7 @@ impl ExecEnv {
             env: &env,
             isolation: self.level,
             bounds: case.bounds,
+            shown_to: case.shown_to,
         };
         judge::observed(elsewhere.as_ref().unwrap_or(case.shell), &court, reporter)
     }

@@ -8,6 +8,7 @@ use provost_core::model::event::StartTree;
 use provost_core::model::plan::Shell;
 use provost_core::model::verdict::Verdict;
 
+use crate::check::judge::OutputListener;
 use crate::check::negative_control::Doubts;
 use crate::config::Folders;
 use crate::process::Bounds;
@@ -45,6 +46,8 @@ pub struct CheckSpec<'a> {
     pub compare: Comparison<'a>,
     /// An earlier verdict of the same check, which is reused if the tree is the same.
     pub known: Option<&'a Verdict>,
+    /// Sees the output of the check while it runs; controls and other runs are not shown.
+    pub shown_to: Option<OutputListener<'a>>,
 }
 
 /// What the test results of a check are compared with.

@@ -167,7 +167,7 @@ impl ExecEnv {
 /// Returns the same check on a tree without the work.
 fn without_work<'a>(case: &CheckSpec<'a>, tree: Option<&'a str>) -> CheckSpec<'a> {
     let compare = Comparison::Nothing;
-    CheckSpec { tree, start: None, with_work: false, apart: None, compare, ..case.clone() }
+    CheckSpec { tree, start: None, with_work: false, apart: None, compare, shown_to: None, ..case.clone() }
 }
 
 /// Removes the oldest files beyond the most that are kept.

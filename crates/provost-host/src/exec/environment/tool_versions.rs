@@ -138,6 +138,7 @@ impl ExecEnv {
             network: false,
             doubts: Doubts::default(),
             known: None,
+            shown_to: None,
             ..case.clone()
         };
         let (asked, _) = self.once(approved, &asking, &approved.base, &layer, None)?;

@@ -117,3 +117,13 @@ fn two_hundred_steps_stay_narrow() {
         (1..=200).map(|id| Node { id, needs: if id > 1 { vec![1] } else { vec![] } }).collect();
     is_sound(&drawn(&star), 200);
 }
+
+#[test]
+fn the_critical_path_is_the_chain_that_takes_longest() {
+    let node = |id: u32, needs: &[u32]| Node { id, needs: needs.to_vec() };
+    let layout = drawn(&[node(1, &[]), node(2, &[1]), node(3, &[1]), node(4, &[2, 3]), node(5, &[])]);
+    assert_eq!(layout.critical_path(|id| if id == 3 { 9.0 } else { 1.0 }), [1, 3, 4]);
+    assert_eq!(layout.critical_path(|id| if id == 5 { 99.0 } else { 1.0 }), [5]);
+    let chain = drawn(&[node(1, &[]), node(2, &[1])]);
+    assert!(chain.critical_path(|_| 1.0).is_empty(), "all of it is no emphasis");
+}

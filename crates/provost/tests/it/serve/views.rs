@@ -143,7 +143,7 @@ fn the_page_of_a_step_shows_which_lines_are_proved() {
     assert!(shown.contains("✓ out/1.sh:1 ") && shown.contains("✗ out/1.sh:4-6"), "{shown}");
     let page = page();
     assert!(page.contains("1 of 2 hunks is proved (50 %)"), "{page}");
-    assert!(page.contains(">✓</i><i></i><i>1</i><code>echo 2</code>"), "{page}");
+    assert!(page.contains(">✓</i><i></i><i>1</i><code>echo <span class=\"n\">2</span></code>"), "{page}");
     assert!(page.contains(">✗</i><i></i><i>4</i><code>unused() {</code>"), "{page}");
     assert!(page.contains("unproved: the contract holds all the same: taken out"), "{page}");
 }

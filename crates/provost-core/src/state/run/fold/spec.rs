@@ -9,7 +9,7 @@ use crate::model::event::{Approver, Event, Revision, SESSION_POLICY};
 use crate::model::plan::{Budget, Plan, Shell, Step, StepNumber};
 use crate::state::run::area::Areas;
 use crate::state::run::ready::ReadySteps;
-use crate::state::run::{PostState, Run, Stage, StepRun};
+use crate::state::run::{PostState, Run, Stage, StepQuestion, StepRun};
 
 impl Run {
     /// Takes a new text of the plan, with what it is bound to.
@@ -108,8 +108,23 @@ impl Run {
         self.withdraw();
     }
 
-    pub(super) fn question_asked(&mut self, question: &str) {
-        self.question = Some(question.to_owned());
+    pub(super) fn question_asked(
+        &mut self,
+        revision: &Revision,
+        question: &str,
+        by: &str,
+        step: Option<StepNumber>,
+    ) {
+        self.question = Some(match step {
+            Some(step) => format!("step {step}: {question}"),
+            None => question.to_owned(),
+        });
+        self.step_questions.extend(step.map(|step| StepQuestion {
+            step,
+            question: question.to_owned(),
+            by: by.to_owned(),
+            revision: revision.clone(),
+        }));
         self.stage = self.stage.min(Stage::Verified);
         self.approved_by = None;
         self.approvals.clear();
