@@ -70,7 +70,10 @@ class _Session:
         count = len(self.tests)
         longest = max((len(name) for _, name in self.tests), default=0)
         if longest < 1000 and text.isascii() and text.count("\x1f") == 4 * count and text.count("\n") == count:
+            # As many lines as are written at once.
+            some = max(1, 4096 // (len(begin) + longest + 10))
             lines = text.encode().splitlines(True)
+            lines = [b"".join(lines[at : at + some]) for at in range(0, count, some)]
         else:
             lines = [_line(("test", self.runner, self.number, result, name)) for result, name in self.tests]
         return lines + [_line(("list", self.runner, self.number, count))]
@@ -217,10 +220,16 @@ def _watch_unittest(runner_module):
 
             setattr(result, method, noted)
 
-        passed = result.addSuccess
+        passed, classes = result.addSuccess, {}
+        usual_id = sys.modules["unittest.case"].TestCase.id
 
         def noted_pass(test):
-            name = test.id()
+            # Suites are long: the first part of a name is made once for each class.
+            kind = test.__class__
+            known = classes.get(kind)
+            if known is None:
+                known = classes[kind] = test.id()[: -len(test._testMethodName)] if kind.id is usual_id else ""
+            name = known + test._testMethodName if known else test.id()
             if results.get(name) != "failed":
                 results[name] = "passed"
             return passed(test)
@@ -260,11 +269,12 @@ def _watch_unittest(runner_module):
             aside = failed | {str(each) for each, _ in list(result.skipped) + list(result.expectedFailures)}
             changed = [each for each in tests if hasattr(each, "_testMethodName")]
             session.unmoved = [str(each) for each in changed if str(each) not in aside]
-        for name, found in results.items():
+        session.tests = [(found, name) for name, found in results.items() if found != "failed"]
+        for name in [name for name, found in results.items() if found == "failed"]:
             # A module that could not be imported is no test.
             if name.startswith("unittest.loader._FailedTest."):
-                name = name[len("unittest.loader._FailedTest."):] + " " + _NOT_RUN
-            session.test(found, name)
+                name = name[len("unittest.loader._FailedTest.") :] + " " + _NOT_RUN
+            session.test("failed", name)
         session.end()
         return result
 
