@@ -3,6 +3,8 @@
 mod chat;
 mod check_helper;
 mod clients;
+#[cfg(feature = "cluster")]
+mod cluster_rows;
 mod cmd;
 mod completion;
 mod demo;

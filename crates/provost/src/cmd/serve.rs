@@ -155,7 +155,7 @@ fn tables_of_the_cluster(settings: &EngineSettings) -> Option<Arc<ClusterTables>
     let desk = provost_dbos::status::ClusterView::open(settings).ok()?;
     Some(Arc::new(move || {
         let status = desk.status().map_err(|error| error.to_string())?;
-        Ok(super::cluster::tables(&status, &desk.gauges()))
+        Ok(crate::cluster_rows::tables(&status, &desk.gauges()))
     }))
 }
 

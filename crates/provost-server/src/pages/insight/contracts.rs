@@ -51,8 +51,8 @@ fn flaky(verdicts: &[&Verdict]) -> Vec<String> {
     if trees.values().any(|results| results[0] && results[1]) {
         doubts.push("flaky: on the same tree it held once and did not hold once".to_owned());
     }
-    let tests = verdicts.iter().filter_map(|verdict| verdict.test_results.as_deref());
-    if let Some(results) = tests.filter(|results| !results.flaky.is_empty()).last() {
+    let mut tests = verdicts.iter().rev().filter_map(|verdict| verdict.test_results.as_deref());
+    if let Some(results) = tests.find(|results| !results.flaky.is_empty()) {
         doubts.push(format!("flaky: {}", results.flaky));
     }
     doubts
