@@ -432,6 +432,11 @@ pub fn link_to_running(state: &Path) -> Option<String> {
     std::path::Path::new(&format!("/proc/{pid}")).exists().then(|| lines.next().map(str::to_owned))?
 }
 
+/// Returns the address of the running server, if one is running.
+pub fn running(state: &Path) -> Option<String> {
+    link_to_running(state)?.split_once("/enter").map(|(address, _)| address.to_owned())
+}
+
 fn file(state: &Path) -> PathBuf {
     state.join("serve").join("listening")
 }
