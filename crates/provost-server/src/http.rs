@@ -94,7 +94,7 @@ pub fn serve(
     let link = format!("{}/enter?key=", names.shown());
     let app = AppState::new(overview, names, options.beside.clone())?;
     let _listening = ServerAddressFile::at(app.overview.state(), address, &link)?;
-    let word = app.tokens.link(TokenScope::Decide, &options.by)?.word;
+    let word = app.tokens.link(TokenScope::Admin, &options.by)?.word;
     let sessions = Arc::new(AgentSessions::open(settings)?);
     stream::follow(&app)?;
     let service = router(&app, &sessions, options.patience);

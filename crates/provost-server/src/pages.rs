@@ -24,6 +24,7 @@ mod markdown;
 mod parts;
 mod plan;
 mod proofs;
+mod sessions;
 mod status;
 mod step;
 mod text;
@@ -59,9 +60,16 @@ pub(crate) fn routes() -> Router<SharedState> {
         .route("/insight", get(insight::show))
         .route("/insight.csv", get(insight::csv))
         .route("/machine", get(machine::show))
+        .route("/sessions", get(sessions::show))
+        .route("/sessions/{id}", post(sessions::end))
 }
 
 /// Renders a problem for people.
 pub(crate) fn problem(problem: &Problem) -> Response {
     frame::problem(problem)
+}
+
+/// Renders the page to sign in, for a browser that asked for `place` without a session.
+pub(crate) fn sign_in(problem: &Problem, place: &str, is_from_elsewhere: bool) -> Response {
+    enter::wanted(problem, place, is_from_elsewhere)
 }

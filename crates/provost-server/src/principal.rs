@@ -104,6 +104,9 @@ async fn found(
             TokenKind::Token => !by_cookie,
             TokenKind::Link => false,
         });
+        if let Some(token) = &token {
+            app.tokens.record_use(token);
+        }
         token.map(|token| look(app, &from).map(|()| token)).transpose()
     });
     let Some(token) = found.await? else { return Err(unknown(app, &ends).await) };
@@ -189,17 +192,36 @@ pub(crate) struct Decider(pub Principal);
 
 impl Decider {
     pub(crate) async fn from_parts(parts: &mut Parts, app: &SharedState) -> Result<Self, Problem> {
-        let principal = known(parts, app).await?;
-        within(app, CallerKind::Write, &principal.token.id)?;
+        let principal = writer(parts, app).await?;
         if !principal.token.scope.may_decide() {
             return Err(scope("decide", &principal));
         }
-        // `guard` has checked the value; here the header must exist.
-        if principal.by_cookie && !parts.headers.contains_key(header::ORIGIN) {
-            return Err(Problem::forbidden("origin", "a write with a session needs an `Origin` header"));
+        Ok(Self(principal))
+    }
+}
+
+/// A person who changes only what is their own, such as a session.
+pub(crate) struct Owner(pub Principal);
+
+impl Owner {
+    pub(crate) async fn from_parts(parts: &mut Parts, app: &SharedState) -> Result<Self, Problem> {
+        let principal = writer(parts, app).await?;
+        if !principal.token.scope.may_view() {
+            return Err(scope("view", &principal));
         }
         Ok(Self(principal))
     }
+}
+
+/// Authenticates the sender of a write.
+async fn writer(parts: &mut Parts, app: &SharedState) -> Result<Principal, Problem> {
+    let principal = known(parts, app).await?;
+    within(app, CallerKind::Write, &principal.token.id)?;
+    // `guard` has checked the value; here the header must exist.
+    if principal.by_cookie && !parts.headers.contains_key(header::ORIGIN) {
+        return Err(Problem::forbidden("origin", "a write with a session needs an `Origin` header"));
+    }
+    Ok(principal)
 }
 
 fn scope(needed: &str, principal: &Principal) -> Problem {

@@ -39,6 +39,7 @@ const HEADERS: [(&str, &str); 7] = [
 pub(super) async fn wrap(State(app): State<SharedState>, request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let for_people = is_for_people(&request);
+    let wanted = wanted(&request);
     let is_asset = request.uri().path().starts_with("/assets/");
     let response = match refused(&app, &request) {
         Some(problem) => problem.into_response(),
@@ -53,6 +54,9 @@ pub(super) async fn wrap(State(app): State<SharedState>, request: Request, next:
     };
     app.counts.add(response.status(), begun.elapsed());
     let mut response = match response.extensions().get::<Problem>() {
+        Some(problem) if for_people && problem.status == StatusCode::UNAUTHORIZED => {
+            pages::sign_in(problem, &wanted.place, wanted.is_from_elsewhere)
+        }
         Some(problem) if for_people => pages::problem(problem),
         _ => response,
     };
@@ -68,6 +72,23 @@ pub(super) async fn wrap(State(app): State<SharedState>, request: Request, next:
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
     response
+}
+
+/// The page that a browser asked for.
+struct Wanted {
+    place: String,
+    /// A person followed a link on a page of another site.
+    is_from_elsewhere: bool,
+}
+
+fn wanted(request: &Request) -> Wanted {
+    let reads = request.method() == Method::GET;
+    let place = request.uri().path_and_query().filter(|_| reads).map_or("/", |place| place.as_str());
+    let site = header_text(request.headers(), "sec-fetch-site");
+    Wanted {
+        place: place.to_owned(),
+        is_from_elsewhere: reads && matches!(site, Some("cross-site" | "same-site")),
+    }
 }
 
 /// Refuses requests from other sites.

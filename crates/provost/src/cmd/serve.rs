@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_engine::manage::tokens::{TokenKind, TokenScope, Tokens};
+use provost_engine::manage::tokens::{TokenScope, Tokens};
 use provost_engine::observe::overview::{self, Overview};
 use provost_engine::plan::human_check::Who;
 use provost_engine::settings::EngineSettings;
@@ -96,8 +96,12 @@ enum What {
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum LinkScope {
+    /// Read everything, change nothing
     View,
+    /// Read and decide
     Decide,
+    /// The same, and end the sessions and tokens of other people
+    Admin,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
@@ -106,6 +110,8 @@ enum ScopeArg {
     View,
     /// Read, and decide in a person's name
     Decide,
+    /// The same, and end the sessions and tokens of other people
+    Admin,
     /// Use MCP, and nothing else
     Agent,
 }
@@ -203,6 +209,7 @@ fn link(global: &Global, scope: LinkScope, by: Option<String>) -> Answer {
     let scope = match scope {
         LinkScope::View => TokenScope::View,
         LinkScope::Decide => TokenScope::Decide,
+        LinkScope::Admin => TokenScope::Admin,
     };
     let link = format!("{place}{}", tokens.link(scope, &by.unwrap_or_else(terminal::user))?.word);
     if global.json {
@@ -218,6 +225,7 @@ fn token(global: &Global, scope: ScopeArg, name: Option<String>, expires: Option
     let scope = match scope {
         ScopeArg::View => TokenScope::View,
         ScopeArg::Decide => TokenScope::Decide,
+        ScopeArg::Admin => TokenScope::Admin,
         ScopeArg::Agent => TokenScope::Agent,
     };
     let made = tokens.make(scope, &name.unwrap_or_else(terminal::user), expires)?;
@@ -236,18 +244,13 @@ fn token(global: &Global, scope: ScopeArg, name: Option<String>, expires: Option
 
 fn tokens(global: &Global) -> Answer {
     let all = Tokens::new(&global.settings(None)?.state).all();
-    let kind = |kind: TokenKind| match kind {
-        TokenKind::Token => "token",
-        TokenKind::Link => "link",
-        TokenKind::Session => "session",
-    };
     if global.json {
         let all: Vec<_> = all
             .iter()
             .map(|token| {
                 json!({
                     "id": token.id, "kind": token.kind, "scope": token.scope, "name": token.name,
-                    "made": token.made, "until": token.until,
+                    "made": token.made, "until": token.until, "used": token.used, "browser": token.browser,
                 })
             })
             .collect();
@@ -259,10 +262,11 @@ fn tokens(global: &Global) -> Answer {
     }
     for token in all {
         let until = token.until.map_or("until it is revoked".to_owned(), |until| format!("until {until}"));
+        let used = token.used.map_or("never used".to_owned(), |used| format!("last used {used}"));
         terminal::print(&format!(
-            "{}  {} · may {} · {} · {until}\n",
+            "{}  {} · may {} · {} · {until} · {used}\n",
             token.id,
-            kind(token.kind),
+            token.kind.word(),
             token.scope.word(),
             token.name
         ))?;

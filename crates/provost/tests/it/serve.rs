@@ -4,6 +4,8 @@ mod held;
 mod news;
 mod official;
 mod quorum;
+mod sessions;
+mod sign_in;
 mod views;
 
 use std::collections::BTreeMap;
