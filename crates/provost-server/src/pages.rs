@@ -70,6 +70,6 @@ pub(crate) fn problem(problem: &Problem) -> Response {
 }
 
 /// Renders the page to sign in, for a browser that asked for `place` without a session.
-pub(crate) fn sign_in(problem: &Problem, place: &str, is_from_elsewhere: bool) -> Response {
-    enter::wanted(problem, place, is_from_elsewhere)
+pub(crate) fn sign_in(place: &str, is_from_elsewhere: bool) -> Response {
+    enter::wanted(place, is_from_elsewhere)
 }

@@ -3,6 +3,7 @@
 //! **Invariant:** a client inside an attempt of a running plan is refused, whatever token it has, and this is
 //! recorded.
 //! **Invariant:** a write authenticated by a cookie has an `Origin`.
+//! **Invariant:** the repositories of a principal are set before a route reads anything.
 
 mod connection;
 mod unknown_caller;
@@ -18,7 +19,7 @@ use provost_engine::plan::human_check::Who;
 use provost_engine::plan::sessions::ClientProcess;
 
 use crate::problem::Problem;
-use crate::state::{AppState, CallerKind, SharedState, ask};
+use crate::state::{AppState, CallerKind, REPOSITORIES, SharedState, ask};
 
 pub(crate) use connection::Ends;
 pub(crate) use unknown_caller::UnknownCaller;
@@ -110,6 +111,8 @@ async fn found(
         token.map(|token| look(app, &from).map(|()| token)).transpose()
     });
     let Some(token) = found.await? else { return Err(unknown(app, &ends).await) };
+    // Outside of a request, as in a test, there is nobody to show less to.
+    let _ = REPOSITORIES.try_with(|only| only.replace(token.repositories.clone()));
     let has = header_text(&parts.headers, PAGE_HEADER).map(str::to_owned);
     Ok(Principal { token, form_key, by_cookie, ends, has })
 }
@@ -179,6 +182,10 @@ impl FromRequestParts<SharedState> for Scraper {
         within(app, CallerKind::View, &principal.token.id)?;
         if !principal.token.scope.may_view() {
             return Err(scope("view", &principal));
+        }
+        if !principal.token.repositories.is_empty() {
+            return Err(Problem::forbidden("repository", "metrics count the plans of all repositories")
+                .hint("`provost serve token --scope view` makes a token without a limit."));
         }
         match tokio::time::timeout(LOG_IS_THERE, outside(app, &principal.ends)).await {
             Ok(Err(problem)) if problem.status < 500 => Err(problem),

@@ -78,6 +78,17 @@ pub enum TokenKind {
     Session,
 }
 
+/// What a new token, link or session allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenGrant {
+    pub scope: TokenScope,
+    /// Name that its decisions have in the log.
+    pub name: String,
+    /// The only repositories whose plans exist for it, by [`repository_key`](crate::plan::plan_registry::repository_key);
+    /// all if empty.
+    pub repositories: Vec<PathBuf>,
+}
+
 impl TokenKind {
     pub fn word(self) -> &'static str {
         match self {
@@ -99,6 +110,9 @@ pub struct Token {
     /// Expiry time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+    /// The only repositories whose plans exist for it; all if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repositories: Vec<PathBuf>,
     /// The browser of a session, as it named itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub browser: Option<String>,
@@ -131,13 +145,13 @@ impl Tokens {
         Self { folder: state.join("serve/tokens") }
     }
 
-    pub fn make(&self, scope: TokenScope, name: &str, lasts: Option<Duration>) -> Result<NewToken, Error> {
-        self.write(TokenKind::Token, scope, name, lasts, None)
+    pub fn make(&self, grant: &TokenGrant, lasts: Option<Duration>) -> Result<NewToken, Error> {
+        self.write(TokenKind::Token, grant, lasts, None)
     }
 
-    pub fn link(&self, scope: TokenScope, name: &str) -> Result<NewToken, Error> {
+    pub fn link(&self, grant: &TokenGrant) -> Result<NewToken, Error> {
         self.sweep();
-        self.write(TokenKind::Link, scope, name, Some(LINK_LASTS), None)
+        self.write(TokenKind::Link, grant, Some(LINK_LASTS), None)
     }
 
     /// Exchanges a link for a session of this browser; `None` if it was used, has expired, or is no link.
@@ -149,7 +163,8 @@ impl Tokens {
         if fs::remove_file(self.file(&link.id)).is_err() {
             return Ok(None);
         }
-        self.write(TokenKind::Session, link.scope, &link.name, Some(SESSION_LASTS), browser).map(Some)
+        let grant = TokenGrant { scope: link.scope, name: link.name, repositories: link.repositories };
+        self.write(TokenKind::Session, &grant, Some(SESSION_LASTS), browser).map(Some)
     }
 
     /// Returns the valid token with this secret.
@@ -202,8 +217,7 @@ impl Tokens {
     fn write(
         &self,
         kind: TokenKind,
-        scope: TokenScope,
-        name: &str,
+        grant: &TokenGrant,
         lasts: Option<Duration>,
         browser: Option<&str>,
     ) -> Result<NewToken, Error> {
@@ -215,8 +229,8 @@ impl Tokens {
         let until = lasts.map(|lasts| Timestamp(made.0.saturating_add(lasts.as_millis() as u64)));
         let digest = Hash::of(word.as_bytes()).to_string();
         let browser = browser.map(|browser| browser.chars().take(BROWSER_CHARS).collect());
-        let token =
-            Token { id, kind, scope, name: name.to_owned(), made, until, browser, used: None, digest };
+        let TokenGrant { scope, name, repositories } = grant.clone();
+        let token = Token { id, kind, scope, name, made, until, repositories, browser, used: None, digest };
         let text = serde_json::to_vec(&token).map_err(|error| io(error.into()))?;
         files::write_whole(&self.file(&token.id), &text).map_err(io)?;
         Ok(NewToken { token, word })
@@ -269,10 +283,14 @@ mod tests {
         (folder, tokens)
     }
 
+    fn grant(scope: TokenScope) -> TokenGrant {
+        TokenGrant { scope, name: "ada".to_owned(), repositories: vec![PathBuf::from("/a")] }
+    }
+
     #[test]
     fn a_token_is_known_by_its_word_and_its_word_is_nowhere() {
         let (folder, tokens) = fresh();
-        let made = tokens.make(TokenScope::View, "ada", None).expect("made");
+        let made = tokens.make(&grant(TokenScope::View), None).expect("made");
         assert_eq!(tokens.find(&made.word), Some(made.token.clone()));
         assert_eq!(tokens.find(&format!("{}0", made.word)), None);
         assert_eq!(tokens.find("pvt_../../x_y"), None);
@@ -285,7 +303,7 @@ mod tests {
     #[test]
     fn a_link_is_exchanged_once() {
         let (_folder, tokens) = fresh();
-        let link = tokens.link(TokenScope::Decide, "ada").expect("made");
+        let link = tokens.link(&grant(TokenScope::Decide)).expect("made");
         let sessions: Vec<NewToken> = std::thread::scope(|scope| {
             let all: Vec<_> =
                 (0..8).map(|_| scope.spawn(|| tokens.exchange(&link.word, Some("Firefox")))).collect();
@@ -293,6 +311,7 @@ mod tests {
         });
         assert_eq!(sessions.len(), 1);
         assert_eq!(sessions[0].token.kind, TokenKind::Session);
+        assert_eq!(sessions[0].token.repositories, [PathBuf::from("/a")]);
         assert_eq!(sessions[0].token.browser.as_deref(), Some("Firefox"));
         assert!(tokens.find(&sessions[0].word).is_some_and(|token| token.scope == TokenScope::Decide));
         // Neither a token nor a session is a link.
@@ -302,7 +321,7 @@ mod tests {
     #[test]
     fn the_last_use_is_in_the_list_and_goes_with_the_token() {
         let (folder, tokens) = fresh();
-        let made = tokens.make(TokenScope::View, "ada", None).expect("made");
+        let made = tokens.make(&grant(TokenScope::View), None).expect("made");
         assert_eq!(tokens.all()[0].used, None);
         tokens.record_use(&made.token);
         assert!(tokens.all()[0].used.is_some_and(|used| used.0 + 1000 >= made.token.made.0));
@@ -313,7 +332,7 @@ mod tests {
     #[test]
     fn what_is_over_is_not_good() {
         let (_folder, tokens) = fresh();
-        let made = tokens.make(TokenScope::View, "ada", Some(Duration::ZERO)).expect("made");
+        let made = tokens.make(&grant(TokenScope::View), Some(Duration::ZERO)).expect("made");
         assert_eq!(tokens.find(&made.word), None);
         assert_eq!(tokens.all(), []);
     }

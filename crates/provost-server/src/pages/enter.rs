@@ -10,7 +10,6 @@ use provost_core::model::timestamp::Timestamp;
 use serde::Deserialize;
 
 use super::frame;
-use super::text::T;
 use crate::principal::{UnknownCaller, header_text};
 use crate::problem::{Answer, Problem};
 use crate::request::{OwnForm, UrlQuery};
@@ -49,7 +48,7 @@ pub(super) async fn show(
     let Some(key) = key.map(|sent| key_in(&sent).to_owned()) else {
         return match caller.has_session(&app).await? {
             true => Ok(welcome(&next)),
-            false => Ok(sign_in(StatusCode::OK, None, &next, None)),
+            false => Ok(sign_in(StatusCode::OK, &next, None)),
         };
     };
     let browser = header_text(&headers, header::USER_AGENT).map(str::to_owned);
@@ -82,9 +81,10 @@ fn welcome(next: &str) -> Response {
 }
 
 /// Renders the page for a browser without a session.
-fn sign_in(status: StatusCode, why: Option<&Problem>, next: &str, onward: Option<&str>) -> Response {
+fn sign_in(status: StatusCode, next: &str, onward: Option<&str>) -> Response {
+    let is_refused = status == StatusCode::UNAUTHORIZED;
     let body = html! {
-        @if let Some(problem) = why { p { (T(&problem.detail)) } }
+        @if is_refused { p { "This browser has no valid session. A link works once, within 15 minutes." } }
         form class="sign-in" method="get" action="/enter" {
             label for="key" { "Link or key" }
             input id="key" name="key" type="text" required autocomplete="off" spellcheck="false";
@@ -103,10 +103,10 @@ fn sign_in(status: StatusCode, why: Option<&Problem>, next: &str, onward: Option
 ///
 /// A browser keeps a strict cookie back when a person follows a link from another site, such as a chat. The
 /// page then asks for itself once more, and the cookie comes along.
-pub(super) fn wanted(problem: &Problem, place: &str, is_from_elsewhere: bool) -> Response {
+pub(super) fn wanted(place: &str, is_from_elsewhere: bool) -> Response {
     let next = local(Some(place));
     let onward = is_from_elsewhere.then_some(next.as_str());
-    let mut response = sign_in(StatusCode::UNAUTHORIZED, Some(problem), &next, onward);
+    let mut response = sign_in(StatusCode::UNAUTHORIZED, &next, onward);
     response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     response
 }

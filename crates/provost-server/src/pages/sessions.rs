@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use provost_engine::manage::tokens::Token;
+use provost_engine::plan::plan_registry::repository_name;
 
 use super::enter::{EmptyForm, left};
 use super::frame::{self, HtmlPage, Section};
@@ -42,10 +43,10 @@ pub(super) async fn show(State(app): State<SharedState>, Viewer(principal): View
 fn table(all: &[Token], principal: &Principal) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Sessions, links and tokens" {
-            table {
+            table class="sessions" {
                 thead {
                     tr {
-                        @for name in ["Name", "Kind", "May", "Made", "Last used", "Ends", "Browser", "End it"] {
+                        @for name in ["Name", "End it", "Kind", "May", "Last used", "Made", "Ends", "Browser", "Repositories"] {
                             th scope="col" { (name) }
                         }
                     }
@@ -62,19 +63,40 @@ fn row(token: &Token, principal: &Principal) -> Markup {
     html! {
         tr {
             td { (T(&token.name)) @if is_own { " " small { "(this session)" } } }
-            td { (token.kind.word()) " " code { (token.id) } }
-            td { (token.scope.word()) }
-            td { (times::instant(token.made)) }
-            td { @if let Some(used) = token.used { (times::instant(used)) } @else { "never" } }
-            td { @if let Some(until) = token.until { (times::instant(until)) } @else { "when it is ended" } }
-            td { @if let Some(browser) = &token.browser { (T(browser)) } }
             td {
                 form class="inline" method="post" action={ "/sessions/" (token.id) } {
                     (frame::form_key(principal))
                     button aria-label=(what) { "End" }
                 }
             }
+            td { (token.kind.word()) " " code { (token.id) } }
+            td { (token.scope.word()) }
+            td { @if let Some(used) = token.used { (times::instant(used)) } @else { "never" } }
+            td { (times::instant(token.made)) }
+            td { @if let Some(until) = token.until { (times::instant(until)) } @else { "when it is ended" } }
+            td {
+                @if let Some(browser) = &token.browser { span title=(T(browser)) { (T(&short(browser))) } }
+            }
+            td {
+                @if token.repositories.is_empty() { "all" }
+                @for repository in &token.repositories { div { (T(&repository_name(repository))) } }
+            }
         }
+    }
+}
+
+/// Returns the name and the version of a browser, from how it named itself.
+fn short(browser: &str) -> String {
+    // Most browsers also name those that they resemble, so the order matters.
+    let known = ["Firefox/", "Edg/", "OPR/", "HeadlessChrome/", "Chrome/", "Version/"];
+    let found = known.iter().find_map(|name| Some((name, browser.split_once(name)?.1)));
+    match found {
+        Some((name, rest)) => {
+            let name = if *name == "Version/" { "Safari" } else { name.trim_end_matches('/') };
+            let version = rest.split(['.', ' ', ';']).next().unwrap_or_default();
+            format!("{name} {version}")
+        }
+        None => browser.chars().take(40).collect(),
     }
 }
 

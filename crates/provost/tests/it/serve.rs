@@ -4,6 +4,7 @@ mod held;
 mod news;
 mod official;
 mod quorum;
+mod repositories;
 mod sessions;
 mod sign_in;
 mod views;
