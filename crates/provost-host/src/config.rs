@@ -21,6 +21,7 @@ mod reading;
 mod redact;
 mod recipes;
 mod role;
+mod serve;
 mod server_address;
 mod values;
 mod verify;
@@ -39,7 +40,7 @@ use provost_core::rules::recover::recipe::Recipes;
 use serde::de::{Deserialize, Deserializer, Error as _};
 
 pub use builtin::BuiltinConfig;
-pub use choices::{Client, Permissions, SessionGate, Speaks};
+pub use choices::{Client, MessageFormat, Permissions, SessionGate, Speaks};
 pub use consult::{JudgeConfig, PlannerConfig};
 pub use folders::Folders;
 pub use gate::{GateConfig, check_digest, digest};
@@ -49,10 +50,11 @@ pub use mcp_server::McpServerConfig;
 pub use metering::MeteringConfig;
 pub use model_server::{ModelAddress, ModelServer};
 pub use money::DefaultBudgets;
-pub use notify::{Notify, WebhookConfig};
+pub use notify::{MailConfig, Notify, WebhookConfig};
 pub use provision::{KNOWN, Provision, Supply};
 pub use reading::Wrong;
 pub use role::{Driver, Role};
+pub use serve::ServeConfig;
 pub use verify::{Demand, Verify};
 pub use worktrees::Worktrees;
 
@@ -92,6 +94,7 @@ pub struct Config {
     #[serde(deserialize_with = "recipes::read")]
     pub recipes: Recipes,
     pub notify: Notify,
+    pub serve: ServeConfig,
     pub budget: DefaultBudgets,
     /// Prices of tokens, which take precedence over the built-in list.
     #[serde(deserialize_with = "money::prices")]
@@ -273,6 +276,7 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
         }
     }
     config.proof.ssh_key = config.proof.ssh_key.map(|key| folder.join(key));
+    config.notify.page = config.serve.url.clone();
     config.path = Some(path.to_owned());
     Ok(config)
 }

@@ -1,13 +1,16 @@
-//! Sends notifications that provost waits for a person: on the desktop, by a program, by a webhook.
+//! Sends notifications that provost waits for a person: on the desktop, by a program, by a
+//! webhook, by e-mail.
 //!
 //! Each channel has its own thread ([`Courier`]), so that no channel waits for another and the run waits
 //! for none. Deliveries are recorded in the state folder ([`SentNotifications`]).
 //!
 //! **Invariant:** this module only sends. It ignores the content of every answer.
 
+mod chat;
 pub mod collector;
 mod delivery;
 mod desktop;
+mod mail;
 mod memory;
 mod webhook;
 
@@ -24,6 +27,7 @@ use crate::process::{HeadAndTail, How, Spawn};
 
 pub use delivery::Courier;
 pub use desktop::{Desktop, find as desktop};
+pub use mail::Mail;
 pub use memory::SentNotifications;
 pub use webhook::{SigningSecret, Webhook};
 
@@ -42,6 +46,20 @@ pub struct Notification {
     pub line: String,
     /// The whole item as JSON.
     pub body: String,
+    pub decision: DecisionText,
+}
+
+/// What people read in a chat or in an e-mail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecisionText {
+    /// One sentence with the plan, the step and the question; may have words of an agent.
+    pub sentence: String,
+    /// Each choice and its effect.
+    pub choices: Vec<(&'static str, &'static str)>,
+    /// Address of the page with the decision, if a server is known.
+    pub link: Option<String>,
+    /// Command that shows the decision.
+    pub command: String,
 }
 
 /// A notification channel.
@@ -49,6 +67,7 @@ pub enum Channel {
     Desktop(Desktop),
     Command { words: Vec<String>, workspace: PathBuf },
     Webhook(Box<Webhook>),
+    Mail(Box<Mail>),
 }
 
 /// Why a notification was not delivered.
@@ -81,6 +100,7 @@ pub fn ways(notify: &Notify, environment: &[(OsString, OsString)], workspace: &P
     all.extend(
         notify.webhooks.iter().map(|each| Channel::Webhook(Box::new(Webhook::new(each, environment)))),
     );
+    all.extend(notify.mail.iter().map(|mail| Channel::Mail(Box::new(Mail::new(mail, environment)))));
     all
 }
 
@@ -93,6 +113,7 @@ impl Channel {
                 format!("the command {}", words.first().map_or("", |word| word))
             }
             Channel::Webhook(webhook) => format!("the webhook at {}", webhook.host()),
+            Channel::Mail(mail) => format!("the mail server {}", mail.host()),
         }
     }
 
@@ -104,6 +125,7 @@ impl Channel {
                 format!("command-{}", &Hash::of(words.join("\0").as_bytes()).to_string()[..16])
             }
             Channel::Webhook(webhook) => format!("webhook-{}", webhook.digest()),
+            Channel::Mail(mail) => format!("mail-{}", mail.digest()),
         }
     }
 
@@ -144,6 +166,7 @@ impl Channel {
                 run(OsStr::new(program), &args, workspace, &format!("{}\n", message.body))
             }
             Channel::Webhook(webhook) => webhook.deliver(message, patience),
+            Channel::Mail(mail) => mail.deliver(message, patience),
         }
     }
 }

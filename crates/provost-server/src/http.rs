@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_engine::manage::tokens::TokenScope;
+use provost_engine::manage::tokens::{TokenGrant, TokenScope};
 use provost_engine::observe::overview::{Overview, ServerAddressFile};
 use provost_engine::session::agent_session::AgentSessions;
 use provost_engine::settings::EngineSettings;
@@ -96,7 +96,8 @@ pub fn serve(
     let link = format!("{}/enter?key=", names.shown());
     let app = AppState::new(overview, names, (options.beside.clone(), options.cluster.clone()))?;
     let _listening = ServerAddressFile::at(app.overview.state(), address, &link)?;
-    let word = app.tokens.link(TokenScope::Decide, &options.by)?.word;
+    let grant = TokenGrant { scope: TokenScope::Admin, name: options.by.clone(), repositories: Vec::new() };
+    let word = app.tokens.link(&grant)?.word;
     let sessions = Arc::new(AgentSessions::open(settings)?);
     stream::follow(&app)?;
     let service = router(&app, &sessions, options.patience);

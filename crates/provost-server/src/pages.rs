@@ -28,6 +28,7 @@ mod new_plan;
 mod parts;
 mod plan;
 mod proofs;
+mod sessions;
 mod status;
 mod step;
 mod text;
@@ -65,9 +66,16 @@ pub(crate) fn routes() -> Router<SharedState> {
         .route("/insight.csv", get(insight::csv))
         .route("/machine", get(machine::show))
         .route("/cluster", get(cluster::show))
+        .route("/sessions", get(sessions::show))
+        .route("/sessions/{id}", post(sessions::end))
 }
 
 /// Renders a problem for people.
 pub(crate) fn problem(problem: &Problem) -> Response {
     frame::problem(problem)
+}
+
+/// Renders the page to sign in, for a browser that asked for `place` without a session.
+pub(crate) fn sign_in(place: &str, is_from_elsewhere: bool) -> Response {
+    enter::wanted(place, is_from_elsewhere)
 }

@@ -3,6 +3,7 @@
 //! **Invariant:** a client inside an attempt of a running plan is refused, whatever token it has, and this is
 //! recorded.
 //! **Invariant:** a write authenticated by a cookie has an `Origin`.
+//! **Invariant:** the repositories of a principal are set before a route reads anything.
 
 mod connection;
 mod unknown_caller;
@@ -18,7 +19,7 @@ use provost_engine::plan::human_check::Who;
 use provost_engine::plan::sessions::ClientProcess;
 
 use crate::problem::Problem;
-use crate::state::{AppState, CallerKind, SharedState, ask};
+use crate::state::{AppState, CallerKind, REPOSITORIES, SharedState, ask};
 
 pub(crate) use connection::Ends;
 pub(crate) use unknown_caller::UnknownCaller;
@@ -104,9 +105,14 @@ async fn found(
             TokenKind::Token => !by_cookie,
             TokenKind::Link => false,
         });
+        if let Some(token) = &token {
+            app.tokens.record_use(token);
+        }
         token.map(|token| look(app, &from).map(|()| token)).transpose()
     });
     let Some(token) = found.await? else { return Err(unknown(app, &ends).await) };
+    // Outside of a request, as in a test, there is nobody to show less to.
+    let _ = REPOSITORIES.try_with(|only| only.replace(token.repositories.clone()));
     let has = header_text(&parts.headers, PAGE_HEADER).map(str::to_owned);
     Ok(Principal { token, form_key, by_cookie, ends, has })
 }
@@ -177,6 +183,10 @@ impl FromRequestParts<SharedState> for Scraper {
         if !principal.token.scope.may_view() {
             return Err(scope("view", &principal));
         }
+        if !principal.token.repositories.is_empty() {
+            return Err(Problem::forbidden("repository", "metrics count the plans of all repositories")
+                .hint("`provost serve token --scope view` makes a token without a limit."));
+        }
         match tokio::time::timeout(LOG_IS_THERE, outside(app, &principal.ends)).await {
             Ok(Err(problem)) if problem.status < 500 => Err(problem),
             looked => Ok(Self { is_looked_up: matches!(looked, Ok(Ok(()))) }),
@@ -189,17 +199,36 @@ pub(crate) struct Decider(pub Principal);
 
 impl Decider {
     pub(crate) async fn from_parts(parts: &mut Parts, app: &SharedState) -> Result<Self, Problem> {
-        let principal = known(parts, app).await?;
-        within(app, CallerKind::Write, &principal.token.id)?;
+        let principal = writer(parts, app).await?;
         if !principal.token.scope.may_decide() {
             return Err(scope("decide", &principal));
         }
-        // `guard` has checked the value; here the header must exist.
-        if principal.by_cookie && !parts.headers.contains_key(header::ORIGIN) {
-            return Err(Problem::forbidden("origin", "a write with a session needs an `Origin` header"));
+        Ok(Self(principal))
+    }
+}
+
+/// A person who changes only what is their own, such as a session.
+pub(crate) struct Owner(pub Principal);
+
+impl Owner {
+    pub(crate) async fn from_parts(parts: &mut Parts, app: &SharedState) -> Result<Self, Problem> {
+        let principal = writer(parts, app).await?;
+        if !principal.token.scope.may_view() {
+            return Err(scope("view", &principal));
         }
         Ok(Self(principal))
     }
+}
+
+/// Authenticates the sender of a write.
+async fn writer(parts: &mut Parts, app: &SharedState) -> Result<Principal, Problem> {
+    let principal = known(parts, app).await?;
+    within(app, CallerKind::Write, &principal.token.id)?;
+    // `guard` has checked the value; here the header must exist.
+    if principal.by_cookie && !parts.headers.contains_key(header::ORIGIN) {
+        return Err(Problem::forbidden("origin", "a write with a session needs an `Origin` header"));
+    }
+    Ok(principal)
 }
 
 fn scope(needed: &str, principal: &Principal) -> Problem {

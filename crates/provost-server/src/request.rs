@@ -2,14 +2,14 @@
 //!
 //! **Invariant:** a write authenticated by a cookie has a key that only provost's own pages have.
 
-use axum::body::to_bytes;
+use axum::body::{Body, to_bytes};
 use axum::extract::rejection::{JsonRejection, PathRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use serde::de::DeserializeOwned;
 
-use crate::principal::{Decider, Principal, header_text};
+use crate::principal::{Decider, Owner, Principal, header_text};
 use crate::problem::Problem;
 use crate::state::SharedState;
 
@@ -65,25 +65,48 @@ impl<T: DeserializeOwned> FromRequest<SharedState> for PageForm<T> {
     async fn from_request(request: Request, app: &SharedState) -> Result<Self, Problem> {
         let (mut parts, body) = request.into_parts();
         let Decider(by) = Decider::from_parts(&mut parts, app).await?;
-        let form = header_text(&parts.headers, header::CONTENT_TYPE)
-            .is_some_and(|kind| kind.starts_with("application/x-www-form-urlencoded"));
-        if !form {
-            return Err(Problem::new(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "body",
-                "this route takes a form (`application/x-www-form-urlencoded`)",
-            ));
-        }
-        let too_large =
-            || Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "the form is larger than 4 MiB");
-        let body = to_bytes(body, BODY_MAX).await.map_err(|_| too_large())?;
-        let pairs: Vec<(String, String)> = from_form(&body)?;
-        let key = pairs.iter().find(|(name, _)| name == "form_key").map(|(_, value)| value.as_str());
-        if by.by_cookie && key != Some(by.form_key.as_str()) {
-            return Err(no_key());
-        }
-        Ok(Self { by, said: from_form(&body)? })
+        let said = sent_form(&parts, body, &by).await?;
+        Ok(Self { by, said })
     }
+}
+
+/// Form of a page about something that is the sender's own; a person who may only look can send it.
+pub(crate) struct OwnForm<T> {
+    pub by: Principal,
+    pub said: T,
+}
+
+impl<T: DeserializeOwned> FromRequest<SharedState> for OwnForm<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &SharedState) -> Result<Self, Problem> {
+        let (mut parts, body) = request.into_parts();
+        let Owner(by) = Owner::from_parts(&mut parts, app).await?;
+        let said = sent_form(&parts, body, &by).await?;
+        Ok(Self { by, said })
+    }
+}
+
+/// Reads a form and checks its key.
+async fn sent_form<T: DeserializeOwned>(parts: &Parts, body: Body, by: &Principal) -> Result<T, Problem> {
+    let form = header_text(&parts.headers, header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.starts_with("application/x-www-form-urlencoded"));
+    if !form {
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "body",
+            "this route takes a form (`application/x-www-form-urlencoded`)",
+        ));
+    }
+    let too_large =
+        || Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "the form is larger than 4 MiB");
+    let body = to_bytes(body, BODY_MAX).await.map_err(|_| too_large())?;
+    let pairs: Vec<(String, String)> = from_form(&body)?;
+    let key = pairs.iter().find(|(name, _)| name == "form_key").map(|(_, value)| value.as_str());
+    if by.by_cookie && key != Some(by.form_key.as_str()) {
+        return Err(no_key());
+    }
+    from_form(&body)
 }
 
 fn from_form<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {

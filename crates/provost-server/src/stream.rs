@@ -32,7 +32,7 @@ use crate::live_events::StreamEvent;
 use crate::principal::Viewer;
 use crate::problem::{Answer, Problem, ReadRefusals};
 use crate::request::UrlQuery;
-use crate::state::{SharedState, ask};
+use crate::state::{SharedState, ask, for_sender};
 
 /// Maximum number of events that are read from the log at a time.
 const PAGE: u64 = 256;
@@ -151,6 +151,8 @@ pub(crate) async fn events(
     // A cursor beyond the end belongs to another log: start with the next event.
     let seen = last.or(filter.after).map_or(until, Cursor).min(until);
     let names = filter.names();
+    // The stream goes on after the request is answered, so it takes along what its sender may see.
+    let app = for_sender(&app);
     let subscriber =
         Subscriber { app, queue, names, filter, seen, until, waiting: VecDeque::new(), over: false };
     let stream = futures_util::stream::unfold(subscriber, |mut subscriber| async move {
@@ -185,7 +187,7 @@ impl Subscriber {
                 Ok(Ok(event)) => {
                     if event.at > self.seen {
                         self.seen = event.at;
-                        if self.wants(&event) {
+                        if self.wants(&event) && self.may_see(&event).await {
                             return Some(event.bytes.clone());
                         }
                     }
@@ -203,6 +205,14 @@ impl Subscriber {
         self.filter.plan.as_ref().is_none_or(|plan| *plan == event.plan.0)
             && self.filter.task.is_none_or(|task| event.step == Some(StepNumber(task)))
             && (self.names.is_empty() || self.names.contains(&event.name))
+    }
+
+    async fn may_see(&self, event: &StreamEvent) -> bool {
+        if !self.app.overview.is_limited() {
+            return true;
+        }
+        let plan = event.plan.clone();
+        ask(&self.app, move |app| Ok(app.overview.has(&plan)?)).await.unwrap_or(false)
     }
 
     /// Reads the next page of events from the log.

@@ -17,11 +17,12 @@ use provost_core::rules::inbox::{self, InboxItem};
 use provost_core::state::run::Run;
 use provost_host::config::Notify;
 use provost_host::notify;
-use provost_host::notify::{Courier, Notification, SentNotifications};
+use provost_host::notify::{Courier, DecisionText, Notification, SentNotifications};
 use provost_store::Query;
 use serde_json::json;
 
 use crate::Error;
+use crate::observe::overview;
 use crate::plan::gate;
 use crate::plan::harness::Harness;
 
@@ -29,10 +30,15 @@ use crate::plan::harness::Harness;
 const LAST_TRY: Duration = Duration::from_secs(3);
 /// Maximum length of a desktop notification.
 const LINE_CHARS: usize = 300;
+/// Maximum length of a title and of a reason in a sentence.
+const TITLE_CHARS: usize = 150;
+const REASON_CHARS: usize = 700;
 
 pub struct Notices<'h> {
     harness: &'h Harness,
     couriers: Vec<Courier>,
+    /// Address of the pages: the configured one, or that of the running server.
+    page: Option<String>,
     /// Why some channels are not used, in one line for the person at the terminal.
     pub silent: Option<String>,
 }
@@ -43,15 +49,16 @@ pub fn notices(harness: &Harness) -> Result<Notices<'_>, Error> {
     let mut silent = None;
     if wanted.needs_trust() && !trusts_notify(harness, &wanted)? {
         wanted = Notify { desktop: wanted.desktop, ..Notify::default() };
-        let words = "the command and the webhooks under [notify] are not used: agents can have written them; \
-                     read them, then run `provost approve --notify`";
+        let words = "the command, the webhooks and the e-mail under [notify] are not used: agents can have \
+                     written them; read them, then run `provost approve --notify`";
         silent = Some(words.to_owned());
     }
     let site = harness.site();
     let memory = Arc::new(SentNotifications::open(harness.state(), &harness.id().0));
     let ways = notify::ways(&wanted, &site.environment, &site.place.workspace);
     let start = |way| Courier::start(way, site.environment.clone(), memory.clone());
-    Ok(Notices { harness, couriers: ways.into_iter().map(start).collect(), silent })
+    let page = wanted.page.clone().or_else(|| overview::running(harness.state()));
+    Ok(Notices { harness, couriers: ways.into_iter().map(start).collect(), page, silent })
 }
 
 /// Records that a person trusts the `[notify]` section.
@@ -124,7 +131,8 @@ impl Notices<'_> {
         if !item.asked || self.couriers.is_empty() {
             return;
         }
-        let message = message(&item.clone().redacted(self.harness.redactor()), reminder);
+        let item = item.clone().redacted(self.harness.redactor());
+        let message = message(&item, reminder, self.page.as_deref());
         for courier in &self.couriers {
             courier.take(&message);
         }
@@ -139,20 +147,67 @@ impl Notices<'_> {
     }
 }
 
-fn message(item: &InboxItem, reminder: Option<u64>) -> Notification {
+fn message(item: &InboxItem, reminder: Option<u64>, page: Option<&str>) -> Notification {
     let id = match reminder {
         None => item.id.to_string(),
         Some(number) => format!("{}/reminder-{number}", item.id),
     };
     let still = if reminder.is_some() { "still waiting: " } else { "" };
-    let line = format!("{still}{item}");
-    let line = match line.char_indices().nth(LINE_CHARS) {
-        Some((cut, _)) => format!("{}…", &line[..cut]),
-        None => line,
-    };
+    let line = bounded(&format!("{still}{item}"), LINE_CHARS);
     let title = format!("provost: {}", item.kind.word());
+    let decision = decision(item, reminder, page);
     let mut body = serde_json::to_value(item).unwrap_or_default();
     body["overdue"] = json!(reminder);
     body["text"] = json!(format!("{title}: {line}"));
-    Notification { id, title, line, body: body.to_string() }
+    body["link"] = json!(decision.link);
+    Notification { id, title, line, body: body.to_string(), decision }
+}
+
+/// Returns what people read in a chat or in an e-mail.
+fn decision(item: &InboxItem, reminder: Option<u64>, page: Option<&str>) -> DecisionText {
+    let waits = if reminder.is_some() { "still waits" } else { "waits" };
+    let plan = bounded(&one_line(&item.title), TITLE_CHARS);
+    let step = match (item.step, &item.step_title) {
+        (Some(step), Some(title)) => {
+            format!(" at step {step} “{}”", bounded(&one_line(title), TITLE_CHARS))
+        }
+        (Some(step), None) => format!(" at step {step}"),
+        (None, _) => String::new(),
+    };
+    let reason = bounded(&one_line(&item.reason), REASON_CHARS);
+    DecisionText {
+        sentence: format!("The plan “{plan}” {waits} for your decision{step}: {reason}."),
+        choices: item.choices.iter().map(|offer| (offer.choice, offer.does)).collect(),
+        link: page.map(|page| format!("{page}/inbox/{}", in_path(&item.id.to_string()))),
+        command: format!("provost inbox {}", item.id),
+    }
+}
+
+/// Puts a text on one line, without control characters and without those that change its direction.
+fn one_line(text: &str) -> String {
+    let shown = |letter: &char| !matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let spaced: String =
+        text.chars().filter(shown).map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+    spaced.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn bounded(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((cut, _)) => format!("{}…", &text[..cut]),
+        None => text.to_owned(),
+    }
+}
+
+/// Escapes an id for the path of a URL.
+fn in_path(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b':' => {
+                out.push(byte.into())
+            }
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
 }

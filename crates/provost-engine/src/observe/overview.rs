@@ -7,11 +7,11 @@
 
 mod attempts;
 mod law;
+mod listening;
 mod lives;
 pub(super) mod transcripts;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,6 +38,7 @@ use crate::{CommandOrigin, Error, journal};
 
 pub use attempts::{AttemptRecord, TimedVerdict};
 pub use law::SpecChanges;
+pub use listening::{ServerAddressFile, link_to_running, running};
 pub use lives::Life;
 pub use transcripts::AttemptTranscript;
 
@@ -91,14 +92,18 @@ impl PlanSnapshot {
     }
 }
 
+/// The plans of a state folder, or of some of its repositories ([`Overview::only`]).
+#[derive(Clone)]
 pub struct Overview {
     settings: EngineSettings,
-    log: Box<dyn Log>,
+    log: Arc<dyn Log>,
     /// Other machines use the log too.
     is_shared: bool,
     /// Start time of this process, or a little later.
     begun: Timestamp,
-    known: Mutex<Known>,
+    known: Arc<Mutex<Known>>,
+    /// The only repositories whose plans exist here; `None` for all.
+    only: Option<Arc<[PathBuf]>>,
 }
 
 #[derive(Default)]
@@ -129,7 +134,30 @@ impl Overview {
         let log = crate::journal::log_locator::open(&state, crate::settings::Access::Write)?;
         let is_shared = crate::journal::log_locator::address(&state)?.is_some();
         let settings = EngineSettings { state, plan: None, ..settings };
-        Ok(Self { settings, log, is_shared, begun: plan_context::now(), known: Mutex::default() })
+        let (log, begun) = (Arc::from(log), plan_context::now());
+        Ok(Self { settings, log, is_shared, begun, known: Arc::default(), only: None })
+    }
+
+    /// Returns the same plans without those of other repositories. Every function then answers as if those
+    /// did not exist.
+    pub fn only(&self, repositories: &[PathBuf]) -> Self {
+        Self { only: Some(repositories.into()), ..self.clone() }
+    }
+
+    /// Returns whether some plans may be left out.
+    pub fn is_limited(&self) -> bool {
+        self.only.is_some()
+    }
+
+    /// Returns whether a plan exists here.
+    pub fn has(&self, id: &PlanId) -> Result<bool, Error> {
+        Ok(self.only.is_none() || self.caught_up()?.plans.get(id).is_some_and(|fold| self.shows(fold)))
+    }
+
+    /// A plan whose repository is not known is in none.
+    fn shows(&self, fold: &Fold) -> bool {
+        let Some(only) = &self.only else { return true };
+        fold.place.as_ref().is_some_and(|place| only.contains(&place.repository_key()))
     }
 
     pub fn settings(&self) -> &EngineSettings {
@@ -142,12 +170,15 @@ impl Overview {
 
     /// Returns every plan, ordered by id.
     pub fn plans(&self) -> Result<Vec<PlanSnapshot>, Error> {
-        let all: Vec<_> = self.caught_up()?.plans.iter().map(|(id, fold)| fold.seen(id)).collect();
+        let known = self.caught_up()?;
+        let all: Vec<_> =
+            known.plans.iter().filter(|(_, fold)| self.shows(fold)).map(|(id, fold)| fold.seen(id)).collect();
+        drop(known);
         Ok(all.into_iter().map(|seen| self.looked_after(seen)).collect())
     }
 
     pub fn plan(&self, id: &PlanId) -> Result<Option<PlanSnapshot>, Error> {
-        let seen = self.caught_up()?.plans.get(id).map(|fold| fold.seen(id));
+        let seen = self.caught_up()?.plans.get(id).filter(|fold| self.shows(fold)).map(|fold| fold.seen(id));
         Ok(seen.map(|seen| self.looked_after(seen)))
     }
 
@@ -157,7 +188,11 @@ impl Overview {
 
     /// Returns the number of items that wait for a person.
     pub fn waiting(&self) -> Result<usize, Error> {
-        Ok(self.caught_up()?.waiting)
+        let known = self.caught_up()?;
+        Ok(match self.only {
+            None => known.waiting,
+            Some(_) => known.plans.values().filter(|fold| self.shows(fold)).map(|fold| fold.waiting).sum(),
+        })
     }
 
     /// Returns everything that waits for a person, newest last.
@@ -191,6 +226,9 @@ impl Overview {
 
     /// Returns the attempts of the plan's steps, oldest first.
     pub fn attempts(&self, id: &PlanId) -> Result<Vec<AttemptRecord>, Error> {
+        if !self.has(id)? {
+            return Ok(Vec::new());
+        }
         attempts::of(&*self.log, id)
     }
 
@@ -210,6 +248,9 @@ impl Overview {
 
     /// Returns the last lines of the running attempt's output, if there is any.
     pub fn output(&self, id: &PlanId, step: StepNumber) -> Option<String> {
+        if !self.has(id).unwrap_or(false) {
+            return None;
+        }
         live::output(self.state(), id, step)
     }
 
@@ -221,6 +262,9 @@ impl Overview {
         step: StepNumber,
         number: Option<u32>,
     ) -> Result<Option<AttemptTranscript>, Error> {
+        if !self.has(id)? {
+            return Ok(None);
+        }
         transcripts::of_attempt(&*self.log, self.state(), id, step, number)
     }
 
@@ -271,7 +315,27 @@ impl Overview {
         query: &Query,
         each: &mut dyn FnMut(Cursor, SealedEvent) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        Ok(self.log.read_placed(query, each)?)
+        if self.only.is_none() {
+            return Ok(self.log.read_placed(query, each)?);
+        }
+        // The limit counts only events that are shown.
+        let plans: BTreeSet<PlanId> = {
+            let known = self.caught_up()?;
+            known.plans.iter().filter(|(_, fold)| self.shows(fold)).map(|(id, _)| id.clone()).collect()
+        };
+        let mut left = query.limit;
+        let all = Query { limit: None, ..query.clone() };
+        Ok(self.log.read_placed(&all, &mut |at, sealed| {
+            if !plans.contains(&sealed.plan) {
+                return ControlFlow::Continue(());
+            }
+            match &mut left {
+                Some(0) => return ControlFlow::Break(()),
+                Some(left) => *left -= 1,
+                None => {}
+            }
+            each(at, sealed)
+        })?)
     }
 
     pub fn cursor(&self) -> Result<Cursor, Error> {
@@ -419,41 +483,4 @@ impl Fold {
             is_worked_on: false,
         }
     }
-}
-
-/// File that says where the server listens, for self-tests and for processes that need a link to it.
-pub struct ServerAddressFile(PathBuf);
-
-impl ServerAddressFile {
-    pub fn at(state: &Path, address: SocketAddr, link: &str) -> Result<Self, Error> {
-        let path = file(state);
-        let io =
-            |source| Error::Io { what: "write where the server listens, in", path: path.clone(), source };
-        path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(io)?;
-        let text = format!("{address}\n{}\n{link}\n", std::process::id());
-        provost_host::files::write_whole(&path, text.as_bytes()).map_err(io)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for ServerAddressFile {
-    fn drop(&mut self) {
-        // Another server may have started after this one.
-        let own = format!("\n{}\n", std::process::id());
-        if std::fs::read_to_string(&self.0).is_ok_and(|text| text.contains(&own)) {
-            let _ = std::fs::remove_file(&self.0);
-        }
-    }
-}
-
-/// Returns the start of a link to the running server, if one is running.
-pub fn link_to_running(state: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(file(state)).ok()?;
-    let mut lines = text.lines().skip(1);
-    let pid: u32 = lines.next()?.parse().ok()?;
-    std::path::Path::new(&format!("/proc/{pid}")).exists().then(|| lines.next().map(str::to_owned))?
-}
-
-fn file(state: &Path) -> PathBuf {
-    state.join("serve").join("listening")
 }

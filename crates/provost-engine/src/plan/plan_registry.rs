@@ -44,17 +44,34 @@ impl PlanLocation {
     /// Returns the name of the repository: of the folder of its main checkout.
     pub fn repository_name(&self) -> Option<String> {
         let shared = self.repository.clone().or_else(|| git::repository(&self.workspace));
-        let folder = match &shared {
-            Some(shared) if shared.ends_with(".git") => shared.parent()?,
-            Some(shared) => shared,
-            None => &self.workspace,
-        };
+        let folder = folder_of(shared.as_ref().unwrap_or(&self.workspace));
         Some(folder.file_name()?.to_string_lossy().into_owned())
+    }
+
+    /// Returns the key of the repository that the plan is in.
+    pub fn repository_key(&self) -> PathBuf {
+        self.repository.clone().unwrap_or_else(|| repository_key(&self.workspace))
     }
 
     pub fn is_there(&self) -> bool {
         self.path.is_file()
     }
+}
+
+/// Returns the folder of the main checkout of a repository.
+fn folder_of(key: &Path) -> &Path {
+    key.parent().filter(|_| key.ends_with(".git")).unwrap_or(key)
+}
+
+/// Returns the name of a repository for people, by its key: the path of its main checkout.
+pub fn repository_name(key: &Path) -> String {
+    folder_of(key).display().to_string()
+}
+
+/// Returns the key of the repository that a folder is in: what all its worktrees share, or the folder itself.
+pub fn repository_key(folder: &Path) -> PathBuf {
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    git::repository(&folder).unwrap_or(folder)
 }
 
 /// Registers the path of a plan. Without this the plan is found only by its name or path.

@@ -1,5 +1,5 @@
 //! Choices in the configuration: the client of a role, the format of its reports, the answer to permission
-//! requests, and the approver of plans that a session made.
+//! requests, the approver of plans that a session made, and the format of a message.
 
 use std::path::Path;
 
@@ -114,5 +114,38 @@ impl SessionGate {
             SessionGate::SelfChecked => "self-checked",
             SessionGate::Person => "person",
         }
+    }
+}
+
+/// The format of a webhook's body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MessageFormat {
+    /// The item as JSON, for programs.
+    #[default]
+    Provost,
+    /// A message with blocks, for an incoming webhook of Slack.
+    Slack,
+    /// An adaptive card, for a webhook of Workflows in Microsoft Teams.
+    Teams,
+    /// An embed, for a webhook of Discord.
+    Discord,
+}
+
+impl MessageFormat {
+    pub const ALL: [MessageFormat; 4] =
+        [MessageFormat::Provost, MessageFormat::Slack, MessageFormat::Teams, MessageFormat::Discord];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            MessageFormat::Provost => "provost",
+            MessageFormat::Slack => "slack",
+            MessageFormat::Teams => "teams",
+            MessageFormat::Discord => "discord",
+        }
+    }
+
+    pub(super) fn is_default(&self) -> bool {
+        *self == MessageFormat::Provost
     }
 }

@@ -17,7 +17,7 @@ use provost_core::rules::recover::recipe::RecipeEnd;
 use serde::de::{Deserialize, Deserializer, Error};
 use toml::Spanned;
 
-use super::choices::{Permissions, SessionGate, Speaks};
+use super::choices::{MessageFormat, Permissions, SessionGate, Speaks};
 use super::reading::{at, meant};
 use crate::egress::meter::MeteredApi;
 use crate::process;
@@ -46,7 +46,7 @@ macro_rules! choices {
     )*};
 }
 choices!(FailureClass "class", MeteredApi "API", AgentNetwork "", GitPolicy "", HomeAccess "");
-choices!(Permissions "", RecipeEnd "", SessionGate "", Speaks "");
+choices!(MessageFormat "", Permissions "", RecipeEnd "", SessionGate "", Speaks "");
 
 /// Reads one of a few words.
 pub(super) fn choice<'de, D: Deserializer<'de>, C: Choice, T: From<C>>(from: D) -> Result<T, D::Error> {

@@ -28,7 +28,7 @@ pub struct Courier {
     desk: Arc<Desk>,
     name: String,
     key: String,
-    /// `false` for a webhook, which cannot be interrupted and is therefore not waited for.
+    /// `false` for a webhook and a mail, which cannot be interrupted and is therefore not waited for.
     can_be_ended: bool,
 }
 
@@ -64,7 +64,7 @@ impl Courier {
             memory,
         });
         let (name, key) = (way.name(), way.key());
-        let can_be_ended = !matches!(way, Channel::Webhook(_));
+        let can_be_ended = !matches!(way, Channel::Webhook(_) | Channel::Mail(_));
         let own = desk.clone();
         std::thread::spawn(move || {
             own.serve(&way, &environment);

@@ -1,4 +1,4 @@
-//! Sends the item as JSON to a webhook, signed as in the Standard Webhooks specification.
+//! Sends the item to a webhook, as JSON or as a message for a chat, signed as in the Standard Webhooks specification.
 //!
 //! `webhook-id` is the same for every try, `webhook-timestamp` is the time of this try in seconds, and
 //! `webhook-signature` is `v1,` and the HMAC-SHA256 of `id.timestamp.body` in base64.
@@ -17,9 +17,9 @@ use ureq::Agent;
 use ureq::http::Uri;
 use ureq::tls::TlsConfig;
 
-use super::{DeliveryError, Notification};
-use crate::config;
+use super::{DeliveryError, Notification, chat};
 use crate::config::notify;
+use crate::config::{self, MessageFormat};
 use crate::egress::trust_roots::TrustRoots;
 
 /// Timeout of one request; a later try follows.
@@ -29,6 +29,7 @@ pub struct Webhook {
     url: String,
     uri: Uri,
     secret: SigningSecret,
+    format: MessageFormat,
     roots: TrustRoots,
 }
 
@@ -57,7 +58,7 @@ impl SigningSecret {
     }
 }
 
-fn variable_of<'e>(name: &str, environment: &'e [(OsString, OsString)]) -> Option<&'e OsStr> {
+pub(super) fn variable_of<'e>(name: &str, environment: &'e [(OsString, OsString)]) -> Option<&'e OsStr> {
     let found = environment.iter().rev().find(|(key, _)| key == name);
     found.map(|(_, value)| value.as_os_str()).filter(|value| !value.is_empty())
 }
@@ -74,6 +75,7 @@ impl Webhook {
             url: webhook.url.clone(),
             uri: webhook.url.parse().unwrap_or_default(),
             secret: SigningSecret::of(webhook.secret_env.as_ref(), environment),
+            format: webhook.format,
             roots: TrustRoots::from_environment(environment),
         }
     }
@@ -98,6 +100,7 @@ impl Webhook {
             }
         };
         let tls = self.roots.for_request(&self.url).map_err(DeliveryError::for_good)?;
+        let body = chat::body(self.format, message);
         let second = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let mut request = self
             .agent(patience.min(PATIENCE), tls)
@@ -106,9 +109,9 @@ impl Webhook {
             .header("webhook-id", &message.id)
             .header("webhook-timestamp", second.to_string());
         if let Some(key) = key {
-            request = request.header("webhook-signature", signature(key, &message.id, second, &message.body));
+            request = request.header("webhook-signature", signature(key, &message.id, second, &body));
         }
-        match request.send(&message.body) {
+        match request.send(&body) {
             Ok(answer) => heard(answer.status().as_u16()),
             Err(error) => Err(DeliveryError::for_now(error.to_string())),
         }

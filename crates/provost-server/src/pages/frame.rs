@@ -1,6 +1,6 @@
 //! The common frame of all pages.
 
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use provost_core::model::event::DESCRIPTIONS;
@@ -153,10 +153,11 @@ fn who(principal: &Principal, is_live: bool) -> Markup {
     html! {
         div class="who" {
             span id="live" role="status" { @if is_live { "connecting" } }
-            span title={ "Your session may " (scope.word()) "." } { (T(&principal.name())) }
-            @if scope.may_decide() {
-                form class="inline" method="post" action="/leave" { (form_key(principal)) button { "Leave" } }
-            } @else { span { "may only look" } }
+            a href="/sessions" title={ "Your session may " (scope.word()) ". Show all sessions." } {
+                (T(&principal.name()))
+            }
+            @if !scope.may_decide() { span { "may only look" } }
+            form class="inline" method="post" action="/leave" { (form_key(principal)) button { "Leave" } }
         }
     }
 }
@@ -198,11 +199,7 @@ pub(super) fn problem(problem: &Problem) -> Response {
         // An empty link target is this page, so that the request can be repeated.
         p { a href="" { "Look again" } " · " a href="/" { "To the agenda" } }
     };
-    let mut response = bare(status, problem.title, &body, None);
-    if status == StatusCode::UNAUTHORIZED {
-        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    }
-    response
+    bare(status, problem.title, &body, None)
 }
 
 /// Renders the key that provost's own forms carry.

@@ -13,7 +13,7 @@ use provost_engine::observe::view::{AttemptView, StepView};
 use super::ansi::Ansi;
 use super::frame::{HtmlPage, PlanRoom, Section, plan_rooms, segment};
 use super::text::T;
-use crate::api::{WhichAttempt, transcript_of};
+use crate::api::{self, WhichAttempt, transcript_of};
 use crate::principal::Viewer;
 use crate::problem::Answer;
 use crate::request::{Segment, UrlQuery};
@@ -54,7 +54,8 @@ pub(super) async fn output(
     Segment((id, number)): Segment<(String, u32)>,
 ) -> Answer<Html<String>> {
     ask(&app, move |app| {
-        let output = app.overview.output(&PlanId(id), StepNumber(number));
+        let seen = api::find(&app.overview, &id)?;
+        let output = app.overview.output(&seen.id, StepNumber(number));
         Ok(Html(lines(&output.unwrap_or_default()).into_string()))
     })
     .await

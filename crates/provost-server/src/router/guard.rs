@@ -6,6 +6,7 @@
 //!
 //! **Invariant:** no response carries a header that lets another origin read it.
 
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use axum::extract::{Request, State};
@@ -16,7 +17,7 @@ use axum::response::{IntoResponse, Response};
 use crate::pages;
 use crate::principal::header_text;
 use crate::problem::Problem;
-use crate::state::SharedState;
+use crate::state::{REPOSITORIES, SharedState};
 
 /// Time limit of a response; a stream has started its response by then.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -39,20 +40,30 @@ const HEADERS: [(&str, &str); 7] = [
 pub(super) async fn wrap(State(app): State<SharedState>, request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let for_people = is_for_people(&request);
+    let wanted = wanted(&request);
     let is_asset = request.uri().path().starts_with("/assets/");
     let response = match refused(&app, &request) {
         Some(problem) => problem.into_response(),
-        None => match tokio::time::timeout(PATIENCE, next.run(request)).await {
-            Ok(response) => response,
-            Err(_) => {
-                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-slow", "the server took longer than 60 s")
-                    .hint("Try again in a moment.")
-                    .into_response()
+        None => {
+            match tokio::time::timeout(PATIENCE, REPOSITORIES.scope(RefCell::default(), next.run(request)))
+                .await
+            {
+                Ok(response) => response,
+                Err(_) => Problem::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "too-slow",
+                    "the server took longer than 60 s",
+                )
+                .hint("Try again in a moment.")
+                .into_response(),
             }
-        },
+        }
     };
     app.counts.add(response.status(), begun.elapsed());
     let mut response = match response.extensions().get::<Problem>() {
+        Some(problem) if for_people && problem.status == StatusCode::UNAUTHORIZED => {
+            pages::sign_in(&wanted.place, wanted.is_from_elsewhere)
+        }
         Some(problem) if for_people => pages::problem(problem),
         _ => response,
     };
@@ -68,6 +79,23 @@ pub(super) async fn wrap(State(app): State<SharedState>, request: Request, next:
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
     response
+}
+
+/// The page that a browser asked for.
+struct Wanted {
+    place: String,
+    /// A person followed a link on a page of another site.
+    is_from_elsewhere: bool,
+}
+
+fn wanted(request: &Request) -> Wanted {
+    let reads = request.method() == Method::GET;
+    let place = request.uri().path_and_query().filter(|_| reads).map_or("/", |place| place.as_str());
+    let site = header_text(request.headers(), "sec-fetch-site");
+    Wanted {
+        place: place.to_owned(),
+        is_from_elsewhere: reads && matches!(site, Some("cross-site" | "same-site")),
+    }
 }
 
 /// Refuses requests from other sites.

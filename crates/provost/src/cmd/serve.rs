@@ -4,9 +4,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_engine::manage::tokens::{TokenKind, TokenScope, Tokens};
+use provost_engine::manage::tokens::{TokenGrant, TokenScope, Tokens};
 use provost_engine::observe::overview::{self, Overview};
 use provost_engine::plan::human_check::Who;
+use provost_engine::plan::plan_registry::{repository_key, repository_name};
 use provost_engine::settings::EngineSettings;
 use provost_server::http::{self, Beside, ClusterTables, ServeOptions, ServerAddress};
 use serde_json::json;
@@ -28,6 +29,7 @@ Examples:
   provost serve                             print the link and serve until interrupted
   provost serve --open                      and open it in your browser
   provost serve link                        another link, while the server runs
+  provost serve link --repository .         one that shows only the plans of this repository
   provost serve token --scope view          a token for a program that reads
   provost serve token --scope agent         a token for an agent's client, at /mcp
   provost serve tokens                      valid tokens; `provost serve revoke ID` revokes one"
@@ -69,6 +71,9 @@ enum What {
         /// Name for the session [default: your user name]
         #[arg(long, value_name = "NAME")]
         by: Option<String>,
+        /// Show only the plans of the repository in this folder; can be repeated
+        #[arg(long, value_name = "FOLDER")]
+        repository: Vec<PathBuf>,
     },
     /// Make a token for a program and print it once
     #[command(after_help = "Examples:\n  provost serve token --scope view --name dashboard --expires 30days")]
@@ -82,6 +87,9 @@ enum What {
         /// Lifetime, such as 12h or 30days [default: until it is revoked]
         #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
         expires: Option<Duration>,
+        /// Show only the plans of the repository in this folder; can be repeated
+        #[arg(long, value_name = "FOLDER")]
+        repository: Vec<PathBuf>,
     },
     /// List valid links, sessions and tokens
     #[command(after_help = "Examples:\n  provost serve tokens --json")]
@@ -96,8 +104,12 @@ enum What {
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum LinkScope {
+    /// Read everything, change nothing
     View,
+    /// Read and decide
     Decide,
+    /// The same, and end the sessions and tokens of other people
+    Admin,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
@@ -106,6 +118,8 @@ enum ScopeArg {
     View,
     /// Read, and decide in a person's name
     Decide,
+    /// The same, and end the sessions and tokens of other people
+    Admin,
     /// Use MCP, and nothing else
     Agent,
 }
@@ -113,8 +127,10 @@ enum ScopeArg {
 pub(super) fn obey(global: &Global, args: Args) -> Answer {
     match args.what {
         None => serve(global, args),
-        Some(What::Link { scope, by }) => link(global, scope, by),
-        Some(What::Token { scope, name, expires }) => token(global, scope, name, expires),
+        Some(What::Link { scope, by, repository }) => link(global, scope.into(), by, &repository),
+        Some(What::Token { scope, name, expires, repository }) => {
+            token(global, scope.into(), name, expires, &repository)
+        }
         Some(What::Tokens) => tokens(global),
         Some(What::Revoke { id }) => revoke(global, &id),
     }
@@ -207,7 +223,44 @@ fn of_a_person(global: &Global) -> Result<Tokens, Failure> {
     Ok(Tokens::new(overview.state()))
 }
 
-fn link(global: &Global, scope: LinkScope, by: Option<String>) -> Answer {
+impl From<LinkScope> for TokenScope {
+    fn from(scope: LinkScope) -> Self {
+        match scope {
+            LinkScope::View => TokenScope::View,
+            LinkScope::Decide => TokenScope::Decide,
+            LinkScope::Admin => TokenScope::Admin,
+        }
+    }
+}
+
+impl From<ScopeArg> for TokenScope {
+    fn from(scope: ScopeArg) -> Self {
+        match scope {
+            ScopeArg::View => TokenScope::View,
+            ScopeArg::Decide => TokenScope::Decide,
+            ScopeArg::Admin => TokenScope::Admin,
+            ScopeArg::Agent => TokenScope::Agent,
+        }
+    }
+}
+
+fn grant(scope: TokenScope, name: Option<String>, folders: &[PathBuf]) -> Result<TokenGrant, Failure> {
+    if scope == TokenScope::Admin && !folders.is_empty() {
+        return Err(Failure::usage(
+            "an admin sees all repositories",
+            "Leave out `--repository`, or use `--scope decide`.",
+        ));
+    }
+    if let Some(folder) = folders.iter().find(|folder| !folder.is_dir()) {
+        let hint = "`--repository` takes a folder of a repository on this machine.";
+        return Err(Failure::usage(format!("there is no folder {}", folder.display()), hint));
+    }
+    let repositories = folders.iter().map(|folder| repository_key(folder)).collect();
+    Ok(TokenGrant { scope, name: name.unwrap_or_else(terminal::user), repositories })
+}
+
+fn link(global: &Global, scope: TokenScope, by: Option<String>, folders: &[PathBuf]) -> Answer {
+    let grant = grant(scope, by, folders)?;
     let tokens = of_a_person(global)?;
     let state = global.settings(None)?.state;
     let Some(place) = overview::link_to_running(&state) else {
@@ -216,11 +269,7 @@ fn link(global: &Global, scope: LinkScope, by: Option<String>) -> Answer {
             "Start one with `provost serve`.",
         ));
     };
-    let scope = match scope {
-        LinkScope::View => TokenScope::View,
-        LinkScope::Decide => TokenScope::Decide,
-    };
-    let link = format!("{place}{}", tokens.link(scope, &by.unwrap_or_else(terminal::user))?.word);
+    let link = format!("{place}{}", tokens.link(&grant)?.word);
     if global.json {
         terminal::print(&format!("{}\n", json!({ "link": link })))?;
     } else {
@@ -229,14 +278,16 @@ fn link(global: &Global, scope: LinkScope, by: Option<String>) -> Answer {
     Ok(Outcome::Done)
 }
 
-fn token(global: &Global, scope: ScopeArg, name: Option<String>, expires: Option<Duration>) -> Answer {
+fn token(
+    global: &Global,
+    scope: TokenScope,
+    name: Option<String>,
+    expires: Option<Duration>,
+    folders: &[PathBuf],
+) -> Answer {
+    let grant = grant(scope, name, folders)?;
     let tokens = of_a_person(global)?;
-    let scope = match scope {
-        ScopeArg::View => TokenScope::View,
-        ScopeArg::Decide => TokenScope::Decide,
-        ScopeArg::Agent => TokenScope::Agent,
-    };
-    let made = tokens.make(scope, &name.unwrap_or_else(terminal::user), expires)?;
+    let made = tokens.make(&grant, expires)?;
     if global.json {
         let token = json!({
             "id": made.token.id, "scope": made.token.scope, "name": made.token.name,
@@ -252,18 +303,14 @@ fn token(global: &Global, scope: ScopeArg, name: Option<String>, expires: Option
 
 fn tokens(global: &Global) -> Answer {
     let all = Tokens::new(&global.settings(None)?.state).all();
-    let kind = |kind: TokenKind| match kind {
-        TokenKind::Token => "token",
-        TokenKind::Link => "link",
-        TokenKind::Session => "session",
-    };
     if global.json {
         let all: Vec<_> = all
             .iter()
             .map(|token| {
                 json!({
                     "id": token.id, "kind": token.kind, "scope": token.scope, "name": token.name,
-                    "made": token.made, "until": token.until,
+                    "made": token.made, "until": token.until, "used": token.used, "browser": token.browser,
+                    "repositories": token.repositories.iter().map(|key| repository_name(key)).collect::<Vec<_>>(),
                 })
             })
             .collect();
@@ -275,10 +322,13 @@ fn tokens(global: &Global) -> Answer {
     }
     for token in all {
         let until = token.until.map_or("until it is revoked".to_owned(), |until| format!("until {until}"));
+        let names: Vec<_> = token.repositories.iter().map(|key| repository_name(key)).collect();
+        let only = if names.is_empty() { String::new() } else { format!(" · only {}", names.join(", ")) };
+        let used = token.used.map_or("never used".to_owned(), |used| format!("last used {used}"));
         terminal::print(&format!(
-            "{}  {} · may {} · {} · {until}\n",
+            "{}  {} · may {} · {} · {until} · {used}{only}\n",
             token.id,
-            kind(token.kind),
+            token.kind.word(),
             token.scope.word(),
             token.name
         ))?;

@@ -1,5 +1,7 @@
 //! Tests that notifications are sent once, also after failed tries, and that no run waits for them.
 
+mod messages;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -113,13 +115,13 @@ fn the_desktop_is_told_where_there_is_one() {
 }
 
 /// A request as it arrived.
-struct Request {
+pub(crate) struct Request {
     headers: BTreeMap<String, String>,
-    body: String,
+    pub(crate) body: String,
 }
 
 /// Starts a receiver that gives these answers in order, and then does not answer.
-fn receiver(answers: &'static [u16]) -> (u16, Receiver<Request>) {
+pub(crate) fn receiver(answers: &'static [u16]) -> (u16, Receiver<Request>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().unwrap().port();
     let (sender, requests) = channel();
@@ -290,6 +292,17 @@ fn addresses_that_are_not_safe_are_refused() {
         ),
         ("[notify.webhook]\nurl = \"https://hooks.example.org\"\n", "[[notify.webhook]]"),
         ("webhok = 1\n", "did you mean `webhook`?"),
+        ("[[notify.webhook]]\nurl = \"https://h.example\"\nformat = \"slak\"\n", "did you mean `slack`?"),
+        ("[notify.mail]\nserver = \"mail.example.org\"\nfrom = \"a@b.c\"\nto = [\"a@b.c\"]\n", "smtps://"),
+        (
+            "[notify.mail]\nserver = \"smtps://ada:secret@m.example\"\nfrom = \"a@b.c\"\nto = [\"a@b.c\"]\n",
+            "`password_env`",
+        ),
+        (
+            "[notify.mail]\nserver = \"smtps://m.example\"\nfrom = \"a@b.c\"\nto = [\"nobody\"]\n",
+            "is not an e-mail address",
+        ),
+        ("[serve]\nurl = \"http://plans.example.org\"\n", "https://"),
         ("command = []\n", "name of a program"),
     ] {
         let env = place(&["test -f out/1"], HONEST, notify);

@@ -19,7 +19,7 @@ use crate::env::{Env, HONEST, answer, plan};
 use crate::log::{TOLD, tell};
 
 /// A process that is killed on drop.
-struct Ending(Child);
+pub(crate) struct Ending(pub(crate) Child);
 
 impl Drop for Ending {
     fn drop(&mut self) {
@@ -29,7 +29,7 @@ impl Drop for Ending {
 }
 
 /// Installs packages into a separate folder; returns `None` if the registry is not reachable.
-fn installed(packages: &[&str]) -> Option<TempDir> {
+pub(crate) fn installed(packages: &[&str]) -> Option<TempDir> {
     let folder = tempfile::tempdir().expect("a folder");
     let pip = Command::new("python3")
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"])
@@ -291,21 +291,30 @@ fn what_is_sent_is_what_the_official_types_say_and_headers_go_along() {
     }
 }
 
-/// provost sends only to a collector with a trusted certificate.
-fn over_tls(env: &Env, packages: &Path) {
-    let folder = env.folder().join("tls");
-    std::fs::create_dir(&folder).expect("a folder");
+/// Makes an authority (`ca.pem`) and a certificate of it for `localhost` (`own.pem`, `own.key`).
+pub(crate) fn certified(folder: &Path) -> bool {
     let openssl = |arguments: &str| {
         let words = arguments.split(' ');
-        Command::new("openssl").args(words).current_dir(&folder).stderr(Stdio::null()).status()
+        Command::new("openssl").args(words).current_dir(folder).stderr(Stdio::null()).status()
     };
     let own = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=test";
     if openssl(&format!("{own} -keyout ca.key -out ca.pem")).is_err() {
-        return skip::tool("openssl", "apt-get install openssl");
+        skip::tool("openssl", "apt-get install openssl");
+        return false;
     }
     let leaf = "-CA ca.pem -CAkey ca.key -addext basicConstraints=critical,CA:FALSE -addext subjectAltName=DNS:localhost";
     let made = openssl(&format!("{own} {leaf} -keyout own.key -out own.pem")).expect("openssl");
     assert!(made.success(), "openssl made no certificate");
+    true
+}
+
+/// provost sends only to a collector with a trusted certificate.
+fn over_tls(env: &Env, packages: &Path) {
+    let folder = env.folder().join("tls");
+    std::fs::create_dir(&folder).expect("a folder");
+    if !certified(&folder) {
+        return;
+    }
     let mut receiver = Receiver::with(packages, &[folder.join("own.pem"), folder.join("own.key")], "https");
     let url = format!("--otel={}", receiver.address);
     let stranger = env.provost(&["log", TOLD, &url]).exits(70);

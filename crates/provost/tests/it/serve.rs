@@ -5,6 +5,9 @@ mod held;
 mod news;
 mod official;
 mod quorum;
+mod repositories;
+mod sessions;
+mod sign_in;
 mod steps;
 mod views;
 
