@@ -20,6 +20,7 @@ use provost_engine::plan::sessions::ClientProcess;
 
 use crate::problem::Problem;
 use crate::state::{AppState, CallerKind, REPOSITORIES, SharedState, ask};
+use provost_engine::plan::plan_registry::repository_key;
 
 pub(crate) use connection::Ends;
 pub(crate) use unknown_caller::UnknownCaller;
@@ -56,6 +57,30 @@ impl Principal {
     /// Returns the name that its decisions have in the log.
     pub(crate) fn name(&self) -> String {
         self.token.name.clone()
+    }
+
+    /// Refuses what is about all repositories to a client that is limited to some.
+    pub(crate) fn must_see_all(&self, reason: &str) -> Result<(), Problem> {
+        match self.token.repositories.is_empty() {
+            true => Ok(()),
+            false => Err(Problem::forbidden("repository", reason.to_owned()).hint(
+                "`provost serve link` and `provost serve token` without `--repository` have no limit.",
+            )),
+        }
+    }
+
+    /// Refuses what happens in the folder of the server to a client that is limited to other repositories.
+    pub(crate) fn must_see_folder(&self, app: &AppState) -> Result<(), Problem> {
+        let only = &self.token.repositories;
+        let folder = &app.overview.settings().cwd;
+        match only.is_empty() || only.contains(&repository_key(folder)) {
+            true => Ok(()),
+            false => Err(Problem::forbidden(
+                "repository",
+                "you may not see the repository that the server was started in",
+            )
+            .hint("Ask its admin for `provost serve link --repository` with that folder.")),
+        }
     }
 }
 
@@ -183,10 +208,7 @@ impl FromRequestParts<SharedState> for Scraper {
         if !principal.token.scope.may_view() {
             return Err(scope("view", &principal));
         }
-        if !principal.token.repositories.is_empty() {
-            return Err(Problem::forbidden("repository", "metrics count the plans of all repositories")
-                .hint("`provost serve token --scope view` makes a token without a limit."));
-        }
+        principal.must_see_all("metrics count the plans of all repositories")?;
         match tokio::time::timeout(LOG_IS_THERE, outside(app, &principal.ends)).await {
             Ok(Err(problem)) if problem.status < 500 => Err(problem),
             looked => Ok(Self { is_looked_up: matches!(looked, Ok(Ok(()))) }),

@@ -6,7 +6,6 @@
 //!
 //! **Invariant:** only a token of scope `agent` gives access here, and it gives access to nothing else.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +14,6 @@ use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use provost_engine::manage::tokens::{TokenKind, TokenScope};
-use provost_engine::plan::plan_registry::repository_key;
 use provost_engine::plan::sessions::{ClientProcess, ClientSession, name_over_http};
 use provost_engine::session::agent_session::AgentSessions;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -71,12 +69,7 @@ async fn admitted(Entrance { app, sessions }: &Entrance, request: Request) -> Re
         return Err(Problem::forbidden("scope", "this needs a token with scope `agent`")
             .hint("Make one with `provost serve token --scope agent`; agents cannot use a person's token."));
     }
-    let only = principal.token.repositories.clone();
-    let is_here = |cwd: &Path| only.is_empty() || only.contains(&repository_key(cwd));
-    if !is_here(&app.overview.settings().cwd) {
-        return Err(Problem::forbidden("repository", "this token is for another repository")
-            .hint("MCP serves the folder that `provost serve` was started in."));
-    }
+    principal.must_see_folder(app)?;
     let session = parts.headers.get(SESSION).and_then(|name| name.to_str().ok()).map(str::to_owned);
     let name = name_over_http(session.as_deref(), &principal.token.id);
     let (sessions, asker) = (sessions.clone(), name.clone());

@@ -11,6 +11,7 @@ use crate::problem::Answer;
 use crate::state::{PageTable, SharedState, ask};
 
 pub(super) async fn show(State(app): State<SharedState>, Viewer(principal): Viewer) -> Answer<Response> {
+    principal.must_see_all("the cluster works on the plans of all repositories")?;
     ask(&app, move |app| {
         let tables = app.cluster.as_ref().map(|tables| tables());
         let body = html! {

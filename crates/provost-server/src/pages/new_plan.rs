@@ -27,6 +27,7 @@ use crate::state::{AppState, DraftStatus, SharedState, ask};
 const PARAMETER: &str = "set-";
 
 pub(super) async fn show(State(app): State<SharedState>, Viewer(principal): Viewer) -> Answer<Response> {
+    principal.must_see_folder(&app)?;
     ask(&app, move |app| {
         let known = draft::templates(&app.overview.settings().cwd);
         let body = body(&known, &app.drafts.all(), &principal).into();
@@ -55,6 +56,7 @@ pub(super) async fn make(
     State(app): State<SharedState>,
     PageForm { by, said }: PageForm<NewPlan>,
 ) -> Answer<Response> {
+    by.must_see_folder(&app)?;
     ask(&app, move |app| {
         let onward = match said.goal.trim().is_empty() {
             true => from_template(app, &by, &said)?,

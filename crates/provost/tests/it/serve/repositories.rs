@@ -152,6 +152,12 @@ fn writes_to_a_plan_of_another_repository_find_no_plan() {
     let agent = ["serve", "token", "--scope", "agent", "--repository", &there];
     let agent = site.env.provost(&agent).exits(0).out.trim().to_owned();
     site.server.get("/mcp", &agent).is(403);
+    // The cluster works for all repositories, and new plans are made in the first one.
+    site.server.get("/cluster", &site.limited).is(403);
+    site.server.get("/new", &site.limited).is(200);
+    let elsewhere = ["serve", "token", "--scope", "decide", "--repository", &there];
+    let elsewhere = site.env.provost(&elsewhere).exits(0).out.trim().to_owned();
+    site.server.get("/new", &elsewhere).is(403);
 }
 
 #[test]
