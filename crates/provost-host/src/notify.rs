@@ -50,7 +50,7 @@ pub struct Notification {
 }
 
 /// What people read in a chat or in an e-mail.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DecisionText {
     /// One sentence with the plan, the step and the question; may have words of an agent.
     pub sentence: String,

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use provost_core::model::usage::Usage;
-use provost_host::config::WebhookConfig;
+use provost_host::config::{MessageFormat, WebhookConfig};
 use provost_host::egress::meter::{
     Account, Limit, MeterKey, MeteredApi, NetworkSettings, Service, Source, Target,
 };
-use provost_host::notify::{Channel, Courier, Notification, SentNotifications, Webhook};
+use provost_host::notify::{Channel, Courier, DecisionText, Notification, SentNotifications, Webhook};
 use provost_rehearsal::skip;
 use provost_rehearsal::{ApiFailure, Fault, Model, Rehearsal, Script, Turn};
 use serde_json::{Value, json};
@@ -643,13 +643,20 @@ fn the_provider_is_reached_by_tls_and_has_to_be_who_it_says() {
     let ([(untrusted, reason), _], _) = asked("localhost", &[]);
     let requests = model.requests().len();
     let webhook = |path: &str| {
-        let config = WebhookConfig { url: url("localhost"), secret_env: None };
+        let config =
+            WebhookConfig { url: url("localhost"), secret_env: None, format: MessageFormat::Provost };
         let environment = vec![(OsString::from("SSL_CERT_FILE"), OsString::from(path))];
         let channel = Channel::Webhook(Box::new(Webhook::new(&config, &environment)));
         let memory = Arc::new(SentNotifications::open(folder.path(), "plan"));
         let courier = Courier::start(channel, environment, memory);
         let text = || "x".to_owned();
-        courier.take(&Notification { id: text(), title: text(), line: text(), body: "{}".to_owned() });
+        courier.take(&Notification {
+            id: text(),
+            title: text(),
+            line: text(),
+            body: "{}".to_owned(),
+            decision: DecisionText::default(),
+        });
         courier.close(Duration::from_secs(20));
         courier.finish().concat()
     };
