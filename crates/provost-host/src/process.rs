@@ -191,12 +191,15 @@ fn carry_out(mut spawn: Spawn<'_>, peer: Option<&mut dyn Peer>) -> Result<Proces
     let mut survivors = attended.cgroup.as_ref().map(Cgroup::end).unwrap_or_default();
     survivors.extend(escape::sweep(&run, spawn.tag, attended.group));
     attended.drain(&mut ears, DRAIN);
-    if attended.is_still_read() {
-        // A process that is no longer our descendant can still print. Search all processes for it.
-        survivors.extend(escape::end_remains(spawn.tag));
-        attended.drain(&mut ears, DRAIN);
-        survivors.extend(escape::holders(&attended.pipes()));
+    // A process that is no longer our descendant can still print. It is searched for more than once: its tag cannot
+    // be read while it starts another program.
+    for _ in 0..3 {
+        if attended.is_still_read() && survivors.is_empty() {
+            survivors.extend(escape::end_remains(spawn.tag));
+            attended.drain(&mut ears, DRAIN);
+        }
     }
+    survivors.extend(escape::holders(&attended.pipes()));
     let how = match ending {
         Some(how) => how,
         None => match status.map(|status| (status.code(), status.signal())) {
@@ -404,10 +407,7 @@ impl Attended {
 
     /// Returns which of end, stdout, stderr and stdin are ready.
     fn wait(&self, mouth: Option<&OwnedFd>, patience: Option<Duration>) -> [bool; 4] {
-        let timeout = patience.map(|patience| Timespec {
-            tv_sec: patience.as_secs().cast_signed(),
-            tv_nsec: patience.subsec_nanos().into(),
-        });
+        let timeout = patience.and_then(|patience| Timespec::try_from(patience).ok());
         let sources: [Option<(BorrowedFd<'_>, PollFlags)>; 4] = [
             Some((self.end.as_fd(), PollFlags::IN)),
             self.outputs[0].pipe.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),

@@ -114,7 +114,9 @@ fn without_a_subreaper_a_daemon_that_prints_is_still_found() {
         bounds: None,
     })
     .unwrap();
-    assert!(!lives(pids(&ended)[0]));
+    let pid = pids(&ended)[0];
+    let shown = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    assert!(!lives(pid), "{shown}\n{:?}", ended.survivors);
     assert!(ended.survivors.is_empty(), "{:?}", ended.survivors);
 }
 
