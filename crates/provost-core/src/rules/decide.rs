@@ -31,6 +31,7 @@ use crate::state::run::{PostState, Run, Stage, StepRun, StepState};
 
 pub use agent::agent;
 pub use human::human;
+pub use judged::HOLDS_ALONE;
 
 use judged::{doubted, judged, judged_lost, passed, postcondition_is_due, seen, with_verdict};
 

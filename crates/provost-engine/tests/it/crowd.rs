@@ -96,6 +96,7 @@ struct Crowd {
 
 fn workspace(seed: u64) -> SimWorld {
     SimWorld {
+        has_trees: false,
         deadly: false,
         steady: false,
         recipes: Recipes::default(),

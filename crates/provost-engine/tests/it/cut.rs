@@ -158,6 +158,7 @@ fn whoever_was_taken_over_from_does_not_take_the_others_for_forgers() {
     approved(&log, &plan, text, None);
     harness(&log, &plan, |_| HarnessCommand::Start { step });
     let world = SimWorld {
+        has_trees: false,
         deadly: false,
         truth: Mutex::default(),
         dice: Mutex::new(Dice(1)),

@@ -56,7 +56,9 @@ use std::time::Duration;
 use provost_core::model::approved_spec::Binding;
 use provost_core::model::chain::{Auditor, Head, PlanId, SealedEvent};
 use provost_core::model::escalation::EscalationCause;
-use provost_core::model::event::{AttemptEnd, BudgetScope, CheckSubject, Choice, EndedAttempt, Event};
+use provost_core::model::event::{
+    AttemptEnd, BudgetScope, CheckSubject, Choice, EndedAttempt, Event, StartTree,
+};
 use provost_core::model::plan::StepNumber;
 use provost_core::model::run_policy::RunPolicy;
 use provost_core::model::timestamp::Timestamp;
@@ -112,6 +114,9 @@ struct SimWorld {
     deadly: bool,
     /// The clock never jumps, so that times in the log can be checked.
     steady: bool,
+    /// The harness has trees of its own, so that a contract can be checked without the work: before the
+    /// agent works, or beside it.
+    has_trees: bool,
     recipes: Recipes,
     truth: Mutex<Truth>,
     dice: Mutex<Dice>,
@@ -217,17 +222,22 @@ impl World for SimWorld {
             }
             _ => None,
         };
-        let together = step.is_some_and(|step| run.is_held_apart(step));
         let mut truth = self.truth();
-        let base = match (action, step) {
-            (Action::Dispatch { step }, _) => {
-                truth.bases.insert(step.0, now.clone());
-                now
-            }
-            (_, Some(step)) if !together => truth.bases.get(&step.0).cloned().unwrap_or(now),
-            _ => now,
-        };
-        (action, attempt, base, together)
+        if let Action::Dispatch { step } = action {
+            truth.bases.insert(step.0, now.clone());
+        }
+        let began_with = step.and_then(|step| truth.bases.get(&step.0));
+        let together = began_with.is_some_and(|began_with| *began_with != now);
+        (action, attempt, now, together)
+    }
+
+    fn start(&self, run: &Run, _: StepNumber) -> Result<Option<StartTree>, String> {
+        let tree = run.tree.clone().unwrap_or_else(|| "t".to_owned());
+        Ok(self.has_trees.then_some(StartTree { tree, others: Vec::new() }))
+    }
+
+    fn head_start_ms(&self, _: &Run, _: StepNumber) -> Option<u64> {
+        self.has_trees.then(|| self.with(|_, dice| dice.below(20)))
     }
 
     fn perform(&self, (action, attempt, base, together): Self::Order) -> Vec<TaskOutcome> {
@@ -503,6 +513,11 @@ fn check(log: &Memory, plan: &PlanId, truth: &Truth, seed: u64, steady: bool, jo
                 let base = bases.get(&step.0).cloned().flatten();
                 let together = run.tree.is_none() || base == run.tree;
                 assert!(together, "seed {seed}: passed on {base:?} instead of {:?}", run.tree);
+                let is_controlled = run.step(*step).is_some_and(|step| step.held_before.is_some());
+                assert!(
+                    is_controlled || !run.has_clean_tree(),
+                    "seed {seed}: never checked without the work"
+                );
             }
             Event::RunEnded { .. } => ends += 1,
             _ => {}
@@ -640,6 +655,19 @@ fn expect_deaths() {
     }));
 }
 
+/// Records what a machine with trees of its own attests.
+fn attested(log: &Memory, plan: &PlanId) {
+    harness(log, plan, |_| HarnessCommand::Attested {
+        level: Isolation::Clean,
+        require_red: false,
+        probes: Vec::new(),
+        kernel: String::new(),
+        bubblewrap: None,
+        agent_outside: false,
+        took_over: None,
+    });
+}
+
 fn approved(log: &Memory, plan: &PlanId, text: &str, fallback: Option<&str>) {
     let fallback = fallback.map(|other| ("agent".to_owned(), other.to_owned())).into_iter().collect();
     let binding = Binding { terms: RunPolicy { fallback, ..RunPolicy::default() }, ..Binding::default() };
@@ -661,7 +689,12 @@ fn simulate(seed: u64) -> (Stage, usize, u64, usize) {
     let log = Memory::default();
     let fallback = dice.chance(30).then_some("other");
     approved(&log, &plan, &plan_text(&mut dice, steady), fallback);
+    let has_trees = seed % 3 == 0;
+    if has_trees {
+        attested(&log, &plan);
+    }
     let world = SimWorld {
+        has_trees,
         deadly: true,
         truth: Mutex::default(),
         dice: Mutex::new(Dice(seed ^ 0xa5a5)),
@@ -768,7 +801,12 @@ fn a_death_before_or_after_any_append_loses_and_repeats_nothing() {
                 let plan = PlanId(format!("at-{seed}-{at}-{after}"));
                 let log = Memory::default();
                 approved(&log, &plan, &plan_text(&mut Dice(seed), false), Some("other"));
+                let has_trees = seed % 2 == 1;
+                if has_trees {
+                    attested(&log, &plan);
+                }
                 let world = SimWorld {
+                    has_trees,
                     deadly: false,
                     truth: Mutex::default(),
                     dice: Mutex::new(Dice(seed)),

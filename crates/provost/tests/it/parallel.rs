@@ -106,12 +106,28 @@ fn what_holds_alone_has_to_hold_together() {
         .map(|event| &event["details"]["verdict"])
         .filter(|verdict| verdict["tree"]["files"][0].is_string())
         .collect();
-    assert_eq!(judged.len(), 2, "{judged:?}");
-    assert_eq!(judged[0]["outcome"]["kind"], "held");
-    assert_eq!(judged[1]["outcome"]["kind"], "broke");
-    assert!(judged[1]["unmet"].to_string().contains("the changes of other steps"), "{}", judged[1]);
+    assert_eq!(judged.len(), 1, "{judged:?}");
+    assert_eq!(judged[0]["outcome"]["kind"], "broke");
+    assert!(judged[0]["unmet"].to_string().contains("the changes of other steps"), "{}", judged[0]);
     // The workspace contains only what passed.
     assert!(env.work().join("out/1/done").exists() && !env.work().join("out/2").exists());
+}
+
+#[test]
+fn each_step_is_judged_once_on_what_passed_before_it() {
+    for level in levels() {
+        let env = workspace(&graph(&[FREE; 8], done, "escalate"), AGENT, level);
+        env.provost(&["run", "--jobs", "3"]).exits(0);
+        let log = env.provost(&["log", "--json"]).exits(0).lines();
+        let completed = log.iter().filter(|event| event["event"] == "TASK_COMPLETED");
+        let completed: Vec<&Value> = completed.map(|event| &event["details"]["step"]).collect();
+        let judged = log.iter().filter(|event| {
+            event["event"] == "CONTRACT_JUDGED" && event["details"]["subject"]["contract"].is_number()
+        });
+        let judged: Vec<&Value> = judged.map(|event| &event["details"]["step"]).collect();
+        assert_eq!(judged, completed, "{level}");
+        assert_eq!(judged.len(), 8, "{level}");
+    }
 }
 
 #[test]

@@ -336,3 +336,44 @@ fn a_repository_without_a_commit_says_so_when_a_plan_is_to_be_committed() {
     let refused = env.provost(&["commit"]).exits(5);
     assert!(refused.err.contains("had no commit when the plan was approved"), "{}", refused.err);
 }
+
+/// Writes `out/N` for part N.
+const WRITES_ITS_PART: &str =
+    "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out; touch out/$part; echo did\n";
+
+#[test]
+fn an_agent_does_not_wait_for_a_long_check_without_the_work() {
+    // The check of the tree without the work ends only after the agent has begun, however busy the machine is.
+    let slow = "for i in $(seq 600); do test -f out/1 && exit; sleep 0.1; done; exit 1";
+    let quick = plan(&[slow], "escalate");
+    let red_first = quick.replacen("owner:", "require_red: true\nowner:", 1);
+    let limited = quick.replacen("**contract:**", "**contract_timeout:** 8s\n\n**contract:**", 1);
+    let cases = [
+        (&limited, ["start", "control", "contract"]),
+        // A contract that has to fail first fails before an agent is paid.
+        (
+            &red_first.replacen("**contract:**", "**contract_timeout:** 8s\n\n**contract:**", 1),
+            ["control", "start", "contract"],
+        ),
+    ];
+    for (text, wanted) in cases {
+        let env = Env::new(text).agent(WRITES_ITS_PART);
+        if !env.has_fences() {
+            return;
+        }
+        env.approve();
+        env.provost(&["run"]).exits(0);
+        let log = env.provost(&["log", "--json"]).exits(0).lines();
+        let seen = log.iter().filter_map(|event| match event["event"].as_str()? {
+            "TASK_STARTED" => Some("start"),
+            "CONTRACT_JUDGED" => {
+                let subject = event["details"]["subject"].as_object()?.keys().next()?;
+                (subject != "final").then_some(subject.as_str())
+            }
+            _ => None,
+        });
+        assert_eq!(seen.collect::<Vec<_>>(), wanted, "{text}");
+        let status = env.provost(&["status", "--json"]).exits(0).json();
+        assert_eq!(status["steps"][0]["pass"], "verified");
+    }
+}

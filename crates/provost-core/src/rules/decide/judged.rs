@@ -173,11 +173,13 @@ fn lets_code_decide(run: &Run, subject: CheckSubject) -> bool {
     }
 }
 
+/// Note of a check that fails only because of the changes of other steps.
+pub const HOLDS_ALONE: &str = "it held on its own tree, but not together with the changes of other steps";
+
 /// Adds a note to a check that held on its own tree but not together with the changes of other steps.
 fn together(run: &Run, number: StepNumber, mut verdict: Verdict) -> Verdict {
     if run.is_held_apart(number) && matches!(verdict.outcome, CheckOutcome::Broke { .. }) {
-        let unmet = "it held on its own tree, but not together with the changes of other steps";
-        verdict.unmet.push(unmet.to_owned());
+        verdict.unmet.push(HOLDS_ALONE.to_owned());
     }
     verdict
 }

@@ -10,8 +10,8 @@ use provost_core::model::plan::{Check, Shell, Span, Step, StepNumber};
 use provost_core::model::rubric;
 use provost_core::model::usage::Amount;
 use provost_core::model::verdict::{CheckOutcome, Excerpt, Verdict};
-use provost_core::rules::budget;
 use provost_core::rules::command::HarnessCommand;
+use provost_core::rules::{budget, decide};
 use provost_core::state::run::Run;
 use provost_host::check::negative_control::{BaseResult, Doubts};
 use provost_host::exec::environment::{CheckExtras, CheckSpec, Comparison, OutputListener};
@@ -63,7 +63,8 @@ pub struct CheckOrder {
     pub(super) on_base: Option<Box<Verdict>>,
     /// The agent that did the work of the step.
     pub(super) worker: String,
-    /// Worktree of that work, if it was not the workspace.
+    /// Worktree of that work, if it was not the workspace. Its changes are judged together with what other
+    /// steps left meanwhile.
     pub(super) apart: Option<Apart>,
     /// Globs the step may change, if it declares any.
     pub(super) touches: Option<Vec<String>>,
@@ -113,14 +114,10 @@ impl Executor<'_> {
             Err(error) => (None, Some(told(&error))),
         };
         let unseen = unseen.or(unkept);
-        // First in the worktree of the step, then together with what other steps left meanwhile.
-        let tree = match &apart {
+        let tree = match &begins {
             // A control before the work runs on the tree that the work starts with.
-            None if matches!(subject, CheckSubject::Control(_)) && begins.is_some() => {
-                begins.as_ref().map(|start| start.tree.clone())
-            }
-            Some(apart) if step.is_some_and(|step| !run.is_held_apart(step.number)) => {
-                Some(apart.base.clone())
+            Some(start) if apart.is_none() && matches!(subject, CheckSubject::Control(_)) => {
+                Some(start.tree.clone())
             }
             _ => self.tree(run),
         };
@@ -156,6 +153,15 @@ impl Executor<'_> {
             unseen: unseen.or(withheld),
             limit: step.map(|step| budget::allows(run, step.number)).unwrap_or_default(),
         }))
+    }
+
+    /// Returns the tag of the processes of a check. Those of a check without the work do not end with the attempt,
+    /// which may begin meanwhile.
+    fn check_tag(&self, order: &CheckOrder) -> String {
+        match order.subject {
+            CheckSubject::Control(step) => format!("{}/before/{step}", self.site.id),
+            _ => self.tag(order.step(), order.attempt),
+        }
     }
 
     /// Returns what the processes of a check may see of each other.
@@ -295,6 +301,7 @@ impl Executor<'_> {
             (Ok(()), _) if order.unseen.is_some() => not_run(order.unseen.as_deref().unwrap_or_default()),
             (Ok(()), Some(Check::Shell(shell))) => {
                 let verdict = self.judge_in_sight(order, shell);
+                let verdict = verdict.and_then(|verdict| self.blamed_on_others(order, shell, verdict));
                 let verdict = verdict.and_then(|verdict| self.compared(order, shell, verdict));
                 let verdict = verdict.and_then(|verdict| self.proved(order, shell, verdict));
                 verdict.and_then(|verdict| self.tried_own_tests(order, shell, verdict))
@@ -402,7 +409,7 @@ impl Executor<'_> {
             }
             self.haunted().remove(&step);
         }
-        let tag = self.tag(step, order.attempt);
+        let tag = self.check_tag(order);
         let case = CheckSpec { shown_to: listener, ..self.case(order, shell, &tag) };
         let first = self.ground.judge(&case)?;
         let again = CheckSpec { doubts: Doubts { bite: false, ..case.doubts.clone() }, ..case };
@@ -423,6 +430,27 @@ impl Executor<'_> {
                 Verdict { teeth, uncontrolled, rests_on, proved, ..first }
             }
         })
+    }
+
+    /// If a contract fails together with what other steps left meanwhile, says whether it holds without that.
+    fn blamed_on_others(
+        &self,
+        order: &CheckOrder,
+        shell: &Shell,
+        mut verdict: Verdict,
+    ) -> Result<Verdict, Interrupted> {
+        let broke = matches!(verdict.outcome, CheckOutcome::Broke { .. });
+        let own = order.apart.as_ref().map(|apart| apart.base.as_str());
+        let own = own.filter(|base| verdict.base_id().is_some_and(|judged| judged != *base));
+        let (Some(own), true, None) = (own, broke, &order.held_apart) else { return Ok(verdict) };
+        let tag = self.tag(order.step(), order.attempt);
+        let doubts = Doubts { bite: false, ..order.doubts.clone() };
+        let compare = Comparison::Nothing;
+        let case = CheckSpec { tree: Some(own), doubts, compare, ..self.case(order, shell, &tag) };
+        if self.ground.judge(&case)?.held() {
+            verdict.unmet.push(decide::HOLDS_ALONE.to_owned());
+        }
+        Ok(verdict)
     }
 
     /// If a postcondition holds, checks whether it also held before the work; needs a level with a clean
