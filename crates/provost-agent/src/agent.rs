@@ -31,6 +31,8 @@ pub use settings::{Compaction, PlanRequirement, Settings};
 
 /// Number of turns before the last that are announced to the model.
 const WARNING: u32 = 3;
+/// Most answers in a row that are cut off because they are too long.
+const CUTS_MAX: u32 = 3;
 /// Most tokens of a summary, thoughts included.
 const SUMMARY_TOKENS: u32 = 4000;
 
@@ -55,6 +57,8 @@ pub enum RunEnd {
 pub enum Bound {
     Turns(u32),
     Refusals(u32),
+    /// Answers that were cut off, in a row.
+    CutAnswers(u32),
     /// The budget is used up, in words.
     Budget(String),
 }
@@ -65,6 +69,9 @@ impl std::fmt::Display for Bound {
             Bound::Turns(turns) => write!(out, "{turns} turns were not enough"),
             Bound::Budget(words) => out.write_str(words),
             Bound::Refusals(times) => write!(out, "it claimed to be done {times} times in a row and was not"),
+            Bound::CutAnswers(times) => {
+                write!(out, "its answer was too long and was cut off {times} times in a row")
+            }
         }
     }
 }
@@ -123,6 +130,7 @@ struct State {
     turns: u32,
     refusals: u32,
     refusals_in_row: u32,
+    cuts_in_row: u32,
     rewrites: Vec<Vec<String>>,
     /// The model was told that little of its budget is left.
     is_warned: bool,
@@ -156,6 +164,7 @@ impl Agent<'_> {
             turns: 0,
             refusals: 0,
             refusals_in_row: 0,
+            cuts_in_row: 0,
             rewrites: Vec::new(),
             is_warned: false,
             fixed: self.settings.system.len() + specs.iter().map(sized).sum::<usize>(),
@@ -200,7 +209,7 @@ impl Agent<'_> {
                 last = text;
                 continue;
             }
-            state.refusals_in_row = 0;
+            (state.refusals_in_row, state.cuts_in_row) = (0, 0);
             let side = self.catalogue.side_account();
             side.set_left(self.settings.budget.after(state.tally.counted()));
             let mut results = self.perform(&calls, state, tell).await;
@@ -339,8 +348,9 @@ impl Agent<'_> {
     /// Accepts or refuses a final answer that the model wrote as text.
     fn judge_text(&self, text: &str, cut: bool, state: &mut State, tell: Observer<'_>) -> Verdict {
         if cut {
-            return Verdict::GoOn(include_str!("prompt/cut.md").to_owned());
+            return self.continue_cut(text, state);
         }
+        state.cuts_in_row = 0;
         let read = match &self.settings.form {
             Some(form) => form.read(text),
             None => Ok(text.to_owned()),
@@ -351,6 +361,16 @@ impl Agent<'_> {
                 let message = include_str!("prompt/form.md").trim_end().replace("{why}", &why);
                 self.refuse(text, message, vec!["no answer in the required form".to_owned()], state, tell)
             }
+        }
+    }
+
+    /// Has the model go on after an answer that was cut off, until this happened too often in a row: a model that
+    /// repeats itself would use up all turns.
+    fn continue_cut(&self, text: &str, state: &mut State) -> Verdict {
+        state.cuts_in_row += 1;
+        match state.cuts_in_row < CUTS_MAX {
+            true => Verdict::GoOn(include_str!("prompt/cut.md").to_owned()),
+            false => Verdict::Taken(self.unfinished(Bound::CutAnswers(CUTS_MAX), text.to_owned())),
         }
     }
 

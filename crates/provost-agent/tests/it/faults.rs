@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use provost_agent::agent::{AgentRun, RunEnd};
+use provost_agent::agent::{AgentRun, Bound, RunEnd};
 use provost_agent::event::AgentEvent;
 use provost_agent::provider::Failure;
 use provost_agent::provider::api::{Api, Dialect, Key};
@@ -189,6 +189,17 @@ async fn an_answer_that_hit_its_bound_is_not_final() {
     in_every_dialect(turns, |dialect, _, model, run| {
         assert_eq!(run.outcome, RunEnd::Finished { answer: "done".to_owned() }, "{dialect:?}");
         model.expect_seen("cut off because it was too long");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_model_that_repeats_itself_without_end_uses_three_turns() {
+    let cut = || Turn::text("and so on and so on").stopping(StopReason::MaxTokens);
+    let turns = || vec![cut(), cut(), cut(), Turn::text("done")];
+    in_every_dialect(turns, |dialect, _, _, run| {
+        let RunEnd::Unfinished { bound, .. } = &run.outcome else { panic!("{dialect:?}: {:?}", run.outcome) };
+        assert_eq!((bound, run.turns), (&Bound::CutAnswers(3), 3), "{dialect:?}");
     })
     .await;
 }
