@@ -89,10 +89,8 @@ pub struct ServerAddress {
 #[derive(Clone, Debug)]
 pub enum OfferedSignIn {
     Off,
-    /// There may be a provider, but agents can have written it; it is not used.
-    Untrusted {
-        why: String,
-    },
+    /// Agents can have written the section with the provider; it is not used.
+    Untrusted,
     /// [`Oidc::probe`] says whether the provider can be reached.
     On(Arc<Oidc>),
 }
@@ -122,7 +120,7 @@ pub fn serve(
     let link = format!("{}/enter?key=", names.shown());
     let sign_in = match sign_in::read(&overview)? {
         SignIn::Off => OfferedSignIn::Off,
-        SignIn::Untrusted { why } => OfferedSignIn::Untrusted { why },
+        SignIn::Untrusted => OfferedSignIn::Untrusted,
         SignIn::On(settings) => OfferedSignIn::On(Arc::new(Oidc::new(*settings, &names.shown()))),
     };
     let oidc = if let OfferedSignIn::On(oidc) = &sign_in { Some(oidc.clone()) } else { None };

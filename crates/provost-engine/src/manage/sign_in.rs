@@ -23,17 +23,12 @@ use crate::settings::EngineSettings;
 /// Longest secret of a client, in bytes.
 const SECRET_MAX: u64 = 4096;
 
-const UNREAD: &str = "agents can have written [serve.oidc]: read it, run `provost serve trust`, and start the \
-                      server again";
-
 /// How people sign in, besides links.
 pub enum SignIn {
     /// There is no provider.
     Off,
-    /// The section is not used: agents can have written it. `why` says what to do.
-    Untrusted {
-        why: String,
-    },
+    /// Agents can have written the section; it is not used.
+    Untrusted,
     On(Box<SignInSettings>),
 }
 
@@ -90,15 +85,12 @@ impl From<config::Error> for SignInError {
 
 /// Reads the provider of the folder of the server.
 pub fn read(overview: &Overview) -> Result<SignIn, SignInError> {
-    let config = match config::find(&overview.settings().cwd) {
-        Err(config::Error::Untrusted(file)) => return Ok(SignIn::Untrusted { why: file.to_string() }),
-        found => found?,
-    };
+    let config = config::find(&overview.settings().cwd)?;
     let Some(oidc) = config.serve.oidc else { return Ok(SignIn::Off) };
     let (state, digest) = (overview.state(), oidc.digest(config.serve.url.as_deref()));
     let is_under_way = !overview.is_quiet()?;
     if !section_trust::is_trusted(overview.log(), state, &prover(state), &digest, is_under_way)? {
-        return Ok(SignIn::Untrusted { why: UNREAD.to_owned() });
+        return Ok(SignIn::Untrusted);
     }
     settings(oidc, config.serve.url, overview.settings()).map(|on| SignIn::On(Box::new(on)))
 }

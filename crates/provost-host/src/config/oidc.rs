@@ -214,3 +214,6 @@ fn address(email: &str) -> Result<SignInMatch, String> {
         _ => SignInMatch::Email(email.to_owned()),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -205,9 +205,10 @@ fn tell(global: &Global, ready: &ServerAddress, open: bool) -> Result<(), Failur
     }
     match sign_in.clone() {
         OfferedSignIn::Off => {}
-        OfferedSignIn::Untrusted { why } => {
-            terminal::talk(&format!("only links work, people cannot sign in elsewhere: {why}"));
-        }
+        OfferedSignIn::Untrusted => terminal::talk(
+            "only links work: agents can have written [serve.oidc]; read it, run `provost serve trust`, and start \
+             the server again",
+        ),
         // A provider that does not answer must not delay the server.
         OfferedSignIn::On(oidc) => {
             std::thread::spawn(move || match oidc.probe(plan_context::now()) {

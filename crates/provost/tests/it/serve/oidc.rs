@@ -397,7 +397,7 @@ fn a_provider_that_agents_can_have_written_is_used_after_a_person_trusts_it() {
     person.provost(&["serve", "trust"]).exits(2);
 }
 
-/// A provost.toml that the agent wrote is not read at all; links work.
+/// No command uses a provost.toml that the agent wrote, this one neither.
 #[test]
 fn a_provider_that_an_agent_wrote_is_not_offered() {
     let agent = "printf '[serve.oidc]\\nissuer = \"http://127.0.0.1:1\"\\nclient_id = \"a\"\\n[[serve.oidc.allow]]\\n\
@@ -407,8 +407,6 @@ fn a_provider_that_an_agent_wrote_is_not_offered() {
     env.approve();
     env.provost(&["run"]).exits(0);
     assert!(env.read("provost.toml").contains("evil.example"));
-    let (server, said) = says(&env, "provost trust");
-    assert!(said.contains("provost.toml appeared or changed while the agent"), "{said}");
-    server.bare("GET", "/sign-in", &[], "").is(404);
-    server.browse("/", &server.enter()).is(200);
+    let refused = env.provost(&["serve", "--listen", "127.0.0.1:0"]).exits(5);
+    assert!(refused.err.contains("provost.toml appeared or changed while the agent"), "{}", refused.err);
 }

@@ -1,0 +1,114 @@
+//! Tests `[serve.oidc]`: what is read, and how each mistake is named.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use expect_test::{Expect, expect};
+
+use super::super::{Config, Error, parse};
+use super::{OidcConfig, SignInMatch, SignInRule, SignInScope};
+
+const WHOLE: &str = "[serve.oidc]\nissuer = \"https://id.example.org/\"\nclient_id = \"provost\"\n";
+const RULE: &str = "[[serve.oidc.allow]]\ngroup = \"reviewers\"\nscope = \"decide\"\n";
+
+fn config(text: &str) -> Result<Config, Error> {
+    parse(Path::new("/work/provost.toml"), text)
+}
+
+fn read(text: &str) -> OidcConfig {
+    config(text).unwrap_or_else(|error| panic!("{error}")).serve.oidc.expect("a provider")
+}
+
+/// Checks the first line of each error.
+fn refused(texts: &[&str], expected: Expect) {
+    let mut said = String::new();
+    for text in texts {
+        match config(text) {
+            Ok(config) => panic!("accepted: {:?}", config.serve),
+            Err(error) => said += &format!("{}\n", error.to_string().lines().next().unwrap_or_default()),
+        }
+    }
+    expected.assert_eq(&said);
+}
+
+#[test]
+fn a_provider_has_defaults_and_its_rules_keep_their_order() {
+    let short = read(&format!("{WHOLE}{RULE}"));
+    assert_eq!(short.shown(), "id.example.org");
+    assert_eq!(short.scopes, ["openid", "email"]);
+    assert_eq!((short.groups_claim.as_str(), short.session), ("groups", Duration::from_secs(86_400)));
+    assert_eq!(config("").expect("read").serve.oidc, None);
+    let more = "[[serve.oidc.allow]]\nemail = \"*@example.org\"\nscope = \"view\"\nrepositories = [\".\", \"/b\"]\n\
+                [[serve.oidc.allow]]\nemail = \"ada@example.org\"\nscope = \"admin\"\nname = \"ada\"\n";
+    let long = read(&format!("{WHOLE}client_secret_file = \"secret\"\nname = \"Example\"\n{RULE}{more}"));
+    assert_eq!(
+        (long.shown().as_str(), long.client_secret_file),
+        ("Example", Some(PathBuf::from("/work/secret")))
+    );
+    let rule = |whom, scope, repositories: &[&str], name: Option<&str>| SignInRule {
+        whom,
+        scope,
+        repositories: repositories.iter().map(PathBuf::from).collect(),
+        name: name.map(str::to_owned),
+    };
+    let domain = SignInMatch::Domain("example.org".to_owned());
+    let ada = SignInMatch::Email("ada@example.org".to_owned());
+    assert_eq!(
+        long.allow,
+        [
+            rule(SignInMatch::Group("reviewers".to_owned()), SignInScope::Decide, &[], None),
+            rule(domain, SignInScope::View, &["/work/.", "/b"], None),
+            rule(ada, SignInScope::Admin, &[], Some("ada")),
+        ]
+    );
+}
+
+#[test]
+fn trust_is_in_the_exact_section_and_the_address_of_the_server() {
+    let digest = |text: &str, url| read(text).digest(url);
+    let text = format!("{WHOLE}{RULE}");
+    let known = digest(&text, None);
+    assert_eq!(digest(&format!("{text}[run]\nmax_lost_attempts = 7\n"), None), known);
+    assert_ne!(digest(&text, Some("https://plans.example.org")), known);
+    for (old, new) in
+        [("id.example", "evil.example"), ("reviewers", "all"), ("decide", "admin"), ("\"provost\"", "\"b\"")]
+    {
+        assert_ne!(digest(&text.replace(old, new), None), known, "{new}");
+    }
+}
+
+#[test]
+fn each_mistake_is_named() {
+    let with = |line: &str| format!("{WHOLE}{line}\n{RULE}");
+    let by = |rule: &str| format!("{WHOLE}[[serve.oidc.allow]]\n{rule}\n");
+    let issuer = |url: &str| format!("[serve.oidc]\nissuer = \"{url}\"\nclient_id = \"provost\"\n{RULE}");
+    let all = [
+        WHOLE.to_owned(),
+        format!("[serve.oidc]\nclient_id = \"a\"\n{RULE}"),
+        issuer("http://id.example.org"),
+        issuer("id.example.org"),
+        issuer("https://id.example.org/?a=b"),
+        issuer("https://id.example.org/.well-known/openid-configuration"),
+        with("client_secret = \"s\""),
+        with("client_secret_env = \"my secret!\""),
+        with("client_secret_env = \"A\"\nclient_secret_file = \"b\""),
+        with("scopes = [\"email\"]"),
+        with("scopes = [\"openid email\"]"),
+        with("session = \"30days\""),
+        with("name = \"\""),
+        format!("{WHOLE}allow = []\n"),
+        format!("{WHOLE}[serve.oidc.allow]\ngroup = \"a\"\n"),
+        by("scope = \"view\""),
+        by("group = \"a\"\nemail = \"a@b.example\"\nscope = \"view\""),
+        by("group = \"a\""),
+        by("group = \"a\"\nscope = \"agent\""),
+        by("group = \"a\"\nscope = \"view\"\nrole = \"b\""),
+        by("email = \"nobody\"\nscope = \"view\""),
+        by("email = \"*\"\nscope = \"view\""),
+        by("email = \"a*@b.example\"\nscope = \"view\""),
+        by("email = \"a@*\"\nscope = \"view\""),
+        by("group = \"a\"\nscope = \"admin\"\nrepositories = [\".\"]"),
+        by("group = \"a\"\nscope = \"view\"\nname = \"b\""),
+    ];
+    refused(&all.each_ref().map(String::as_str), expect![[""]]);
+}
