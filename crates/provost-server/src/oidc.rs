@@ -26,7 +26,7 @@ use provost_engine::{ProviderAnswer, ProviderClient};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use id_token::{Expected, TokenFault};
-use pending::Pending;
+use pending::{Pending, TakenSignIn};
 use provider::Provider;
 
 pub(crate) use pending::BINDING_LASTS;
@@ -120,11 +120,12 @@ pub(crate) struct Begun {
     pub binding: String,
 }
 
-/// A person who has signed in.
-pub(crate) struct SignedIn {
-    pub grant: TokenGrant,
-    /// The page that they wanted.
+/// A sign-in that has ended.
+pub(crate) struct Finished {
+    /// The page that the person wanted.
     pub next: String,
+    /// What the person may do now.
+    pub person: Result<TokenGrant, Fault>,
 }
 
 impl Oidc {
@@ -177,13 +178,14 @@ impl Oidc {
     }
 
     /// Ends a sign-in. `binding` is the secret of the browser's cookie.
-    pub(crate) fn finish(
-        &self,
-        sent: &Callback,
-        binding: Option<&str>,
-        now: Timestamp,
-    ) -> Result<SignedIn, Fault> {
-        let begun = self.pending.take(sent.state.as_deref(), binding, now).ok_or(Fault::NotBegun)?;
+    pub(crate) fn finish(&self, sent: &Callback, binding: Option<&str>, now: Timestamp) -> Finished {
+        match self.pending.take(sent.state.as_deref(), binding, now) {
+            Some(begun) => Finished { person: self.person(sent, &begun, now), next: begun.next },
+            None => Finished { person: Err(Fault::NotBegun), next: "/".to_owned() },
+        }
+    }
+
+    fn person(&self, sent: &Callback, begun: &TakenSignIn, now: Timestamp) -> Result<TokenGrant, Fault> {
         let metadata = self.provider.metadata(now)?;
         // Another provider's answer must not be used here (RFC 9207).
         let is_other = sent.iss.as_deref().map_or(metadata.names_itself, |iss| iss != metadata.issuer);
@@ -205,8 +207,15 @@ impl Oidc {
         {
             claims.add(&self.provider.userinfo(place, access)?, &self.rules)?;
         }
-        let grant = self.rules.grant(&claims).ok_or_else(|| Fault::NoRule { who: claims.shown() })?;
-        Ok(SignedIn { grant, next: begun.next })
+        self.rules.grant(&claims).ok_or_else(|| Fault::NoRule { who: claims.shown() })
+    }
+
+    /// Returns the host of this server as browsers name it, without the usual port.
+    pub(crate) fn host(&self) -> &str {
+        let (scheme, rest) = self.base.split_once("://").unwrap_or(("", &self.base));
+        let host = rest.split('/').next().unwrap_or_default();
+        let usual = if scheme == "https" { ":443" } else { ":80" };
+        host.strip_suffix(usual).unwrap_or(host)
     }
 
     /// Returns where a person can sign out of the provider, if it is known.

@@ -34,8 +34,8 @@ pub(super) fn read(bytes: &[u8], issuer: &str) -> Result<Metadata, String> {
     }
     let is_here = is_loopback(issuer);
     let checked = |name: &str, url: &str| {
-        let is_plain = !url.starts_with("https://") && !(is_here && is_loopback(url));
-        match is_plain || url.contains('#') || url.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        let has_tls = url.starts_with("https://") || is_here && is_loopback(url);
+        match !has_tls || url.contains('#') || url.contains(|c: char| c.is_whitespace() || c.is_control()) {
             true => Err(format!("`{name}` is no address over TLS")),
             false => Ok(url.to_owned()),
         }

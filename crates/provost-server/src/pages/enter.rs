@@ -104,17 +104,15 @@ pub(super) fn sign_in(
         }
         p {
             "Run " code { "provost serve link" } " on the machine of the server for a link that works once, "
-            "and open it or enter it here."
+            "within 15 minutes. Open it, or enter it here."
         }
     };
     let body = html! {
         @if let Some(reason) = reason { (reason) }
         @match &app.oidc {
             Some(oidc) => {
-                p {
-                    a class="button first" href={ "/sign-in?next=" (frame::segment(next)) } {
-                        "Sign in with " (T(&oidc.name))
-                    }
+                a class="button first whole" href={ "/sign-in?next=" (frame::segment(next)) } {
+                    "Sign in with " (T(&oidc.name))
                 }
                 h2 { "With a link" }
                 (by_link)
@@ -132,7 +130,7 @@ pub(super) fn sign_in(
 pub(super) fn wanted(app: &AppState, place: &str, is_from_elsewhere: bool) -> Response {
     let next = local(Some(place));
     let onward = is_from_elsewhere.then_some(next.as_str());
-    let reason = html! { p { "This browser has no valid session. A link works once, within 15 minutes." } };
+    let reason = html! { p { "This browser has no valid session." } };
     let mut response = sign_in(app, StatusCode::UNAUTHORIZED, Some(&reason), &next, onward);
     response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     response

@@ -184,7 +184,7 @@ pub(super) fn bare(status: StatusCode, title: &str, body: &Markup, onward: Optio
             (head(title, onward))
             body {
                 header { strong { "provost" } }
-                main id="main" { h1 { (T(title)) } (body) }
+                main id="main" class="bare" { h1 { (T(title)) } (body) }
             }
         }
     };

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use super::enter::{self, EmptyForm};
 use super::frame;
 use super::text::T;
-use crate::oidc::{BINDING_LASTS, Begun, Callback, Fault, Oidc, SignedIn};
+use crate::oidc::{BINDING_LASTS, Begun, Callback, Fault, Finished, Oidc};
 use crate::principal::{UnknownCaller, cookie_named, header_text};
 use crate::problem::{Answer, Problem};
 use crate::request::{OwnForm, UrlQuery};
@@ -42,7 +42,7 @@ pub(super) async fn begin(
     caller.only_people(&app).await?;
     let next = enter::local(next.as_deref());
     // The provider knows one address of this server, and only that one gets the cookie back.
-    let host = oidc.base.split("://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    let host = oidc.host();
     if !header_text(&headers, header::HOST).is_some_and(|asked| asked.eq_ignore_ascii_case(host)) {
         return match moved {
             None => {
@@ -82,22 +82,22 @@ pub(super) async fn finish(
     let browser = header_text(&headers, header::USER_AGENT).map(str::to_owned);
     let made = ask(&app, move |app| {
         let oidc = offered(app)?;
-        let SignedIn { grant, next } = match oidc.finish(&sent, binding.as_deref(), plan_context::now()) {
-            Ok(person) => person,
-            Err(fault) => return Ok(Err(fault)),
+        let Finished { next, person } = oidc.finish(&sent, binding.as_deref(), plan_context::now());
+        let made = match person {
+            Ok(grant) => Ok(app.tokens.session(&grant, oidc.lasts, browser.as_deref())?),
+            Err(fault) => Err(fault),
         };
-        let made = app.tokens.session(&grant, oidc.lasts, browser.as_deref())?;
-        Ok(Ok((made, next)))
+        Ok((next, made))
     });
     let mut response = match made.await? {
-        Ok((made, next)) => {
+        (next, Ok(made)) => {
             let mut response = enter::welcome(&next);
             response.headers_mut().append(header::SET_COOKIE, enter::session_cookie(&app, &made)?);
             response
         }
         // A person who reloads the page is signed in already.
-        Err(Fault::NotBegun) if caller.has_session(&app).await? => enter::welcome("/"),
-        Err(fault) => refused(&app, &fault, "/"),
+        (next, Err(Fault::NotBegun)) if caller.has_session(&app).await? => enter::welcome(&next),
+        (next, Err(fault)) => refused(&app, &fault, &next),
     };
     response.headers_mut().append(header::SET_COOKIE, binding_cookie(&app, "", 0)?);
     Ok(response)
@@ -144,16 +144,13 @@ fn refused(app: &AppState, fault: &Fault, next: &str) -> Response {
             p { (T(&fault.to_string())) "." }
             p { (hint) }
         }
-        @if let (Fault::NoRule { .. }, Some(place)) = (fault, out_of_provider(app)) { p { (place) } }
+        @if let (Fault::NoRule { .. }, Some(oidc)) = (fault, &app.oidc) {
+            @if let Some(place) = oidc.sign_out() {
+                p { "For another account, first " a href=(place) { "sign out of " (T(&oidc.name)) } "." }
+            }
+        }
     };
     enter::sign_in(app, status, Some(&reason), next, None)
-}
-
-/// Renders the link with which a person signs out of the provider.
-fn out_of_provider(app: &AppState) -> Option<maud::Markup> {
-    let oidc = app.oidc.as_ref()?;
-    let place = oidc.sign_out()?;
-    Some(html! { a href=(place) { "Sign out of " (T(&oidc.name)) " too" } })
 }
 
 pub(super) async fn leave(
@@ -169,8 +166,10 @@ pub(super) async fn leave(
 pub(super) fn left(app: &AppState) -> Response {
     let body = html! {
         @if let Some(oidc) = &app.oidc {
-            p { a class="button first" href="/sign-in" { "Sign in with " (T(&oidc.name)) } }
-            @if let Some(place) = out_of_provider(app) { p { (place) } }
+            a class="button first whole" href="/sign-in" { "Sign in with " (T(&oidc.name)) }
+            @if let Some(place) = oidc.sign_out() {
+                p { "You may still be signed in there. " a href=(place) { "Sign out of " (T(&oidc.name)) } }
+            }
         }
         p { "Run " code { "provost serve link" } " for a new link." }
     };

@@ -129,9 +129,9 @@ fn sign_in(
     table.set("/token", 200, json!({ "id_token": token, "access_token": "at", "token_type": "Bearer" }));
     let sent =
         Callback { code: Some("c".to_owned()), state: Some(asked["state"].clone()), ..Callback::default() };
-    let person = oidc.finish(&sent, Some(&begun.binding), at)?;
-    assert_eq!(person.next, "/inbox");
-    Ok((person.grant.name, person.grant.scope))
+    let finished = oidc.finish(&sent, Some(&begun.binding), at);
+    assert_eq!(finished.next, "/inbox");
+    finished.person.map(|grant| (grant.name, grant.scope))
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn a_callback_counts_once_in_its_browser_and_from_its_provider() {
             ..Callback::default()
         };
         change(&mut sent);
-        oidc.finish(&sent, cookie.then_some(begun.binding.as_str()), AT).map(|_| ()).expect_err("refused")
+        oidc.finish(&sent, cookie.then_some(begun.binding.as_str()), AT).person.expect_err("refused")
     };
     // Up to here all is well: only the token is missing.
     assert_eq!(callback(&|_| {}, true), Fault::Unreachable("no route to host".to_owned()));
@@ -364,4 +364,19 @@ fn a_document_that_is_not_the_providers_own_is_refused() {
         ISSUER,
     );
     assert!(post.expect("read").secret_in_form);
+}
+
+#[test]
+fn the_host_is_what_browsers_send() {
+    for (base, host) in [
+        ("https://plans.example", "plans.example"),
+        ("https://plans.example:443/provost", "plans.example"),
+        ("http://127.0.0.1:80", "127.0.0.1"),
+        ("https://plans.example:80", "plans.example:80"),
+        ("http://127.0.0.1:4180", "127.0.0.1:4180"),
+        ("http://[::1]:4180", "[::1]:4180"),
+    ] {
+        let oidc = Oidc { base: base.to_owned(), ..oidc(&Table::default(), Vec::new()) };
+        assert_eq!(oidc.host(), host, "{base}");
+    }
 }

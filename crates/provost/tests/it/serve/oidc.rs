@@ -227,7 +227,9 @@ fn people_without_a_rule_stay_out_and_a_viewer_decides_nothing() {
     let gate = format!("/plans/{}/gate", id_of(&server, &token(&env, "view")));
 
     let mut eve = Browser::default();
-    let refused = eve.sign_in(&server, "%2F", "eve").is(403).body;
+    let refused = eve.sign_in(&server, "%2Finbox", "eve").is(403).body;
+    // With another account she would get to the page that she wanted.
+    assert!(refused.contains("/sign-in?next=%2Finbox"), "{refused}");
     assert!(refused.contains("You are not signed in"), "{refused}");
     assert!(refused.contains("eve@example.com may not use this server: no rule"), "{refused}");
     server.browse("/", &eve.session(&server)).is(401);
