@@ -110,5 +110,35 @@ fn each_mistake_is_named() {
         by("group = \"a\"\nscope = \"admin\"\nrepositories = [\".\"]"),
         by("group = \"a\"\nscope = \"view\"\nname = \"b\""),
     ];
-    refused(&all.each_ref().map(String::as_str), expect![[""]]);
+    refused(
+        &all.each_ref().map(String::as_str),
+        expect![[r#"
+        /work/provost.toml:1:1: [serve.oidc] has no `allow`
+        /work/provost.toml:1:1: [serve.oidc] has no `issuer`
+        /work/provost.toml:2:10: `issuer` must begin with https://; http:// is allowed only for this machine's loopback
+        /work/provost.toml:2:10: `issuer` must begin with https://
+        /work/provost.toml:2:10: `issuer` is the address of the provider, without a query and without a password
+        /work/provost.toml:2:10: `issuer` is the address without `/.well-known/openid-configuration`
+        /work/provost.toml:4:1: unknown key `client_secret` in [serve.oidc]; it is one of issuer, client_id, client_secret_env, client_secret_file, name, scopes, groups_claim, session, allow
+        /work/provost.toml:4:21: `client_secret_env` is the name of a variable, not the secret itself
+        /work/provost.toml:1:1: use `client_secret_env` or `client_secret_file`, not both
+        /work/provost.toml:4:10: `scopes` must contain "openid"
+        /work/provost.toml:4:11: `openid email` is not a scope: each entry of `scopes` is one word
+        /work/provost.toml:4:11: `session` must be more than zero and at most 7days
+        /work/provost.toml:4:8: `name` has 1 to 60 characters
+        /work/provost.toml:4:9: `allow` is empty, so nobody could sign in
+        /work/provost.toml:4:1: `allow` is a list of sections: write [[serve.oidc.allow]]
+        /work/provost.toml:4:1: a rule needs an `email` or a `group`
+        /work/provost.toml:5:9: use `email` or `group`, not both: write two rules
+        /work/provost.toml:4:1: [serve.oidc.allow] has no `scope`
+        /work/provost.toml:6:9: `scope` cannot be `agent`; it is one of view, decide, admin
+        /work/provost.toml:7:1: unknown key `role` in [serve.oidc.allow]; it is one of email, group, scope, repositories, name
+        /work/provost.toml:5:9: `nobody` is neither an e-mail address nor `*@` and a domain
+        /work/provost.toml:5:9: `*` is neither an e-mail address nor `*@` and a domain
+        /work/provost.toml:5:9: `a*@b.example` is neither an e-mail address nor `*@` and a domain
+        /work/provost.toml:5:9: `a@*` is neither an e-mail address nor `*@` and a domain
+        /work/provost.toml:7:16: an admin sees all repositories: leave out `repositories`, or use `scope = "decide"`
+        /work/provost.toml:7:8: `name` is for one person, so it needs the `email` of one person
+    "#]],
+    );
 }
