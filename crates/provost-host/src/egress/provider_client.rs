@@ -9,8 +9,8 @@ use std::time::Duration;
 use ureq::http::{Response, Uri};
 use ureq::{Agent, Body};
 
+use super::proxy::Address;
 use super::trust_roots::TrustRoots;
-use crate::config::notify;
 
 /// Time limit of one request. A sign-in makes at most four, within the time limit of the page.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -62,7 +62,7 @@ impl ProviderClient {
 
     fn agent(&self, url: &str) -> Result<Agent, String> {
         let uri: Uri = url.parse().map_err(|_| format!("`{url}` is not an address"))?;
-        let is_here = uri.host().is_some_and(notify::is_loopback);
+        let is_here = Address::of_url(url, 80).is_some_and(|address| address.is_loopback());
         match uri.scheme_str() {
             Some("https") => {}
             Some("http") if is_here => {}

@@ -12,7 +12,7 @@ const WHOLE: &str = "[serve.oidc]\nissuer = \"https://id.example.org/\"\nclient_
 const RULE: &str = "[[serve.oidc.allow]]\ngroup = \"reviewers\"\nscope = \"decide\"\n";
 
 fn config(text: &str) -> Result<Config, Error> {
-    parse(Path::new("/work/provost.toml"), text)
+    parse(Path::new("/repo/provost.toml"), text)
 }
 
 fn read(text: &str) -> OidcConfig {
@@ -43,7 +43,7 @@ fn a_provider_has_defaults_and_its_rules_keep_their_order() {
     let long = read(&format!("{WHOLE}client_secret_file = \"secret\"\nname = \"Example\"\n{RULE}{more}"));
     assert_eq!(
         (long.shown().as_str(), long.client_secret_file),
-        ("Example", Some(PathBuf::from("/work/secret")))
+        ("Example", Some(PathBuf::from("/repo/secret")))
     );
     let rule = |whom, scope, repositories: &[&str], name: Option<&str>| SignInRule {
         whom,
@@ -57,7 +57,7 @@ fn a_provider_has_defaults_and_its_rules_keep_their_order() {
         long.allow,
         [
             rule(SignInMatch::Group("reviewers".to_owned()), SignInScope::Decide, &[], None),
-            rule(domain, SignInScope::View, &["/work/.", "/b"], None),
+            rule(domain, SignInScope::View, &["/repo/.", "/b"], None),
             rule(ada, SignInScope::Admin, &[], Some("ada")),
         ]
     );
@@ -113,32 +113,32 @@ fn each_mistake_is_named() {
     refused(
         &all.each_ref().map(String::as_str),
         expect![[r#"
-        /work/provost.toml:1:1: [serve.oidc] has no `allow`
-        /work/provost.toml:1:1: [serve.oidc] has no `issuer`
-        /work/provost.toml:2:10: `issuer` must begin with https://; http:// is allowed only for this machine's loopback
-        /work/provost.toml:2:10: `issuer` must begin with https://
-        /work/provost.toml:2:10: `issuer` is the address of the provider, without a query and without a password
-        /work/provost.toml:2:10: `issuer` is the address without `/.well-known/openid-configuration`
-        /work/provost.toml:4:1: unknown key `client_secret` in [serve.oidc]; it is one of issuer, client_id, client_secret_env, client_secret_file, name, scopes, groups_claim, session, allow
-        /work/provost.toml:4:21: `client_secret_env` is the name of a variable, not the secret itself
-        /work/provost.toml:1:1: use `client_secret_env` or `client_secret_file`, not both
-        /work/provost.toml:4:10: `scopes` must contain "openid"
-        /work/provost.toml:4:11: `openid email` is not a scope: each entry of `scopes` is one word
-        /work/provost.toml:4:11: `session` must be more than zero and at most 7days
-        /work/provost.toml:4:8: `name` has 1 to 60 characters
-        /work/provost.toml:4:9: `allow` is empty, so nobody could sign in
-        /work/provost.toml:4:1: `allow` is a list of sections: write [[serve.oidc.allow]]
-        /work/provost.toml:4:1: a rule needs an `email` or a `group`
-        /work/provost.toml:5:9: use `email` or `group`, not both: write two rules
-        /work/provost.toml:4:1: [serve.oidc.allow] has no `scope`
-        /work/provost.toml:6:9: `scope` cannot be `agent`; it is one of view, decide, admin
-        /work/provost.toml:7:1: unknown key `role` in [serve.oidc.allow]; it is one of email, group, scope, repositories, name
-        /work/provost.toml:5:9: `nobody` is neither an e-mail address nor `*@` and a domain
-        /work/provost.toml:5:9: `*` is neither an e-mail address nor `*@` and a domain
-        /work/provost.toml:5:9: `a*@b.example` is neither an e-mail address nor `*@` and a domain
-        /work/provost.toml:5:9: `a@*` is neither an e-mail address nor `*@` and a domain
-        /work/provost.toml:7:16: an admin sees all repositories: leave out `repositories`, or use `scope = "decide"`
-        /work/provost.toml:7:8: `name` is for one person, so it needs the `email` of one person
+        /repo/provost.toml:1:1: [serve.oidc] has no `allow`
+        /repo/provost.toml:1:1: [serve.oidc] has no `issuer`
+        /repo/provost.toml:2:10: `issuer` must begin with https://; http:// is allowed only for this machine's loopback
+        /repo/provost.toml:2:10: `issuer` must begin with https://
+        /repo/provost.toml:2:10: `issuer` is the address of the provider, without a query and without a password
+        /repo/provost.toml:2:10: `issuer` is the address without `/.well-known/openid-configuration`
+        /repo/provost.toml:4:1: unknown key `client_secret` in [serve.oidc]; it is one of issuer, client_id, client_secret_env, client_secret_file, name, scopes, groups_claim, session, allow
+        /repo/provost.toml:4:21: `client_secret_env` is the name of a variable, not the secret itself
+        /repo/provost.toml:1:1: use `client_secret_env` or `client_secret_file`, not both
+        /repo/provost.toml:4:10: `scopes` must contain "openid"
+        /repo/provost.toml:4:11: `openid email` is not a scope: each entry of `scopes` is one word
+        /repo/provost.toml:4:11: `session` must be more than zero and at most 7days
+        /repo/provost.toml:4:8: `name` has 1 to 60 characters
+        /repo/provost.toml:4:9: `allow` is empty, so nobody could sign in
+        /repo/provost.toml:4:1: `allow` is a list of sections: write [[serve.oidc.allow]]
+        /repo/provost.toml:4:1: a rule needs an `email` or a `group`
+        /repo/provost.toml:5:9: use `email` or `group`, not both: write two rules
+        /repo/provost.toml:4:1: [serve.oidc.allow] has no `scope`
+        /repo/provost.toml:6:9: `scope` cannot be `agent`; it is one of view, decide, admin
+        /repo/provost.toml:7:1: unknown key `role` in [serve.oidc.allow]; it is one of email, group, scope, repositories, name
+        /repo/provost.toml:5:9: `nobody` is neither an e-mail address nor `*@` and a domain
+        /repo/provost.toml:5:9: `*` is neither an e-mail address nor `*@` and a domain
+        /repo/provost.toml:5:9: `a*@b.example` is neither an e-mail address nor `*@` and a domain
+        /repo/provost.toml:5:9: `a@*` is neither an e-mail address nor `*@` and a domain
+        /repo/provost.toml:7:16: an admin sees all repositories: leave out `repositories`, or use `scope = "decide"`
+        /repo/provost.toml:7:8: `name` is for one person, so it needs the `email` of one person
     "#]],
     );
 }
