@@ -201,7 +201,7 @@ impl Oidc {
         let expected =
             Expected { issuer: &metadata.issuer, client_id: self.provider.client_id(), nonce: &begun.nonce };
         let claims = self.provider.checked(&metadata, &tokens.id_token, &expected, now)?;
-        let mut claims = person::Claims::of_token(&claims, &self.rules)?;
+        let mut claims = person::Claims::of_token(&claims, &self.rules);
         if claims.lacks(&self.rules)
             && let (Some(place), Some(access)) = (&metadata.userinfo_endpoint, &tokens.access_token)
         {

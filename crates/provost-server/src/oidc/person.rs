@@ -35,11 +35,11 @@ pub(super) struct Claims {
 
 impl Claims {
     /// Reads the claims of a checked ID token.
-    pub(super) fn of_token(token: &Object, rules: &Rules) -> Result<Self, Fault> {
+    pub(super) fn of_token(token: &Object, rules: &Rules) -> Self {
         let subject = token.text("sub").unwrap_or_default().to_owned();
         let mut claims = Self { subject, has_email: false, email: None, groups: None };
         claims.read(token, rules);
-        Ok(claims)
+        claims
     }
 
     /// Returns whether a rule, or the name of the person, needs a claim that is not there yet.
