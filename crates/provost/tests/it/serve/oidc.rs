@@ -132,7 +132,7 @@ impl Browser {
 
     /// Goes from the page to sign in to the provider, signs in as this person, and returns the address to which
     /// the provider sends the browser back.
-    fn to_callback(&mut self, server: &Server, next: &str, person: &str) -> String {
+    fn led_back(&mut self, server: &Server, next: &str, person: &str) -> String {
         let begun = self.get(&format!("http://{}/sign-in?next={next}", server.address)).is(303);
         let mut place = begun.head("location").to_owned();
         let host =
@@ -160,7 +160,7 @@ impl Browser {
     fn sign_in(&mut self, server: &Server, next: &str, person: &str) -> Reply {
         // A person at another computer has no session at the provider.
         self.cookies.retain(|host, _| *host == server.address);
-        let back = self.to_callback(server, next, person);
+        let back = self.led_back(server, next, person);
         self.get(&back)
     }
 
@@ -266,14 +266,14 @@ fn a_callback_works_once_in_one_browser_and_keys_may_change() {
 
     // The address of a callback in another browser, which has no cookie.
     let mut alice = Browser::default();
-    let back = alice.to_callback(&server, "%2F", "alice");
+    let back = alice.led_back(&server, "%2F", "alice");
     let stolen = Browser::default().get(&back).is(403).body;
     assert!(stolen.contains(not_begun), "{stolen}");
     // It was used up by that.
     assert!(alice.get(&back).is(403).body.contains(not_begun));
     // A callback that is sent again, also with the cookie of its sign-in.
     let mut alice = Browser::default();
-    let back = alice.to_callback(&server, "%2F", "alice");
+    let back = alice.led_back(&server, "%2F", "alice");
     let binding = alice.cookies[&server.address].clone();
     alice.get(&back).is(200);
     let mut replay = Browser { cookies: BTreeMap::from([(server.address.clone(), binding)]) };
@@ -282,7 +282,7 @@ fn a_callback_works_once_in_one_browser_and_keys_may_change() {
     alice.get(&back).is(200);
     // A code of another sign-in does not fit: the provider knows its challenge.
     let (mut one, mut two) = (Browser::default(), Browser::default());
-    let (first, second) = (one.to_callback(&server, "%2F", "alice"), two.to_callback(&server, "%2F", "eve"));
+    let (first, second) = (one.led_back(&server, "%2F", "alice"), two.led_back(&server, "%2F", "eve"));
     let code = |back: &str| {
         back.split("code=").nth(1).and_then(|rest| rest.split('&').next()).expect("a code").to_owned()
     };
