@@ -3,6 +3,7 @@
 pub mod timestamp;
 pub mod hash;
 pub mod pass;
+pub mod person;
 pub mod named_check;
 pub mod plan;
 pub mod rubric;

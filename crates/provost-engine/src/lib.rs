@@ -22,7 +22,8 @@ pub mod sandbox_forwarder;
 pub mod scripted;
 
 pub use error::{CommandOrigin, Error};
-pub use provost_host::config::{Error as ConfigError, SessionGate};
+pub use provost_host::config::{Error as ConfigError, SessionGate, SignInMatch};
+pub use provost_host::egress::provider_client::{ProviderAnswer, ProviderClient};
 pub use provost_host::exec::environment::Error as GroundError;
 pub use provost_host::files::{Put, make_private_folder, write_new_file, write_report};
 pub use provost_host::notify::collector::{Collector, Error as CollectorError};

@@ -1,4 +1,4 @@
-//! Commands around plans: forks, drafts, worktrees, tokens, diagnosis, migration of the log.
+//! Commands around plans: forks, drafts, worktrees, tokens, sign-in, diagnosis, migration of the log.
 
 pub mod chat_role;
 pub mod fork;
@@ -8,6 +8,7 @@ pub mod test_draft;
 pub mod doctor;
 pub mod plan_doctor;
 pub mod tokens;
+pub mod sign_in;
 pub mod migrate;
 pub mod start;
 pub mod stop;

@@ -16,6 +16,7 @@ mod model_server;
 mod money;
 pub(crate) mod notify;
 mod mcp;
+mod oidc;
 mod provision;
 mod reading;
 mod redact;
@@ -40,7 +41,7 @@ use provost_core::rules::recover::recipe::Recipes;
 use serde::de::{Deserialize, Deserializer, Error as _};
 
 pub use builtin::BuiltinConfig;
-pub use choices::{Client, MessageFormat, Permissions, SessionGate, Speaks};
+pub use choices::{Client, MessageFormat, Permissions, SessionGate, SignInScope, Speaks};
 pub use consult::{JudgeConfig, PlannerConfig};
 pub use folders::Folders;
 pub use gate::{GateConfig, check_digest, digest};
@@ -51,6 +52,7 @@ pub use metering::MeteringConfig;
 pub use model_server::{ModelAddress, ModelServer};
 pub use money::DefaultBudgets;
 pub use notify::{MailConfig, Notify, WebhookConfig};
+pub use oidc::{OidcConfig, SignInMatch, SignInRule};
 pub use provision::{KNOWN, Provision, Supply};
 pub use reading::Wrong;
 pub use role::{Driver, Role};
@@ -71,6 +73,8 @@ pub const FILE_NAME: &str = "provost.toml";
 
 /// Largest configuration file, in bytes.
 const SIZE_MAX: u64 = 1 << 20;
+/// Why a provider has one secret only.
+const BOTH_SECRETS: &str = "use `client_secret_env` or `client_secret_file`, not both";
 /// Smallest limit on disk or memory with which an agent can work, in bytes.
 const LEAST: u64 = 1 << 20;
 
@@ -277,6 +281,13 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
     }
     config.proof.ssh_key = config.proof.ssh_key.map(|key| folder.join(key));
     config.notify.page = config.serve.url.clone();
+    if let Some(oidc) = &mut config.serve.oidc {
+        if oidc.client_secret_env.is_some() && oidc.client_secret_file.is_some() {
+            let message = reading::at("serve", reading::at("oidc", BOTH_SECRETS));
+            return Err(text.reworded(0..0, &message));
+        }
+        oidc.resolve(folder);
+    }
     config.path = Some(path.to_owned());
     Ok(config)
 }

@@ -12,12 +12,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use provost_engine::manage::sign_in::{self, SignIn, SignInError};
 use provost_engine::manage::tokens::{TokenGrant, TokenScope};
 use provost_engine::observe::overview::{Overview, ServerAddressFile};
 use provost_engine::session::agent_session::AgentSessions;
 use provost_engine::settings::EngineSettings;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::oidc::Oidc;
 use crate::router::router;
 use crate::state::{AppState, ServerNames};
 use crate::stream;
@@ -61,6 +63,17 @@ pub enum Error {
     Io(#[from] std::io::Error),
     #[error(transparent)]
     Engine(#[from] provost_engine::Error),
+    #[error(transparent)]
+    SignIn(SignInError),
+}
+
+impl From<SignInError> for Error {
+    fn from(error: SignInError) -> Self {
+        match error {
+            SignInError::Engine(error) => Error::Engine(error),
+            error => Error::SignIn(error),
+        }
+    }
 }
 
 /// Address of the running server, and the link for a person.
@@ -69,6 +82,17 @@ pub struct ServerAddress {
     pub address: SocketAddr,
     /// Valid once.
     pub link: String,
+    pub sign_in: OfferedSignIn,
+}
+
+/// How people can sign in, besides links.
+#[derive(Clone, Debug)]
+pub enum OfferedSignIn {
+    Off,
+    /// Agents can have written the section with the provider; it is not used.
+    Untrusted,
+    /// [`Oidc::probe`] says whether the provider can be reached.
+    On(Arc<Oidc>),
 }
 
 /// Serves until a signal arrives. Calls `ready` once it listens.
@@ -94,14 +118,20 @@ pub fn serve(
     let address = socket.local_addr()?;
     let names = ServerNames::new(address, tls.is_some(), &options.behind_proxy);
     let link = format!("{}/enter?key=", names.shown());
-    let app = AppState::new(overview, names, (options.beside.clone(), options.cluster.clone()))?;
+    let sign_in = match sign_in::read(&overview)? {
+        SignIn::Off => OfferedSignIn::Off,
+        SignIn::Untrusted => OfferedSignIn::Untrusted,
+        SignIn::On(settings) => OfferedSignIn::On(Arc::new(Oidc::new(*settings, &names.shown()))),
+    };
+    let oidc = if let OfferedSignIn::On(oidc) = &sign_in { Some(oidc.clone()) } else { None };
+    let app = AppState::new(overview, names, (options.beside.clone(), options.cluster.clone()), oidc)?;
     let _listening = ServerAddressFile::at(app.overview.state(), address, &link)?;
     let grant = TokenGrant { scope: TokenScope::Admin, name: options.by.clone(), repositories: Vec::new() };
     let word = app.tokens.link(&grant)?.word;
     let sessions = Arc::new(AgentSessions::open(settings)?);
     stream::follow(&app)?;
     let service = router(&app, &sessions, options.patience);
-    ready(&ServerAddress { address, link: format!("{link}{word}") });
+    ready(&ServerAddress { address, link: format!("{link}{word}"), sign_in });
     runtime.block_on(async {
         tokio::select! {
             () = accept::all(socket, tls, service) => {}

@@ -6,7 +6,8 @@
 //!
 //! From the top down: `http` runs the server; `router` puts the routes together and wraps every request; the
 //! leaves `api`, `pages`, `mcp`, `stream`, `metrics` and `assets` answer; `request` and `principal` read a
-//! request and authenticate its sender; `state` holds what requests share; `layout` computes graphs, timelines
+//! request and authenticate its sender; `state` holds what requests share; `oidc` signs
+//! people in at an identity provider; `layout` computes graphs, timelines
 //! and diffs. What is shown of a plan comes from the engine's `observe::view`. A module imports only modules below it. A new page is a module in `pages/` and a line in
 //! `pages.rs`.
 //!
@@ -20,6 +21,7 @@ mod live_events;
 mod machine;
 pub mod mcp;
 mod metrics;
+pub mod oidc;
 mod pages;
 mod partial;
 mod principal;

@@ -29,6 +29,7 @@ mod parts;
 mod plan;
 mod proofs;
 mod sessions;
+mod sign_in;
 mod status;
 mod step;
 mod text;
@@ -39,15 +40,18 @@ use axum::Router;
 use axum::response::Response;
 use axum::routing::{get, post};
 
+use crate::oidc::CALLBACK;
 use crate::problem::Problem;
-use crate::state::SharedState;
+use crate::state::{AppState, SharedState};
 
 pub(crate) fn routes() -> Router<SharedState> {
     Router::new()
         .route("/", get(agenda::show))
         .route("/new", get(new_plan::show).post(new_plan::make))
         .route("/enter", get(enter::show))
-        .route("/leave", post(enter::leave))
+        .route("/leave", post(sign_in::leave))
+        .route("/sign-in", get(sign_in::begin))
+        .route(CALLBACK, get(sign_in::finish))
         .route("/plans/{plan}", get(plan::show).post(plan::run_or_stop))
         .route("/plans/{plan}/steps", get(plan::steps))
         .route("/plans/{plan}/changes", get(plan::changes))
@@ -76,6 +80,6 @@ pub(crate) fn problem(problem: &Problem) -> Response {
 }
 
 /// Renders the page to sign in, for a browser that asked for `place` without a session.
-pub(crate) fn sign_in(place: &str, is_from_elsewhere: bool) -> Response {
-    enter::wanted(place, is_from_elsewhere)
+pub(crate) fn sign_in(app: &AppState, place: &str, is_from_elsewhere: bool) -> Response {
+    enter::wanted(app, place, is_from_elsewhere)
 }

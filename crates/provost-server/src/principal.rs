@@ -98,9 +98,14 @@ fn word_of(headers: &HeaderMap, cookie: &str) -> Option<(String, bool)> {
         let (scheme, word) = sent.split_once(' ')?;
         return scheme.eq_ignore_ascii_case("bearer").then(|| (word.trim().to_owned(), false));
     }
+    cookie_named(headers, cookie).map(|word| (word.to_owned(), true))
+}
+
+/// Returns the value of a cookie.
+pub(crate) fn cookie_named<'h>(headers: &'h HeaderMap, cookie: &str) -> Option<&'h str> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == cookie).map(|(_, word)| (word.to_owned(), true))
+    pairs.find(|(name, _)| *name == cookie).map(|(_, word)| word)
 }
 
 /// Authenticates the client and checks that it is not inside an attempt.

@@ -18,6 +18,7 @@ use provost_engine::observe::overview::Overview;
 use crate::layout::graph_cache::GraphCache;
 use crate::live_events::LiveEvents;
 use crate::machine::MachineCache;
+use crate::oidc::Oidc;
 use crate::partial::News;
 use crate::problem::Problem;
 use crate::traces::Traces;
@@ -54,6 +55,8 @@ pub(crate) struct AppState {
     pub news: Arc<News>,
     pub graphs: Arc<GraphCache>,
     pub drafts: Arc<Drafts>,
+    /// The identity provider at which people sign in.
+    pub oidc: Option<Arc<Oidc>>,
 }
 
 pub(crate) type SharedState = Arc<AppState>;
@@ -63,6 +66,7 @@ impl AppState {
         overview: Overview,
         names: ServerNames,
         (beside, cluster): (Option<Arc<Beside>>, Option<Arc<ClusterTables>>),
+        oidc: Option<Arc<Oidc>>,
     ) -> Result<SharedState, provost_engine::Error> {
         Ok(Arc::new(Self {
             tokens: Tokens::new(overview.state()),
@@ -79,6 +83,7 @@ impl AppState {
             news: Arc::default(),
             graphs: Arc::default(),
             drafts: Arc::default(),
+            oidc,
             overview,
         }))
     }

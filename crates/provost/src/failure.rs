@@ -36,11 +36,16 @@ impl From<provost_server::http::Error> for Failure {
             Served::Tls { .. } => {
                 "Both files must be PEM: the certificate chain, with the server's certificate first, and its private key."
             }
+            Served::SignIn(_) => "Correct [serve.oidc] in provost.toml; see docs/sign-in.md.",
             Served::Engine(_) | Served::Io(_) => "",
         };
         match error {
             Served::Engine(error) => Failure::Engine(error),
             Served::Io(source) => Failure::Io { what: "start the server".to_owned(), source },
+            Served::SignIn(error) => {
+                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+                Failure::usage(format!("{error}{}", cause.unwrap_or_default()), hint)
+            }
             Served::Listen { address, source } => {
                 Failure::usage(format!("cannot listen on {address}: {source}"), hint)
             }

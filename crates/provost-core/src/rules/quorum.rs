@@ -1,19 +1,25 @@
 //! Counts approvals: how many a plan needs, who counts, and how many are missing.
 //!
-//! A person is identified by a name they cannot choose: of their account, or on their token. The engine
-//! ensures that; this module compares names.
+//! A person is identified by a name they cannot choose: of their account, on their token, or of an identity
+//! provider. The engine ensures that; this module compares names.
 //!
 //! **Invariant:** one name counts once in any spelling, and all policies together count once.
+//! **Invariant:** one account at an identity provider counts once, whatever its e-mail address is.
 
 use serde::Serialize;
 
 use crate::model::event::Approver;
+use crate::model::person;
 use crate::model::run_policy::Quorum;
 use crate::state::run::{Run, Stage};
 
 /// Returns whether both names are the same person, in any spelling.
 pub fn is_same(one: &str, other: &str) -> bool {
-    plain(one) == plain(other)
+    let (one, other) = (plain(one), plain(other));
+    match (person::account(&one), person::account(&other)) {
+        (Some(one), Some(other)) => one == other,
+        _ => one == other,
+    }
 }
 
 fn plain(name: &str) -> String {

@@ -167,6 +167,17 @@ impl Tokens {
         self.write(TokenKind::Session, &grant, Some(SESSION_LASTS), browser).map(Some)
     }
 
+    /// Makes a session for a person who signed in elsewhere.
+    pub fn session(
+        &self,
+        grant: &TokenGrant,
+        lasts: Duration,
+        browser: Option<&str>,
+    ) -> Result<NewToken, Error> {
+        self.sweep();
+        self.write(TokenKind::Session, grant, Some(lasts), browser)
+    }
+
     /// Returns the valid token with this secret.
     pub fn find(&self, word: &str) -> Option<Token> {
         let (id, _) = word.strip_prefix(PREFIX)?.split_once('_')?;

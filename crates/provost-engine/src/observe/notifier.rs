@@ -6,25 +6,22 @@
 //!
 //! **Invariant:** only [`Notices::finish`] makes a run wait, and only for a short time.
 
-use crate::plan::queries;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::model::event::Event;
-use provost_core::model::verdict::Isolation;
 use provost_core::rules::inbox::{self, InboxItem};
 use provost_core::state::run::Run;
 use provost_host::config::Notify;
 use provost_host::notify;
 use provost_host::notify::{Courier, DecisionText, Notification, SentNotifications};
-use provost_store::Query;
 use serde_json::json;
 
 use crate::Error;
 use crate::observe::overview;
 use crate::plan::gate;
 use crate::plan::harness::Harness;
+use crate::plan::section_trust;
 
 /// Time for undelivered notifications when a run is over.
 const LAST_TRY: Duration = Duration::from_secs(3);
@@ -69,34 +66,8 @@ pub fn trust_notify(harness: &Harness) -> Result<(), Error> {
 }
 
 fn trusts_notify(harness: &Harness, notify: &Notify) -> Result<bool, Error> {
-    let digest = notify.digest();
-    let key = harness.prover().secret_if_any()?.map(|secret| secret.key());
-    if let Some(key) = key
-        && gate::trusts(harness.state(), &key.public(), &digest)?
-    {
-        return Ok(true);
-    }
-    // A running drive watches the list of trusted texts for tampering.
-    if harness.is_under_way() || agents_could_write_it(harness)? {
-        return Ok(false);
-    }
-    // Record the trust now: agents may later work at levels at which they can write the file.
-    gate::trust(harness.state(), &harness.prover().secret()?.key(), &digest)?;
-    Ok(true)
-}
-
-/// Returns whether some run let agents work without protecting the configuration from them.
-fn agents_could_write_it(harness: &Harness) -> Result<bool, Error> {
-    let names = vec!["ISOLATION_ATTESTED".to_owned()];
-    let mut could = false;
-    queries::each(harness, &Query { names, ..Query::default() }, &mut |sealed| {
-        could = !matches!(
-            sealed.event(),
-            Ok(Event::IsolationAttested { level: Isolation::Clean, agent_outside: false, .. })
-        );
-        if could { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
-    Ok(could)
+    let (digest, prover) = (notify.digest(), harness.prover());
+    section_trust::is_trusted(harness.log(), harness.state(), &prover, &digest, harness.is_under_way())
 }
 
 impl Notices<'_> {

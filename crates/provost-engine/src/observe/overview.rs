@@ -29,7 +29,7 @@ use provost_store::{Cursor, Log, Query};
 use crate::exec::live;
 use crate::observe::inbox;
 use crate::plan::harness::Harness;
-use crate::plan::human_check::Who;
+use crate::plan::human_check::{self, Who};
 use crate::plan::plan_context;
 use crate::plan::plan_registry::{self, Here, PlanLocation};
 use crate::plan::sessions::Sessions;
@@ -384,6 +384,20 @@ impl Overview {
             Some(why) => Err(Error::NotAPerson { why }),
             None => Ok(()),
         }
+    }
+
+    /// If agents of any plan have run without a sandbox, requires a terminal that none of them can have.
+    pub fn only_at_a_terminal(&self) -> Result<(), Error> {
+        for plan in self.log.plans()? {
+            if let Some(why) = human_check::no_terminal(&*self.log, &plan, self.begun)? {
+                return Err(Error::NoTerminal { why });
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn log(&self) -> &dyn Log {
+        &*self.log
     }
 
     /// Returns whether no run is under way.

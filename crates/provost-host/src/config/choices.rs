@@ -1,5 +1,5 @@
 //! Choices in the configuration: the client of a role, the format of its reports, the answer to permission
-//! requests, the approver of plans that a session made, and the format of a message.
+//! requests, the approver of plans that a session made, the format of a message, and what a person may do.
 
 use std::path::Path;
 
@@ -147,5 +147,25 @@ impl MessageFormat {
 
     pub(super) fn is_default(&self) -> bool {
         *self == MessageFormat::Provost
+    }
+}
+
+/// What a person who signed in may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignInScope {
+    View,
+    Decide,
+    Admin,
+}
+
+impl SignInScope {
+    pub const ALL: [SignInScope; 3] = [SignInScope::View, SignInScope::Decide, SignInScope::Admin];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            SignInScope::View => "view",
+            SignInScope::Decide => "decide",
+            SignInScope::Admin => "admin",
+        }
     }
 }

@@ -14,7 +14,7 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 /// Keys of lists that people write as `[[key]]`.
-const LISTS_OF_SECTIONS: [&str; 2] = ["shapes", "webhook"];
+const LISTS_OF_SECTIONS: [&str; 3] = ["allow", "shapes", "webhook"];
 /// Separates the key from the message in [`at`].
 const AT: char = '\u{1f}';
 

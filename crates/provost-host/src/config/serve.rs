@@ -1,8 +1,9 @@
-//! Reads `[serve]`: the public address of `provost serve`.
+//! Reads `[serve]`: the public address of `provost serve`, and how people sign in.
 
 use serde::{Deserialize, Deserializer};
 
 use super::notify::reachable;
+use super::oidc::OidcConfig;
 use super::values::checked;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -11,6 +12,8 @@ pub struct ServeConfig {
     /// Address under which people open the pages, without a slash at its end.
     #[serde(deserialize_with = "url")]
     pub url: Option<String>,
+    /// Identity provider at which people sign in.
+    pub oidc: Option<OidcConfig>,
 }
 
 fn url<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {

@@ -1,19 +1,22 @@
-//! Signs people in by a link that is valid once, leads them on to the page that they wanted, and logs them out.
+//! Signs people in by a link that is valid once, and leads them on to the page that they wanted. `sign_in.rs` signs
+//! them in at an identity provider.
 //!
 //! **Invariant:** `next` leads only to a page of this server.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
-use maud::html;
+use maud::{Markup, html};
 use provost_core::model::timestamp::Timestamp;
+use provost_engine::manage::tokens::NewToken;
 use serde::Deserialize;
 
 use super::frame;
+use super::text::T;
 use crate::principal::{UnknownCaller, header_text};
 use crate::problem::{Answer, Problem};
-use crate::request::{OwnForm, UrlQuery};
-use crate::state::{SharedState, ask};
+use crate::request::UrlQuery;
+use crate::state::{AppState, SharedState, ask};
 
 #[derive(Deserialize)]
 pub(super) struct EnterKey {
@@ -29,26 +32,13 @@ pub(super) async fn show(
     UrlQuery(EnterKey { key, next }): UrlQuery<EnterKey>,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let is_guess = |name: &str| {
-        headers
-            .get(name)
-            .and_then(|value| value.to_str().ok())
-            .is_some_and(|value| value.contains("prefetch"))
-    };
-    if is_guess("sec-purpose") || is_guess("purpose") {
-        // A browser that prefetches would use up the link.
-        return Err(Problem::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "too-early",
-            "a prefetch cannot use the link: open it",
-        ));
-    }
+    refuse_prefetch(&headers)?;
     caller.only_people(&app).await?;
     let next = local(next.as_deref());
     let Some(key) = key.map(|sent| key_in(&sent).to_owned()) else {
         return match caller.has_session(&app).await? {
             true => Ok(welcome(&next)),
-            false => Ok(sign_in(StatusCode::OK, &next, None)),
+            false => Ok(sign_in(&app, StatusCode::OK, None, &next, None)),
         };
     };
     let browser = header_text(&headers, header::USER_AGENT).map(str::to_owned);
@@ -60,6 +50,26 @@ pub(super) async fn show(
             false => Err(caller.refuse(&app).await),
         };
     };
+    let mut response = welcome(&next);
+    response.headers_mut().append(header::SET_COOKIE, session_cookie(&app, &made)?);
+    Ok(response)
+}
+
+/// Refuses a browser that prefetches: it would use up the link, or begin a sign-in that nobody wants.
+pub(super) fn refuse_prefetch(headers: &HeaderMap) -> Result<(), Problem> {
+    let is_guess = |name: &str| header_text(headers, name).is_some_and(|value| value.contains("prefetch"));
+    match is_guess("sec-purpose") || is_guess("purpose") {
+        false => Ok(()),
+        true => Err(Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too-early",
+            "a prefetch cannot use the link: open it",
+        )),
+    }
+}
+
+/// Returns the cookie of a new session.
+pub(super) fn session_cookie(app: &AppState, made: &NewToken) -> Result<HeaderValue, Problem> {
     let secure = if app.names.is_secure() { "; Secure" } else { "" };
     let lasts = made.token.until.map_or(0, |Timestamp(until)| until.saturating_sub(made.token.made.0) / 1000);
     let cookie = format!(
@@ -67,33 +77,47 @@ pub(super) async fn show(
         app.names.cookie(),
         made.word
     );
-    let mut response = welcome(&next);
-    let cookie = HeaderValue::from_str(&cookie).map_err(|error| Problem::broken(error.to_string()))?;
-    response.headers_mut().insert(header::SET_COOKIE, cookie);
-    Ok(response)
+    HeaderValue::from_str(&cookie).map_err(|error| Problem::broken(error.to_string()))
 }
 
 /// Renders a page instead of a redirect: a strict cookie is sent only with navigation from provost's own page.
-fn welcome(next: &str) -> Response {
+pub(super) fn welcome(next: &str) -> Response {
     let name = if next == "/" { "To the agenda" } else { "To the page" };
     let body = html! { p { "Welcome. " a href=(next) { (name) } } };
     frame::bare(StatusCode::OK, "You are logged in", &body, Some(next))
 }
 
-/// Renders the page for a browser without a session.
-fn sign_in(status: StatusCode, next: &str, onward: Option<&str>) -> Response {
-    let is_refused = status == StatusCode::UNAUTHORIZED;
-    let body = html! {
-        @if is_refused { p { "This browser has no valid session. A link works once, within 15 minutes." } }
+/// Renders the page for a browser without a session, with the reason why it has none if there is one.
+pub(super) fn sign_in(
+    app: &AppState,
+    status: StatusCode,
+    reason: Option<&Markup>,
+    next: &str,
+    onward: Option<&str>,
+) -> Response {
+    let by_link = html! {
         form class="sign-in" method="get" action="/enter" {
             label for="key" { "Link or key" }
             input id="key" name="key" type="text" required autocomplete="off" spellcheck="false";
             input type="hidden" name="next" value=(next);
-            button class="primary" { "Sign in" }
+            button class=[app.oidc.is_none().then_some("first")] { "Sign in" }
         }
         p {
             "Run " code { "provost serve link" } " on the machine of the server for a link that works once, "
-            "and open it or enter it here."
+            "within 15 minutes. Open it, or enter it here."
+        }
+    };
+    let body = html! {
+        @if let Some(reason) = reason { (reason) }
+        @match &app.oidc {
+            Some(oidc) => {
+                a class="button first whole" href={ "/sign-in?next=" (frame::segment(next)) } {
+                    "Sign in with " (T(&oidc.name))
+                }
+                h2 { "With a link" }
+                (by_link)
+            }
+            None => (by_link),
         }
     };
     frame::bare(status, "Sign in", &body, onward)
@@ -103,10 +127,11 @@ fn sign_in(status: StatusCode, next: &str, onward: Option<&str>) -> Response {
 ///
 /// A browser keeps a strict cookie back when a person follows a link from another site, such as a chat. The
 /// page then asks for itself once more, and the cookie comes along.
-pub(super) fn wanted(place: &str, is_from_elsewhere: bool) -> Response {
+pub(super) fn wanted(app: &AppState, place: &str, is_from_elsewhere: bool) -> Response {
     let next = local(Some(place));
     let onward = is_from_elsewhere.then_some(next.as_str());
-    let mut response = sign_in(StatusCode::UNAUTHORIZED, &next, onward);
+    let reason = html! { p { "This browser has no valid session." } };
+    let mut response = sign_in(app, StatusCode::UNAUTHORIZED, Some(&reason), &next, onward);
     response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     response
 }
@@ -118,34 +143,19 @@ fn key_in(sent: &str) -> &str {
 }
 
 /// Returns `next` if it is the path of another page of this server; the agenda otherwise.
-fn local(next: Option<&str>) -> String {
+pub(super) fn local(next: Option<&str>) -> String {
     let is_safe = |next: &&str| {
         next.starts_with('/')
             && !next.starts_with("//")
             && !next.contains('\\')
             && !next.chars().any(char::is_control)
-            && !["/enter", "/leave", "/api/", "/mcp"].iter().any(|other| next.starts_with(other))
+            && !["/enter", "/leave", "/sign-in", "/api/", "/mcp"].iter().any(|other| next.starts_with(other))
     };
     next.filter(is_safe).unwrap_or("/").to_owned()
 }
 
 #[derive(Deserialize)]
 pub(super) struct EmptyForm {}
-
-pub(super) async fn leave(
-    State(app): State<SharedState>,
-    OwnForm { by, said: EmptyForm {} }: OwnForm<EmptyForm>,
-) -> Answer<Response> {
-    let id = by.token.id.clone();
-    ask(&app, move |app| Ok(app.tokens.revoke(&id))).await?;
-    Ok(left())
-}
-
-/// Renders the page for a person whose session has ended.
-pub(super) fn left() -> Response {
-    let body = html! { p { "Run " code { "provost serve link" } " for a new link." } };
-    frame::bare(StatusCode::OK, "You are logged out", &body, None)
-}
 
 #[cfg(test)]
 mod tests {
@@ -168,6 +178,7 @@ mod tests {
             "inbox",
             "/enter?key=x",
             "/leave",
+            "/sign-in/callback?code=x",
         ];
         for page in elsewhere {
             assert_eq!(local(Some(page)), "/", "{page}");

@@ -4,6 +4,7 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use provost_core::model::event::DESCRIPTIONS;
+use provost_core::model::person;
 
 use super::text::T;
 use super::times;
@@ -154,7 +155,7 @@ fn who(principal: &Principal, is_live: bool) -> Markup {
         div class="who" {
             span id="live" role="status" { @if is_live { "connecting" } }
             a href="/sessions" title={ "Your session may " (scope.word()) ". Show all sessions." } {
-                (T(&principal.name()))
+                (T(person::short(&principal.name())))
             }
             @if !scope.may_decide() { span { "may only look" } }
             form class="inline" method="post" action="/leave" { (form_key(principal)) button { "Leave" } }
@@ -183,7 +184,7 @@ pub(super) fn bare(status: StatusCode, title: &str, body: &Markup, onward: Optio
             (head(title, onward))
             body {
                 header { strong { "provost" } }
-                main id="main" { h1 { (T(title)) } (body) }
+                main id="main" class="bare" { h1 { (T(title)) } (body) }
             }
         }
     };

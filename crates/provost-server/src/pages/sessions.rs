@@ -3,11 +3,13 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
+use provost_core::rules::quorum;
 use provost_engine::manage::tokens::Token;
 use provost_engine::plan::plan_registry::repository_name;
 
-use super::enter::{EmptyForm, left};
+use super::enter::EmptyForm;
 use super::frame::{self, HtmlPage, Section};
+use super::sign_in::left;
 use super::text::T;
 use super::times;
 use crate::principal::{Principal, Viewer};
@@ -17,7 +19,8 @@ use crate::state::{AppState, SharedState, ask};
 
 /// Returns what the principal may see and end, oldest first. A person is known by their name.
 fn visible(app: &AppState, by: &Principal) -> Vec<Token> {
-    let may_see = |token: &Token| by.token.scope.may_administer() || token.name == by.token.name;
+    let may_see =
+        |token: &Token| by.token.scope.may_administer() || quorum::is_same(&token.name, &by.token.name);
     app.tokens.all().into_iter().filter(may_see).collect()
 }
 
@@ -116,5 +119,5 @@ pub(super) async fn end(
         found.then_some(()).ok_or_else(gone)
     })
     .await?;
-    Ok(if is_own { left() } else { Redirect::to("/sessions").into_response() })
+    Ok(if is_own { left(&app) } else { Redirect::to("/sessions").into_response() })
 }

@@ -1,12 +1,12 @@
-//! The caller of a route that needs no authentication: a browser that opens the link.
+//! The caller of a route that needs no authentication: a browser that opens the link or signs in.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use provost_engine::manage::tokens::TokenKind;
 
-use super::{Ends, outside, unknown, word_of};
+use super::{Ends, outside, unknown, within, word_of};
 use crate::problem::Problem;
-use crate::state::{AppState, SharedState, ask};
+use crate::state::{AppState, CallerKind, SharedState, ask};
 
 /// A caller that is not authenticated.
 pub(crate) struct UnknownCaller {
@@ -26,6 +26,11 @@ impl UnknownCaller {
         let Some(word) = self.cookie.clone() else { return Ok(false) };
         let find = move |app: &AppState| Ok(app.tokens.find(&word));
         Ok(ask(app, find).await?.is_some_and(|token| token.kind == TokenKind::Session))
+    }
+
+    /// Counts a request that costs something, and refuses too many.
+    pub(crate) fn within_limit(&self, app: &SharedState) -> Result<(), Problem> {
+        within(app, CallerKind::Unknown, &self.ends.theirs.ip().to_string())
     }
 
     /// Returns the refusal of a caller whose link is not valid.

@@ -62,7 +62,7 @@ pub(super) async fn wrap(State(app): State<SharedState>, request: Request, next:
     app.counts.add(response.status(), begun.elapsed());
     let mut response = match response.extensions().get::<Problem>() {
         Some(problem) if for_people && problem.status == StatusCode::UNAUTHORIZED => {
-            pages::sign_in(&wanted.place, wanted.is_from_elsewhere)
+            pages::sign_in(&app, &wanted.place, wanted.is_from_elsewhere)
         }
         Some(problem) if for_people => pages::problem(problem),
         _ => response,

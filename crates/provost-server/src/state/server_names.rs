@@ -46,6 +46,11 @@ impl ServerNames {
         &self.cookie
     }
 
+    /// Returns the name of the cookie that binds a sign-in to its browser.
+    pub(crate) fn sign_in_cookie(&self) -> String {
+        format!("{}_sign_in", self.cookie)
+    }
+
     pub(crate) fn is_secure(&self) -> bool {
         self.scheme == "https"
     }

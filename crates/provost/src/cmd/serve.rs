@@ -4,12 +4,14 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use provost_engine::manage::sign_in::{self, SignInError};
 use provost_engine::manage::tokens::{TokenGrant, TokenScope, Tokens};
 use provost_engine::observe::overview::{self, Overview};
 use provost_engine::plan::human_check::Who;
+use provost_engine::plan::plan_context;
 use provost_engine::plan::plan_registry::{repository_key, repository_name};
 use provost_engine::settings::EngineSettings;
-use provost_server::http::{self, Beside, ClusterTables, ServeOptions, ServerAddress};
+use provost_server::http::{self, Beside, ClusterTables, OfferedSignIn, ServeOptions, ServerAddress};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -32,7 +34,8 @@ Examples:
   provost serve link --repository .         one that shows only the plans of this repository
   provost serve token --scope view          a token for a program that reads
   provost serve token --scope agent         a token for an agent's client, at /mcp
-  provost serve tokens                      valid tokens; `provost serve revoke ID` revokes one"
+  provost serve tokens                      valid tokens; `provost serve revoke ID` revokes one
+  provost serve trust                       use the identity provider of [serve.oidc]"
 )]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -100,6 +103,11 @@ enum What {
         /// Id from `provost serve tokens`
         id: String,
     },
+    /// Trust the identity provider under [serve.oidc] in provost.toml
+    ///
+    /// Agents that worked without the level `clean` can have written it. Read it first.
+    #[command(after_help = "Examples:\n  provost serve trust")]
+    Trust,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
@@ -133,6 +141,7 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         }
         Some(What::Tokens) => tokens(global),
         Some(What::Revoke { id }) => revoke(global, &id),
+        Some(What::Trust) => trust(global),
     }
 }
 
@@ -185,13 +194,27 @@ fn numbers_of_the_cluster(_settings: &EngineSettings) -> Option<Arc<Beside>> {
     None
 }
 
-fn tell(global: &Global, ServerAddress { address, link }: &ServerAddress, open: bool) -> Result<(), Failure> {
+fn tell(global: &Global, ready: &ServerAddress, open: bool) -> Result<(), Failure> {
+    let ServerAddress { address, link, sign_in } = ready;
     if global.json {
         terminal::print(&format!("{}\n", json!({ "address": address.to_string(), "link": link })))?;
     } else {
         terminal::talk(&format!("serving on {address}; this link works once, within 15 minutes:"));
         terminal::print(&format!("{link}\n"))?;
         terminal::talk("`provost serve link` prints another; Ctrl-C stops the server");
+    }
+    match sign_in.clone() {
+        OfferedSignIn::Off => {}
+        OfferedSignIn::Untrusted => terminal::talk(
+            "only links work: agents can have written [serve.oidc]; read it, run `provost serve trust`, and start \
+             the server again",
+        ),
+        // A provider that does not answer must not delay the server.
+        OfferedSignIn::On(oidc) => {
+            std::thread::spawn(move || match oidc.probe(plan_context::now()) {
+                Ok(words) | Err(words) => terminal::talk(&words),
+            });
+        }
     }
     if open {
         open_in_browser(link);
@@ -342,5 +365,21 @@ fn revoke(global: &Global, id: &str) -> Answer {
         return Err(Failure::usage(format!("there is no token `{id}`"), hint));
     }
     terminal::talk("revoked");
+    Ok(Outcome::Done)
+}
+
+fn trust(global: &Global) -> Answer {
+    let overview = Overview::open(global.settings(None)?)?;
+    overview.only_people(&Who::Here)?;
+    match sign_in::trust(&overview) {
+        Ok(()) => terminal::talk("provost uses [serve.oidc] as it is now; if it changes, trust it again"),
+        Err(SignInError::Engine(error)) => return Err(error.into()),
+        Err(error) => {
+            return Err(Failure::usage(
+                error.to_string(),
+                "Add a [serve.oidc] section first; see docs/sign-in.md.",
+            ));
+        }
+    }
     Ok(Outcome::Done)
 }

@@ -73,14 +73,20 @@ export async function close() {
   server?.child.kill("SIGTERM");
 }
 
-/** Somebody with a browser of their own, in by a link. */
-export async function person(name, more = {}) {
-  const link = JSON.parse(await provost(0, "serve", "link", "--json", "--by", name)).link;
+/** Somebody with a browser of their own who has not signed in. */
+export async function stranger(more = {}) {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...more });
   // Long enough for a machine that is busy with something else.
   context.setDefaultTimeout(120_000);
   const page = await context.newPage();
   watch(page);
+  return page;
+}
+
+/** Somebody with a browser of their own, in by a link. */
+export async function person(name, more = {}) {
+  const link = JSON.parse(await provost(0, "serve", "link", "--json", "--by", name)).link;
+  const page = await stranger(more);
   await page.goto(link);
   await page.waitForURL(place("/"));
   return page;

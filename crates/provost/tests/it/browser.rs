@@ -1,5 +1,5 @@
 //! Tests the pages in real browsers: `tests/browser/flows.mjs` drives Chromium, `tests/browser/looks.mjs` looks
-//! at every page in Chromium and Firefox.
+//! at every page in Chromium and Firefox, `tests/browser/sign_in.mjs` signs in at a provider.
 //!
 //! playwright-core, puppeteer-core and axe-core are installed once from npm, next to this test binary.
 //! Screenshots of every page are stored there too, in `browser-shots`. `tests/browser/golden` keeps an outline of
@@ -20,6 +20,7 @@ use serde_json::Value;
 use crate::env::{Env, plan};
 use crate::registry;
 use crate::registry::installed;
+use crate::serve::oidc;
 
 /// Does the first part. Only claims the second part at first, and does it at the retry.
 const AGENT: &str = r#"
@@ -129,6 +130,26 @@ fn people_approve_watch_answer_and_audit_in_a_browser() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(said.lines().filter(|line| line.starts_with("well: ")).count(), 14, "{said}");
+}
+
+/// A real provider, and people who sign in there, decide and leave.
+#[test]
+fn people_sign_in_at_a_provider_in_a_browser() {
+    let Some(chromium) = chromium() else {
+        return skip::tool("chromium", "apt-get install chromium");
+    };
+    let modules = match modules() {
+        Ok(modules) => modules,
+        Err(why) => return registry::npm_package("playwright-core and axe-core", &why),
+    };
+    let Some(provider) = oidc::package() else { return };
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(AGENT).isolation("in-place");
+    env.provost(&["verify"]).exits(0);
+    let mut node = script("sign_in.mjs", &env, &modules, chromium);
+    let output = node.env("PROVIDER", provider).env("SECRET", oidc::SECRET.1).output().expect("node");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(said.lines().filter(|line| line.starts_with("well: ")).count(), 4, "{said}");
 }
 
 /// Returns a script of `tests/browser` with what it needs.

@@ -3,6 +3,7 @@
 mod acting;
 mod held;
 mod news;
+pub(crate) mod oidc;
 mod official;
 mod quorum;
 mod repositories;

@@ -107,6 +107,15 @@ fn a_name_is_the_same_in_any_spelling() {
 }
 
 #[test]
+fn an_account_at_a_provider_is_one_person_under_any_address() {
+    let alice = person::signed_in("alice@example.com", "https://a.example", "1");
+    let renamed = person::signed_in("a.smith@example.com", "https://a.example", "1");
+    let successor = person::signed_in("alice@example.com", "https://a.example", "2");
+    assert!(is_same(&alice, &renamed) && is_same(&alice, &alice.to_uppercase()));
+    assert!(!is_same(&alice, &successor) && !is_same(&alice, "alice@example.com"));
+}
+
+#[test]
 fn who_wrote_it_does_not_approve_it() {
     check(
         OTHERS,
