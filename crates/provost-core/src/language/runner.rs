@@ -10,6 +10,7 @@ use crate::language::shell::{self, Word, WrappedCommand};
 use crate::model::plan::Shell;
 
 mod count;
+mod dotnet;
 pub mod expectations;
 mod jvm;
 pub mod plant;
@@ -38,6 +39,7 @@ pub enum Runner {
     Phpunit,
     Maven,
     Gradle,
+    Dotnet,
     /// A script of package.json, to be resolved by reading that file.
     Script,
     /// `make`, `tox` and others: only the output shows what they started.
@@ -62,6 +64,7 @@ impl Runner {
             Runner::Phpunit => "phpunit",
             Runner::Maven => "maven",
             Runner::Gradle => "gradle",
+            Runner::Dotnet => "dotnet test",
             Runner::Script => "a script of package.json",
             Runner::Other => "make, or another tool that starts tests",
         }
@@ -112,7 +115,8 @@ pub fn has_to_show_tests(shell: &Shell) -> bool {
         | Runner::Rspec
         | Runner::Phpunit
         | Runner::Maven
-        | Runner::Gradle => true,
+        | Runner::Gradle
+        | Runner::Dotnet => true,
         Runner::NodeFile | Runner::Ctest | Runner::Script | Runner::Other => false,
     };
     !shell.names_its_failure()
@@ -263,6 +267,7 @@ fn recognised<'a>(name: &str, args: Args<'a>) -> Option<(Runner, Args<'a>)> {
         }
         "phpunit" | "phpunit.phar" => Some((Runner::Phpunit, args)),
         "php" => again(after_options(args, &["-d", "-c"])),
+        "dotnet" => (word(args) == Some("test")).then(|| (Runner::Dotnet, &args[1..])),
         "mvn" | "mvnw" | "mvnd" => jvm::maven(args).then_some((Runner::Maven, args)),
         "gradle" | "gradlew" => jvm::gradle(args).then_some((Runner::Gradle, args)),
         "composer" => {

@@ -14,7 +14,7 @@ const TEST_FOLDERS: [&str; 8] =
     ["test", "tests", "__tests__", "spec", "specs", "testing", "e2e", "__snapshots__"];
 
 /// Configuration that decides what a runner runs and how, and that ordinary work rarely edits.
-const RUNNER_FILES: [&str; 30] = [
+const RUNNER_FILES: [&str; 32] = [
     "conftest.py",
     "pytest.ini",
     ".pytest.ini",
@@ -46,6 +46,8 @@ const RUNNER_FILES: [&str; 30] = [
     "phpunit.xml",
     "phpunit.dist.xml",
     "phpunit.xml.dist",
+    "xunit.runner.json",
+    "Directory.Build.rsp",
 ];
 
 /// The same, with any extension.
@@ -64,7 +66,7 @@ const RUNNER_STEMS: [&str; 11] = [
 ];
 
 /// Configuration that also runs checks, and that ordinary work edits.
-const PROJECT_FILES: [&str; 21] = [
+const PROJECT_FILES: [&str; 25] = [
     "setup.cfg",
     "setup.py",
     "pyproject.toml",
@@ -86,6 +88,10 @@ const PROJECT_FILES: [&str; 21] = [
     "build.gradle.kts",
     "settings.gradle",
     "settings.gradle.kts",
+    "Directory.Build.props",
+    "Directory.Build.targets",
+    "Directory.Packages.props",
+    "global.json",
 ];
 
 /// Other names that tools look for in parent folders: configuration and code folders, and tool versions.
@@ -114,7 +120,19 @@ const FOUND_ABOVE: [&str; 19] = [
 /// Recognises a test file, by its name or its folder.
 pub fn is_test(path: &str) -> bool {
     let (folders, name) = split(path);
-    folders.split('/').any(|folder| TEST_FOLDERS.contains(&folder)) || is_test_name(name)
+    folders.split('/').any(|folder| TEST_FOLDERS.contains(&folder) || is_test_project(folder))
+        || is_test_name(name)
+}
+
+/// Recognises the folder of a .NET project of tests: `Calc.Tests`, `Calc.UnitTests`.
+fn is_test_project(folder: &str) -> bool {
+    let last = folder.rsplit_once('.').map_or("", |(_, last)| last);
+    ["Tests", "Test", "Specs"].iter().any(|end| last.ends_with(end))
+}
+
+/// Recognises the file of a .NET project or solution.
+fn is_dotnet_project(name: &str) -> bool {
+    [".csproj", ".fsproj", ".vbproj", ".sln", ".slnx"].iter().any(|end| name.ends_with(end))
 }
 
 fn is_test_name(name: &str) -> bool {
@@ -130,7 +148,7 @@ fn is_test_name(name: &str) -> bool {
         }
         "sh" | "bash" => matches!(stem, "test" | "tests") || stem.starts_with("test_"),
         "bats" | "snap" => true,
-        "c" | "cc" | "cpp" | "java" | "kt" | "rb" | "php" => {
+        "c" | "cc" | "cpp" | "java" | "kt" | "rb" | "php" | "cs" | "fs" | "vb" => {
             stem.starts_with("test_")
                 || ["_test", "_spec", "Test", "Tests"].iter().any(|end| stem.ends_with(end))
         }
@@ -142,6 +160,7 @@ fn is_test_name(name: &str) -> bool {
 pub fn is_runner_file(path: &str) -> bool {
     let (folders, name) = split(path);
     RUNNER_FILES.contains(&name)
+        || name.ends_with(".runsettings")
         || RUNNER_STEMS.iter().any(|stem| name.starts_with(stem))
         || folders.split('/').any(|folder| folder == ".cargo")
 }
@@ -149,7 +168,7 @@ pub fn is_runner_file(path: &str) -> bool {
 /// Recognises any file that a check may depend on.
 pub fn is_oracle(path: &str) -> bool {
     let (_, name) = split(path);
-    is_test(path) || is_runner_file(path) || PROJECT_FILES.contains(&name)
+    is_test(path) || is_runner_file(path) || PROJECT_FILES.contains(&name) || is_dotnet_project(name)
 }
 
 /// Recognises names that tools look for in the parent folders of the one they work in.
@@ -259,6 +278,8 @@ mod tests {
             "pkg/__tests__/a.js",
             "check_test.py",
             "a/b.spec.ts",
+            "src/Calc.Tests/Helper.cs",
+            "CalcTests.cs",
         ] {
             assert!(is_test(path) && is_oracle(path), "{path}");
         }
@@ -266,10 +287,19 @@ mod tests {
             ["conftest.py", ".cargo", "node_modules", "Cargo.toml"].into_iter().all(super::is_found_above)
         );
         assert!(!["tests", "src", "notes.md"].into_iter().any(super::is_found_above));
-        for path in ["src/conftest.py", ".cargo/config.toml", "jest.config.ts", "GNUmakefile"] {
+        for path in
+            ["src/conftest.py", ".cargo/config.toml", "jest.config.ts", "GNUmakefile", "ci/a.runsettings"]
+        {
             assert!(is_runner_file(path) && is_oracle(path), "{path}");
         }
-        for path in ["package.json", "crates/x/Cargo.toml", "Makefile", "pyproject.toml"] {
+        for path in [
+            "package.json",
+            "crates/x/Cargo.toml",
+            "Makefile",
+            "pyproject.toml",
+            "Calc/Calc.csproj",
+            "all.sln",
+        ] {
             assert!(is_oracle(path) && !is_runner_file(path), "{path}");
         }
         for path in [

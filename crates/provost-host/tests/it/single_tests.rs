@@ -7,6 +7,7 @@ use provost_rehearsal::skip;
 
 use crate::teeth::{Files, Project, fetched, python, told, works};
 
+mod dotnet;
 mod more_runners;
 
 /// A project of one language: `value` is what the work changes.

@@ -4,7 +4,7 @@
 //! up. Output without a summary line gives no count, which is not the same as zero.
 
 use super::report::RunnerReport;
-use super::{Runner, started};
+use super::{Runner, dotnet, started};
 
 /// Returns the number of tests run, if the contract starts runners that report it.
 pub fn tests_run(command: &str, outputs: &[&str]) -> Option<u32> {
@@ -41,7 +41,7 @@ pub fn tests_run_by(command: &str, report: &RunnerReport, outputs: &[&str]) -> O
     total
 }
 
-const ALL: [Runner; 13] = [
+const ALL: [Runner; 14] = [
     Runner::Cargo,
     Runner::Nextest,
     Runner::Pytest,
@@ -55,6 +55,7 @@ const ALL: [Runner; 13] = [
     Runner::Rspec,
     Runner::Phpunit,
     Runner::Gradle,
+    Runner::Dotnet,
 ];
 
 fn of(runner: Runner, output: &str) -> Option<u32> {
@@ -74,6 +75,7 @@ fn of(runner: Runner, output: &str) -> Option<u32> {
         Runner::Rspec => sum(lines().filter_map(rspec)),
         Runner::Phpunit => sum(lines().filter_map(phpunit)),
         Runner::Gradle => sum(lines().filter_map(gradle)),
+        Runner::Dotnet => dotnet::counted(&plain),
         Runner::Mocha | Runner::NodeFile | Runner::Script | Runner::Other => None,
     }
 }

@@ -8,7 +8,7 @@
 //! understood, planting is refused.
 
 use super::select::Selection;
-use super::{Runner, RunnerStart};
+use super::{Runner, RunnerStart, dotnet};
 
 /// A file that contains a failing test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,7 @@ pub fn into_file(
             let method = if path.ends_with(".php") { php(&name) } else { jvm(path, text, &name)? };
             return into_class(path, text, &method);
         }
+        Runner::Dotnet => dotnet::planted(path, text, &name, random)?,
         Runner::Mocha | Runner::Rspec | Runner::Ctest | Runner::Script | Runner::Other => {
             return Err("it cannot be planted".to_owned());
         }
@@ -87,8 +88,9 @@ pub fn beside(
                 format!("package {package}\n\nimport \"testing\"\n{}", go_test(&name)),
             )
         }
-        // A class belongs to a file of its name and to a package: only an existing one is used.
-        Runner::Phpunit | Runner::Maven | Runner::Gradle => return None,
+        // A class belongs to a file of its name and to a package, and a file to a project: only an existing
+        // one is used.
+        Runner::Phpunit | Runner::Maven | Runner::Gradle | Runner::Dotnet => return None,
         Runner::Mocha | Runner::Rspec | Runner::NodeFile => return None,
         Runner::Ctest | Runner::Script | Runner::Other => return None,
     };
@@ -120,6 +122,7 @@ fn puts_itself_aside(runner: Runner, text: &str) -> Option<&'static str> {
         Runner::NodeFile => &["process.exit", "process.abort"],
         Runner::Go => &["//go:build", "// +build", "func TestMain("],
         Runner::Phpunit | Runner::Maven | Runner::Gradle => &["abstract class"],
+        Runner::Dotnet => &["#if "],
         Runner::Mocha | Runner::Rspec | Runner::Ctest | Runner::Script | Runner::Other => &[],
     };
     // The tests of a program are in `src/main.rs` beside its `main`.

@@ -3,7 +3,7 @@
 //! A record is one line with fields separated by `\x1f`: `start`, runner, number, folder, arguments…; `end`,
 //! runner, number, passed, failed, changed; `unmoved`, runner, number, name of a test; `test`, runner, number,
 //! result, name; `list`, runner, number, number of `test` records; `json`, `go`, number, whether with `-v`; `xml`,
-//! runner, number, path, one line of a test report in JUnit's format.
+//! runner, number, path, one line of a test report (JUnit's format, or a TRX log of .NET).
 //!
 //! **Invariant:** a record that cannot be read is skipped; skipping never makes a session look better.
 
@@ -46,9 +46,10 @@ pub struct TestCounts {
     pub failed: u32,
 }
 
-/// A test report that a runner wrote in JUnit's format.
+/// A test report that a runner wrote: in JUnit's format (maven), or a TRX log (dotnet).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XmlReport {
+    pub runner: Runner,
     number: String,
     /// Its path, relative to the tree.
     pub path: String,
@@ -70,7 +71,7 @@ pub struct RunnerReport {
     pub strays: u32,
     /// `go test` prints JSON for provost; the value is `true` if the check asked for `-v`.
     pub go_prints: Option<bool>,
-    /// Test reports in JUnit's format (maven).
+    /// Test reports of maven and dotnet.
     pub files: Vec<XmlReport>,
     /// The results of all single tests, if they can be read.
     pub results: Option<TestResults>,
@@ -106,9 +107,10 @@ impl RunnerReport {
                 ["json", "go", _, verbose, ..] => {
                     *report.go_prints.get_or_insert(false) |= *verbose == "1";
                 }
-                ["xml", _, number, path, text @ ..] => {
+                ["xml", name, number, path, text @ ..] => {
                     let path = within(root, path).unwrap_or_else(|| (*path).to_owned());
-                    report.xml(number, &path, &text.join(" "));
+                    let runner = if *name == "dotnet" { Runner::Dotnet } else { Runner::Maven };
+                    report.xml(runner, number, &path, &text.join(" "));
                 }
                 ["unmoved", _, number, name, ..] => {
                     if let Some(session) = report.session(number) {
@@ -139,11 +141,11 @@ impl RunnerReport {
         }
     }
 
-    /// Adds a line to a report in JUnit's format.
-    fn xml(&mut self, number: &str, path: &str, line: &str) {
+    /// Adds a line to a report.
+    fn xml(&mut self, runner: Runner, number: &str, path: &str, line: &str) {
         if self.files.last().is_none_or(|last| last.number != number || last.path != path) {
             let (number, path) = (number.to_owned(), path.to_owned());
-            self.files.push(XmlReport { number, path, text: String::new() });
+            self.files.push(XmlReport { runner, number, path, text: String::new() });
         }
         if let Some(file) = self.files.last_mut() {
             file.text.push_str(line);

@@ -2,12 +2,12 @@
 //!
 //! pytest, unittest, mocha, jest, vitest and `node --test` report each test to provost's reporters. `go test`
 //! prints JSON for provost. cargo, nextest and ctest print one line per test, and a summary that must agree
-//! with these lines. rspec, phpunit and gradle report each test too. maven writes reports that must agree with
-//! what it prints.
+//! with these lines. rspec, phpunit and gradle report each test too. maven and dotnet write reports that
+//! must agree with what they print.
 //!
 //! **Invariant:** results that are not complete are not used at all.
 
-use super::report::{RunnerReport, TestList};
+use super::report::{RunnerReport, TestList, XmlReport};
 use super::{Runner, started};
 use crate::model::test_results::{TestResult, TestResults};
 
@@ -16,6 +16,7 @@ pub mod go;
 mod libtest;
 mod nextest;
 mod surefire;
+mod trx;
 
 /// What a check printed.
 #[derive(Clone, Copy)]
@@ -104,12 +105,19 @@ fn printed_by(runner: Runner, report: &RunnerReport, printed: PrintedOutput<'_>)
         Runner::Go => {
             Err("`go test` did not print its results for provost: its output goes elsewhere".to_owned())
         }
-        Runner::Maven => surefire::read(&plain(printed.stdout), &report.files),
+        Runner::Maven => surefire::read(&plain(printed.stdout), &files_of(report, runner)),
+        Runner::Dotnet => {
+            trx::read(&plain(printed.stdout), &plain(printed.stderr), &files_of(report, runner))
+        }
         Runner::Rspec | Runner::Phpunit | Runner::Gradle => {
             Err(format!("{} did not report its tests to provost", runner.word()))
         }
         _ => Err(unread(runner.word())),
     }
+}
+
+fn files_of(report: &RunnerReport, runner: Runner) -> Vec<&XmlReport> {
+    report.files.iter().filter(|file| file.runner == runner).collect()
 }
 
 /// Returns an error if the lines of single tests do not agree with the summary.

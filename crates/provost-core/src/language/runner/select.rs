@@ -44,6 +44,7 @@ pub fn selection(started: &RunnerStart) -> Result<Selection, String> {
         Runner::Phpunit => phpunit(started),
         Runner::Maven => maven(started),
         Runner::Gradle => gradle(started),
+        Runner::Dotnet => dotnet(started),
         Runner::Mocha | Runner::Rspec => {
             Err(format!("only a run of {} tells which tests it runs", started.runner.word()))
         }
@@ -100,6 +101,10 @@ impl Selection {
                     path.contains("src/test/") && (name.ends_with(".java") || name.ends_with(".kt"));
                 let is_test = stem.ends_with("Test") || stem.ends_with("Tests") || stem.starts_with("Test");
                 is_placed && is_source && is_test
+            }
+            Runner::Dotnet => {
+                let is_built = inner.split('/').any(|part| matches!(part, "bin" | "obj"));
+                is_placed && name.ends_with(".cs") && test_files::is_test(path) && !is_built
             }
             Runner::Mocha | Runner::Rspec | Runner::Ctest | Runner::Script | Runner::Other => false,
         }
@@ -435,5 +440,50 @@ fn gradle(started: &RunnerStart) -> Result<Selection, String> {
             chosen.places.push(joined(&started.folder, &folder).ok_or("it is outside of the tree")?);
         }
     }
+    Ok(chosen)
+}
+
+/// A project, a solution or their folder; a solution has its projects in the folders below it.
+fn dotnet(started: &RunnerStart) -> Result<Selection, String> {
+    let behind = started.args.iter().position(|arg| arg.as_deref() == Some("--"));
+    let args = &started.args[..behind.unwrap_or(started.args.len())];
+    if behind.is_some() || has(args, &["--filter", "-s", "--settings", "--list-tests", "-t"]) {
+        return Err("provost does not understand which tests it selects".to_owned());
+    }
+    let values = [
+        "-l",
+        "--logger",
+        "-r",
+        "--results-directory",
+        "-c",
+        "--configuration",
+        "-f",
+        "--framework",
+        "-v",
+        "--verbosity",
+        "-o",
+        "--output",
+        "-d",
+        "--diag",
+        "-e",
+        "--environment",
+        "-a",
+        "--arch",
+        "--os",
+        "--runtime",
+        "--collect",
+        "--test-adapter-path",
+    ];
+    let mut chosen = Selection::default();
+    for place in operands(args, &values)? {
+        let is_project = place.ends_with("proj") || place.ends_with(".sln") || place.ends_with(".slnx");
+        if place.ends_with(".dll") {
+            return Err(format!("{place} was built before"));
+        }
+        let path = joined(&started.folder, place).ok_or_else(|| format!("{place} is outside of the tree"))?;
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+        chosen.places.push(if is_project { folder } else { path });
+    }
+    chosen.places.retain(|place| !place.is_empty());
     Ok(chosen)
 }

@@ -56,6 +56,8 @@ fn a_runner_is_known_behind_whatever_stands_before_it() {
         "./gradlew :app:test",
         "gradle build -x test",
         "gradle testClasses",
+        "dotnet test Calc.Tests --no-restore",
+        "dotnet build && dotnet vstest a.dll",
         "grep -q pytest notes.md",
         "echo cargo test",
     ] {
@@ -97,6 +99,8 @@ fn a_runner_is_known_behind_whatever_stands_before_it() {
         ./gradlew :app:test -> Gradle in ``: :app:test;
         gradle build -x test -> 
         gradle testClasses -> 
+        dotnet test Calc.Tests --no-restore -> Dotnet in ``: Calc.Tests --no-restore;
+        dotnet build && dotnet vstest a.dll -> 
         grep -q pytest notes.md -> 
         echo cargo test -> 
     "#]]
@@ -256,6 +260,10 @@ fn planted(command: &str) -> String {
         ("tests/CalcTest.php", "<?php\nclass CalcTest extends TestCase\n{\n}\n"),
         ("app/src/test/java/a/CalcTest.java", "import org.junit.jupiter.api.Test;\nclass CalcTest {\n}\n"),
         ("src/test/kotlin/a/CalcTest.kt", "import org.junit.Test\nclass CalcTest {\n}\n"),
+        ("Calc.Tests/obj/CalcTests.cs", "class A { [Fact] void A() {} }\n"),
+        ("Calc.Tests/CalcTests.cs", "namespace Calc\n{\n    class A { [Fact] void A() {} }\n}\n"),
+        ("Unit/MoreTests.cs", "namespace More;\nclass A { [TestMethod] void A() {} }\n"),
+        ("Unit/More.cs", "namespace More;\n"),
     ];
     let Some(each) = started(command).into_iter().next() else { return "no runner".to_owned() };
     let chosen = match selection(&each) {
@@ -319,6 +327,11 @@ fn a_failing_test_is_put_where_the_contract_finds_it() {
         "mvn test -Dtest=CalcTest",
         "gradle :app:test",
         "gradle test --tests CalcTest",
+        "dotnet test",
+        "cd Unit && dotnet test -c Release -v q",
+        "dotnet test Calc.Tests/Calc.Tests.csproj --logger trx",
+        "dotnet test --filter Name=x",
+        "dotnet test out/Calc.Tests.dll",
         "rspec",
         "ctest",
         "npm test",
@@ -360,6 +373,11 @@ fn a_failing_test_is_put_where_the_contract_finds_it() {
         mvn test -Dtest=CalcTest -> not plantable: provost does not understand which tests it selects
         gradle :app:test -> app/src/test/java/a/CalcTest.java | @org.junit.jupiter.api.Test public void test_q7() { throw new AssertionError("planted"); } } | -
         gradle test --tests CalcTest -> not plantable: provost does not understand which tests it selects
+        dotnet test -> Calc.Tests/CalcTests.cs Unit/MoreTests.cs | public class Test_q7 { [global::Xunit.Fact] public void test_q7() { throw new global::System.Exception("planted"); } } | -
+        cd Unit && dotnet test -c Release -v q -> Unit/MoreTests.cs | [global::Microsoft.VisualStudio.TestTools.UnitTesting.TestClass] public class Test_q7 { [global::Microsoft.VisualStudio.TestTools.UnitTesting.TestMethod] public void test_q7() { throw new global::System.Exception("planted"); } } | -
+        dotnet test Calc.Tests/Calc.Tests.csproj --logger trx -> Calc.Tests/CalcTests.cs | public class Test_q7 { [global::Xunit.Fact] public void test_q7() { throw new global::System.Exception("planted"); } } | -
+        dotnet test --filter Name=x -> not plantable: provost does not understand which tests it selects
+        dotnet test out/Calc.Tests.dll -> not plantable: out/Calc.Tests.dll was built before
         rspec -> not plantable: only a run of rspec tells which tests it runs
         ctest -> not plantable: ctest runs programs of the build
         npm test -> not plantable: package.json does not say which tests the script runs

@@ -44,7 +44,7 @@ const GRADLE: &str = include_str!("reporter/init.gradle");
 const SHIM: &str = include_str!("reporter/shim.sh");
 
 /// Programs that get a wrapper if they are on `PATH`.
-const PROGRAMS: [&str; 34] = [
+const PROGRAMS: [&str; 35] = [
     "python",
     "python3",
     "python3.8",
@@ -80,6 +80,7 @@ const PROGRAMS: [&str; 34] = [
     "composer",
     "mvn",
     "gradle",
+    "dotnet",
 ];
 
 /// Most bytes of records that are kept: about 200,000 tests.

@@ -8,7 +8,7 @@ const SUREFIRE: &str = "/usr/share/maven-repo/org/apache/maven/plugins/maven-sur
 const JUNIT: &str = "/usr/share/java/junit4.jar";
 
 /// Judges each forged text of the code, which must not hold.
-fn forged(contract: &str, files: Files<'_>, code: &str, forged: &[&str]) {
+pub(super) fn forged(contract: &str, files: Files<'_>, code: &str, forged: &[&str]) {
     for text in forged {
         for expected in [Expectation::NoNewFailures, Expectation::TestsPassed { at_least: 1 }] {
             let (project, before) =
@@ -22,7 +22,7 @@ fn forged(contract: &str, files: Files<'_>, code: &str, forged: &[&str]) {
 
 impl Sample<'_> {
     /// The same as `try_all` with as few runs as possible, for runners that take seconds to start.
-    fn try_few(&self) {
+    pub(super) fn try_few(&self) {
         let (project, before) = self.project(&[Expectation::NoNewFailures]);
         assert!(before.held(), "{}: {} {}", self.contract, told(&before), before.stdout);
         let results = before.test_results.as_ref().expect("results");

@@ -13,7 +13,7 @@ use crate::language::runner::count::{SurefireCounts as Counts, surefire_line, su
 use crate::language::runner::report::XmlReport;
 use crate::model::test_results::TestResult;
 
-pub(super) fn read(stdout: &str, files: &[XmlReport]) -> Result<Named, String> {
+pub(super) fn read(stdout: &str, files: &[&XmlReport]) -> Result<Named, String> {
     let (mut printed, mut sum, mut told) = (BTreeMap::<String, Counts>::new(), (0, 0, 0), (0, 0, 0));
     for line in stdout.lines() {
         if let Some((class, counts)) = of_class(line) {
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn reports_that_agree_with_the_lines_are_read() {
-        let found = read(PRINTED, &[file("a", CALC), file("b", OTHER)]).expect("read");
+        let found = read(PRINTED, &[&file("a", CALC), &file("b", OTHER)]).expect("read");
         let told: Vec<String> = found.iter().map(|(name, result)| format!("{name} {result:?}")).collect();
         assert_eq!(
             told,
@@ -171,7 +171,7 @@ mod tests {
             (format!("{PRINTED}{skipped}"), vec![file("a", CALC), file("b", OTHER)]),
             (PRINTED.replace("[INFO]", "").replace("[ERROR]", ""), vec![file("a", CALC), file("b", OTHER)]),
         ] {
-            assert!(read(&printed, &files).is_err(), "{printed} {files:?}");
+            assert!(read(&printed, &files.iter().collect::<Vec<_>>()).is_err(), "{printed} {files:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Stands before a program of the same name on the PATH of a check: reports that it starts where it is a test
 # runner, sees to it that the reporters for Python, node, Ruby and PHP are loaded, and becomes the program itself.
-# Maven is its child, whose test reports are sent when it has ended.
+# Maven and dotnet are its children, whose test reports are sent when they have ended.
 name=${0##*/}
 own=${0%/*}
 reporters=${own%/*}
@@ -23,6 +23,41 @@ start_of_java() {
     done
     shift
     start "$runner" "$@"
+}
+
+# The folder that a check names for the logs of dotnet.
+folder_of_logs() {
+    logs=
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --results-directory | -r) logs=$2 ;;
+        --results-directory[=:]*) logs=${1#*[=:]} ;;
+        esac
+        shift
+    done
+}
+
+# Sends a file that a runner wrote, line by line. Of a log of dotnet the parts that say nothing about results are
+# left out.
+send_report() {
+    PROVOST_MARK=$(printf 'xml\037%s\037%s\037%s\037' "$name" "$$" "$1") awk '
+        /^ *<(TestEntry|Execution) / { next }
+        /^ *<(UnitTestResult|UnitTest|TestMethod) / {
+            gsub(/ (executionId|parentExecutionId|computerName|startTime|endTime|duration|testType)="[^"]*"/, "")
+            gsub(/ (testListId|relativeResultsDirectory|storage|codeBase|adapterTypeName)="[^"]*"/, "")
+        }
+        { print ENVIRON["PROVOST_MARK"] $0 }' "$1"
+}
+
+# The reports that were written in this run.
+reports() {
+    case $name in
+    dotnet) find "$logs" -type f -newer "$reads" -name '*.trx' ;;
+    *)
+        find "$PWD" \( -name .git -o -name node_modules \) -prune -o -type f -newer "$reads" \
+            \( -path '*/surefire-reports/TEST-*.xml' -o -path '*/failsafe-reports/TEST-*.xml' \) -print
+        ;;
+    esac
 }
 
 case $name in
@@ -101,6 +136,25 @@ mvn)
         ! grep -rqs --include=pom.xml skipAfterFailureCount . || reads=
     fi
     ;;
+dotnet)
+    # Words on the command line count more than what a project and its settings say. A project that runs its
+    # tests by Microsoft.Testing.Platform knows none of these words.
+    if [ "$1" = test ] && ! grep -qs Microsoft.Testing.Platform global.json ../global.json ../../global.json; then
+        reads=$(mktemp)
+        folder_of_logs "$@"
+        case " $* " in
+        *" --list-tests "* | *" -t "* | *" --help "* | *" -h "*) rm -f "$reads" && reads= ;;
+        *trx*) logs=${logs:-$PWD} ;;
+        *)
+            shift
+            [ -n "$logs" ] || { logs=$(mktemp -d) && own_logs=1 && set -- --results-directory "$logs" "$@"; }
+            set -- test --logger trx "$@"
+            ;;
+        esac
+        # What it prints has to be understood.
+        export DOTNET_CLI_UI_LANGUAGE="${DOTNET_CLI_UI_LANGUAGE:-en}"
+    fi
+    ;;
 gradle)
     set -- "$@" -I "$reporters/init.gradle" -Dorg.gradle.configuration-cache=false \
         -Dorg.gradle.unsafe.configuration-cache=false
@@ -164,14 +218,9 @@ while [ -n "$rest" ]; do
         [ -n "${reads-}" ] || exec "$folder/$name" "$@"
         "$folder/$name" "$@"
         code=$?
-        # The reports that were written in this run.
-        find "$PWD" \( -name .git -o -name node_modules \) -prune -o -type f -newer "$reads" \
-            \( -path '*/surefire-reports/TEST-*.xml' -o -path '*/failsafe-reports/TEST-*.xml' \) -print |
-            while IFS= read -r file; do
-                mark=$(printf 'xml\037mvn\037%s\037%s\037' "$$" "$file")
-                PROVOST_MARK=$mark awk '{ print ENVIRON["PROVOST_MARK"] $0 }' "$file"
-            done >"$PROVOST_REPORT"
+        reports | while IFS= read -r file; do send_report "$file"; done >"$PROVOST_REPORT"
         rm -f "$reads"
+        [ -z "${own_logs-}" ] || rm -rf "$logs"
         exit "$code"
     fi
 done

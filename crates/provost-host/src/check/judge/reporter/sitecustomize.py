@@ -49,6 +49,20 @@ def _write(lines):
         pass
 
 
+def _pieces(text, count):
+    """A text of so many plain lines, in pieces that are written at once; None if a line is not plain."""
+    if not text.isascii() or text.count("\x1f") != 4 * count or text.count("\n") != count:
+        return None
+    text, pieces, at = text.encode(), [], 0
+    while at < len(text):
+        end = text.rfind(b"\n", at, at + 4096) + 1
+        if end == 0:
+            return None
+        pieces.append(text[at:end])
+        at = end
+    return pieces
+
+
 class _Session:
     """Counts the tests of one session."""
 
@@ -57,6 +71,8 @@ class _Session:
         self.number = os.urandom(6).hex()
         self.passed = self.failed = self.changed = 0
         self.unmoved = []
+        # Suites are long, and most of their tests pass: their names are kept as they are.
+        self.passes = []
         self.tests = []
         self.is_open = False
 
@@ -64,19 +80,18 @@ class _Session:
         self.tests.append((result, name))
 
     def lines(self):
-        """One line for each test, and the end of the list. Suites are long, and most names need no change."""
-        begin = "test\x1f" + self.runner + "\x1f" + self.number + "\x1f"
-        text = "".join([begin + result + "\x1f" + name + "\n" for result, name in self.tests])
-        count = len(self.tests)
-        longest = max((len(name) for _, name in self.tests), default=0)
-        if longest < 1000 and text.isascii() and text.count("\x1f") == 4 * count and text.count("\n") == count:
-            # As many lines as are written at once.
-            some = max(1, 4096 // (len(begin) + longest + 10))
-            lines = text.encode().splitlines(True)
-            lines = [b"".join(lines[at : at + some]) for at in range(0, count, some)]
-        else:
-            lines = [_line(("test", self.runner, self.number, result, name)) for result, name in self.tests]
-        return lines + [_line(("list", self.runner, self.number, count))]
+        """One line for each test, and the end of the list."""
+
+        def line(result, name):
+            return _line(("test", self.runner, self.number, result, name))
+
+        lines = []
+        if self.passes:
+            begin = "\x1f".join(("test", self.runner, self.number, "passed", ""))
+            text = begin + ("\n" + begin).join(self.passes) + "\n"
+            lines = _pieces(text, len(self.passes)) or [line("passed", name) for name in self.passes]
+        lines += [line(result, name) for result, name in self.tests]
+        return lines + [_line(("list", self.runner, self.number, len(self.passes) + len(self.tests)))]
 
     def start(self):
         self.is_open = True
@@ -111,7 +126,6 @@ def _watch_pytest(config_module):
         def __init__(self):
             self.session = _Session("pytest")
             self.results = {}
-            self.moved = set()
 
         @hookimpl(tryfirst=True)
         def pytest_configure(self, config):
@@ -121,16 +135,16 @@ def _watch_pytest(config_module):
             if any(getattr(option, name, False) for name in ("collectonly", "setuponly", "setupplan", "showfixtures")):
                 self.session.is_open = False
 
-        @hookimpl(hookwrapper=True, tryfirst=True)
-        def pytest_runtest_call(self, item):
-            if _CONTROL:
-                self.moved.add(item.nodeid)
+        if _CONTROL:
+
+            @hookimpl(hookwrapper=True, tryfirst=True)
+            def pytest_runtest_call(self, item):
                 self.session.changed += 1
                 if hasattr(item, "obj"):
                     item.obj = _planted
                 else:
                     item.runtest = _planted
-            yield
+                yield
 
         def _end_of_test(self, report):
             """A test failed if any of its parts did."""
@@ -143,6 +157,25 @@ def _watch_pytest(config_module):
             if report.when == "teardown":
                 self.session.test(self.results.pop(report.nodeid), report.nodeid)
 
+        def _is_plain_pass(self, report):
+            """Takes the usual way of a test through its three reports: the set-up, the test and its end passed."""
+            if report.outcome != "passed" or _CONTROL or hasattr(report, "wasxfail"):
+                return False
+            name, when = report.nodeid, report.when
+            if when == "setup":
+                return name not in self.results
+            if when == "call":
+                if name in self.results:
+                    return False
+                self.results[name] = "passed"
+                self.session.passed += 1
+                return True
+            if self.results.get(name) != "passed":
+                return False
+            del self.results[name]
+            self.session.passes.append(name)
+            return True
+
         @hookimpl(trylast=True)
         def pytest_collectreport(self, report):
             if report.failed:
@@ -150,7 +183,7 @@ def _watch_pytest(config_module):
 
         @hookimpl(trylast=True)
         def pytest_runtest_logreport(self, report):
-            if report.outcome == "rerun":
+            if self._is_plain_pass(report) or report.outcome == "rerun":
                 return
             self._end_of_test(report)
             if report.when != "call":
@@ -199,12 +232,14 @@ def _watch_unittest(runner_module):
             return [suite]
         return [test for each in inner for test in tests_of(each)]
 
-    def recorded(result, results):
-        """The result object, which also keeps the result of each test by its name."""
+    def recorded(result, passes, results):
+        """The result object, which also keeps the names of tests that passed, and the results of the others."""
 
         def note(test, outcome):
             name = test.id()
-            if results.get(name) != "failed":
+            if outcome == "passed":
+                passes.append(name)
+            elif results.get(name) != "failed":
                 results[name] = outcome
 
         def watch(method, outcome_of):
@@ -229,9 +264,7 @@ def _watch_unittest(runner_module):
             known = classes.get(kind)
             if known is None:
                 known = classes[kind] = test.id()[: -len(test._testMethodName)] if kind.id is usual_id else ""
-            name = known + test._testMethodName if known else test.id()
-            if results.get(name) != "failed":
-                results[name] = "passed"
+            passes.append(known + test._testMethodName if known else test.id())
             return passed(test)
 
         result.addSuccess = noted_pass
@@ -248,9 +281,9 @@ def _watch_unittest(runner_module):
         session = _Session("unittest")
         session.start()
         tests = tests_of(test) if _CONTROL else []
-        results = {}
+        passes, results = [], {}
         make_result = self._makeResult
-        self._makeResult = lambda: recorded(make_result(), results)
+        self._makeResult = lambda: recorded(make_result(), passes, results)
         if _ALL:
             self.failfast = False
         if _CONTROL:
@@ -269,6 +302,10 @@ def _watch_unittest(runner_module):
             aside = failed | {str(each) for each, _ in list(result.skipped) + list(result.expectedFailures)}
             changed = [each for each in tests if hasattr(each, "_testMethodName")]
             session.unmoved = [str(each) for each in changed if str(each) not in aside]
+        # Of several results of one name the worst counts; a test with a skipped part can pass.
+        session.passes = [name for name in dict.fromkeys(passes) if results.get(name) != "failed"]
+        for name in session.passes if results else ():
+            results.pop(name, None)
         session.tests = [(found, name) for name, found in results.items() if found != "failed"]
         for name in [name for name, found in results.items() if found == "failed"]:
             # A module that could not be imported is no test.
