@@ -689,7 +689,7 @@ fn simulate(seed: u64) -> (Stage, usize, u64, usize) {
     let log = Memory::default();
     let fallback = dice.chance(30).then_some("other");
     approved(&log, &plan, &plan_text(&mut dice, steady), fallback);
-    let has_trees = seed % 3 == 0;
+    let has_trees = seed.is_multiple_of(3);
     if has_trees {
         attested(&log, &plan);
     }
