@@ -55,7 +55,7 @@ pub(crate) fn measure(asked: &Asked, table: &mut Table) {
                 line(&task.name, &rounds);
                 ratios.push(rounds.ratios());
             }
-            Err(why) => println!("{:<18} failed: {why}", task.name),
+            Err(why) => table.broken(&task.name, &why),
         }
     }
     explain();
@@ -81,7 +81,7 @@ pub(crate) fn minute(asked: &Asked, table: &mut Table) {
     heading();
     let rounds = match measured(task, 1, MINUTE) {
         Ok(rounds) => rounds,
-        Err(why) => return table.note("agent of a minute", &why),
+        Err(why) => return table.broken(&task.name, &why),
     };
     line(&task.name, &rounds);
     table.row(Row {

@@ -109,6 +109,8 @@ impl Table {
         let change = self.compare(&row, is_quiet && trusted);
         let word = if !trusted {
             "busy"
+        } else if row.goal == NO_GOAL {
+            ""
         } else if row.figure <= row.goal {
             "ok"
         } else {
@@ -142,6 +144,12 @@ impl Table {
         let word =
             if does_fail { "fails, as it must" } else { "did not fail: the row above proves nothing now" };
         println!("{:<50} {seen:>38} {word}", format!("  control: {what}"));
+    }
+
+    /// Counts something that could not be measured because it does not work, as a goal that was missed.
+    pub(crate) fn broken(&mut self, what: &str, why: &str) {
+        self.missed += 1;
+        println!("{what:<18} failed: {why}");
     }
 
     pub(crate) fn note(&mut self, what: &str, seen: &str) {
