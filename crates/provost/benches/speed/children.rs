@@ -28,6 +28,8 @@ pub(crate) fn play(role: &str, words: Vec<String>) -> ExitCode {
         ("--as-sse", []) => serve::bare(),
         #[cfg(feature = "cluster")]
         ("--as-bare-queue", [name]) => crate::cluster::bare_queue(name),
+        #[cfg(feature = "cluster")]
+        ("--as-dbos-steps", [count]) => crate::peer::dbos_steps(count),
         _ => ExitCode::from(2),
     }
 }

@@ -6,10 +6,15 @@
 //!
 //! `cargo bench` runs all, `cargo bench -- NAME` those whose name contains NAME. `--large` takes ten
 //! million events, `--strict` exits with 1 if a goal is missed. With `--features cluster` it also measures
-//! many machines.
+//! many machines. Two take minutes and run only by name: `real`, whole runs on the tasks of `benches/real`
+//! (`--task NAME` for some of them, `--rounds N`), and `minute`, a run whose agent works for a minute.
+//!
+//! `--check` compares each row with `benches/ratios.toml` and exits with 1 if one got worse while nothing else
+//! used the machine; `--check --update` writes the figures of this run into that file.
 
 mod agent;
 mod append;
+mod baseline;
 mod children;
 #[cfg(feature = "cluster")]
 mod cluster;
@@ -17,9 +22,12 @@ mod events;
 mod judge;
 mod mcp;
 mod measure;
+#[cfg(feature = "cluster")]
+mod peer;
 mod plans;
 mod proved;
 mod queries;
+mod real;
 mod reports;
 mod serve;
 mod start;
@@ -29,13 +37,33 @@ mod table;
 
 use std::process::ExitCode;
 
+use baseline::Baseline;
 use table::Table;
 
 /// Options of the command line.
+#[derive(Default)]
 pub struct Asked {
     large: bool,
     strict: bool,
+    check: bool,
+    update: bool,
     names: Vec<String>,
+    /// Names of tasks of `real`; empty for all.
+    tasks: Vec<String>,
+    rounds: Option<usize>,
+}
+
+impl Asked {
+    fn wants(&self, name: &str) -> bool {
+        match self.names.is_empty() {
+            true => !BY_NAME.contains(&name),
+            false => self.names.iter().any(|wanted| name.contains(wanted.as_str())),
+        }
+    }
+
+    fn wants_task(&self, name: &str) -> bool {
+        self.tasks.is_empty() || self.tasks.iter().any(|wanted| name.contains(wanted.as_str()))
+    }
 }
 
 type Goal = (&'static str, fn(&Asked, &mut Table));
@@ -55,6 +83,8 @@ const GOALS: &[Goal] = &[
     ("mcp", mcp::measure),
     ("serve", serve::fan_out),
     ("serve-pages", serve::pages),
+    ("real", real::measure),
+    ("minute", real::minute),
     #[cfg(feature = "cluster")]
     ("cluster-steps", cluster::steps),
     #[cfg(feature = "cluster")]
@@ -63,26 +93,69 @@ const GOALS: &[Goal] = &[
     ("cluster-idle", cluster::idle),
 ];
 
+/// Those that take minutes.
+const BY_NAME: [&str; 2] = ["real", "minute"];
+
+const RATIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/ratios.toml");
+
 fn main() -> ExitCode {
-    let mut asked = Asked { large: false, strict: false, names: Vec::new() };
+    let mut asked = Asked::default();
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--large" => asked.large = true,
             "--strict" => asked.strict = true,
+            "--check" => asked.check = true,
+            "--update" => asked.update = true,
+            "--task" => asked.tasks.extend(words.next()),
+            "--rounds" => asked.rounds = words.next().and_then(|number| number.parse().ok()),
             // Cargo passes this to every bench.
             "--bench" => {}
             role if role.starts_with("--as-") => return children::play(role, words.collect()),
             name => asked.names.push(name.to_owned()),
         }
     }
-    let mut table = Table::begin();
-    for (name, measure) in GOALS.iter().copied() {
-        if asked.names.is_empty() || asked.names.iter().any(|wanted| name.contains(wanted.as_str())) {
-            measure(&asked, &mut table);
+    match kept_figures(&asked) {
+        Ok(baseline) => run(&asked, baseline),
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::from(2)
         }
     }
-    let missed = table.end();
+}
+
+/// Returns the figures that rows are compared with, if they are compared.
+fn kept_figures(asked: &Asked) -> Result<Option<Baseline>, String> {
+    if !asked.check {
+        return if asked.update { Err("--update goes with --check".to_owned()) } else { Ok(None) };
+    }
+    let text = std::fs::read_to_string(RATIOS).unwrap_or_default();
+    let kept = if text.is_empty() { Baseline::default() } else { Baseline::parse(&text)? };
+    if kept.profile != baseline::profile() && !asked.update {
+        return Err(format!(
+            "benches/ratios.toml was measured with a {} build, and this is a {} build; \
+             `cargo bench -- --check --update` measures anew",
+            kept.profile,
+            baseline::profile()
+        ));
+    }
+    Ok(Some(kept))
+}
+
+fn run(asked: &Asked, baseline: Option<Baseline>) -> ExitCode {
+    let mut table = Table::begin(baseline.clone());
+    for (name, measure) in GOALS.iter().copied() {
+        if asked.wants(name) {
+            table.group();
+            measure(asked, &mut table);
+        }
+    }
+    let outcome = table.end();
     measure::leave();
-    ExitCode::from(u8::from(asked.strict && missed > 0))
+    if let (Some(mut kept), true) = (baseline, asked.update) {
+        kept.update(&outcome.measured);
+        std::fs::write(RATIOS, kept.text()).expect("the figures are written");
+        return ExitCode::SUCCESS;
+    }
+    ExitCode::from(u8::from(outcome.is_worse || asked.strict && outcome.missed > 0))
 }

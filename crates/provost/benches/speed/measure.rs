@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 
@@ -72,6 +72,32 @@ pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
 pub(crate) fn pressure() -> f64 {
     let text = fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
     let some = text.split_whitespace().find_map(|word| word.strip_prefix("avg10="));
+    some.and_then(|number| number.parse().ok()).unwrap_or(0.0)
+}
+
+/// Returns the percentage of a moment in which other processes wanted a CPU. This program keeps every CPU
+/// busy for that moment, so that any other process has to wait or makes it wait; its own children have ended.
+pub(crate) fn others() -> f64 {
+    const MOMENT: Duration = Duration::from_millis(300);
+    let cpus = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let begun = Instant::now();
+    let before = waited_us();
+    std::thread::scope(|scope| {
+        for _ in 0..cpus {
+            scope.spawn(|| {
+                while begun.elapsed() < MOMENT {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+    });
+    (waited_us() - before) / begun.elapsed().as_micros() as f64 * 100.0
+}
+
+/// Returns how long some process has waited for a CPU since the machine started, in microseconds.
+fn waited_us() -> f64 {
+    let text = fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
+    let some = text.split_whitespace().find_map(|word| word.strip_prefix("total="));
     some.and_then(|number| number.parse().ok()).unwrap_or(0.0)
 }
 

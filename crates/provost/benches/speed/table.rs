@@ -2,10 +2,20 @@
 //!
 //! **Invariant:** a figure measured on a busy machine is printed but not judged, unless it is a counter.
 
+use crate::baseline::{Baseline, Change, Measured, compare, fails};
 use crate::measure;
+
+/// Most of the time, in percent, in which other processes may use a CPU while a figure is judged.
+const OTHERS_MAX: f64 = 10.0;
 
 pub(crate) struct Table {
     missed: u32,
+    /// The figures of the repository, if rows are compared with them.
+    baseline: Option<Baseline>,
+    measured: Vec<Measured>,
+    changes: Vec<Change>,
+    /// How much of the CPUs other processes used before the following rows were measured.
+    others: f64,
     /// The guard of the following rows: a floor measured against itself.
     guard: f64,
 }
@@ -21,6 +31,25 @@ pub(crate) enum Kind {
     Wall,
 }
 
+impl Kind {
+    /// Returns by how much a figure may differ from the one in the repository, if that does not say it.
+    fn tolerance(self) -> f64 {
+        match self {
+            Self::Counter => 0.05,
+            Self::Cpu => 0.15,
+            Self::Wall => 0.3,
+        }
+    }
+}
+
+/// What all rows say together.
+pub(crate) struct Outcome {
+    pub missed: u32,
+    /// A row got worse on a quiet machine.
+    pub is_worse: bool,
+    pub measured: Vec<Measured>,
+}
+
 pub(crate) struct Row<'a> {
     pub what: &'a str,
     pub subject: String,
@@ -32,8 +61,11 @@ pub(crate) struct Row<'a> {
     pub kind: Kind,
 }
 
+/// The goal of a row that is only printed.
+pub(crate) const NO_GOAL: f64 = f64::INFINITY;
+
 impl Table {
-    pub(crate) fn begin() -> Self {
+    pub(crate) fn begin(baseline: Option<Baseline>) -> Self {
         println!(
             "floors are measured beside each subject, in turn with it; ratios are of CPU time unless the row says otherwise"
         );
@@ -44,7 +76,13 @@ impl Table {
             measure::pressure()
         );
         println!("{:<50} {:>13} {:>13} {:>9} {:>8}", "what", "subject", "floor", "ratio", "goal");
-        Self { missed: 0, guard: 1.0 }
+        Self { missed: 0, guard: 1.0, baseline, measured: Vec::new(), changes: Vec::new(), others: 0.0 }
+    }
+
+    /// Begins rows that are measured together.
+    pub(crate) fn group(&mut self) {
+        self.guard = 1.0;
+        self.others = measure::others();
     }
 
     /// Measures a floor against itself, which shows whether this machine gives useful figures now.
@@ -62,27 +100,43 @@ impl Table {
     }
 
     pub(crate) fn row(&mut self, row: Row<'_>) {
+        let is_quiet = self.others.max(measure::others()) < OTHERS_MAX;
         let trusted = match row.kind {
             Kind::Counter => true,
             Kind::Cpu => is_steady(self.guard),
-            Kind::Wall => measure::pressure() < 10.0,
+            Kind::Wall => is_quiet,
         };
+        let change = self.compare(&row, is_quiet && trusted);
         let word = if !trusted {
             "busy"
+        } else if row.goal == NO_GOAL {
+            ""
         } else if row.figure <= row.goal {
             "ok"
         } else {
             self.missed += 1;
             "MISSED"
         };
-        let (figure, goal) = (shown(row.figure, row.unit), shown(row.goal, row.unit));
+        let figure = shown(row.figure, row.unit);
+        let goal =
+            if row.goal == NO_GOAL { "none".to_owned() } else { format!("≤{}", shown(row.goal, row.unit)) };
         println!(
-            "{:<50} {:>13} {:>13} {figure:>9} {:>8} {word}",
-            row.what,
-            row.subject,
-            row.floor,
-            format!("≤{goal}")
+            "{:<50} {:>13} {:>13} {figure:>9} {goal:>8} {word}{change}",
+            row.what, row.subject, row.floor
         );
+    }
+
+    /// Compares a row with the repository; returns the words for its line.
+    fn compare(&mut self, row: &Row<'_>, is_quiet: bool) -> String {
+        let Some(baseline) = &self.baseline else { return String::new() };
+        let (what, figure, tolerance) = (row.what.to_owned(), row.figure, row.kind.tolerance());
+        let measured = Measured { what, figure, tolerance, is_quiet };
+        let stored = baseline.find(row.what);
+        let change = compare(&measured, stored);
+        self.changes.push(change);
+        self.measured.push(measured);
+        let was = stored.map_or(String::new(), |stored| format!(" (was {})", shown(stored.figure, row.unit)));
+        format!("; check: {}{was}", change.word())
     }
 
     /// Prints a control that must fail; otherwise the rows next to it prove nothing.
@@ -92,14 +146,27 @@ impl Table {
         println!("{:<50} {seen:>38} {word}", format!("  control: {what}"));
     }
 
+    /// Counts something that could not be measured because it does not work, as a goal that was missed.
+    pub(crate) fn broken(&mut self, what: &str, why: &str) {
+        self.missed += 1;
+        println!("{what:<18} failed: {why}");
+    }
+
     pub(crate) fn note(&mut self, what: &str, seen: &str) {
         println!("{what:<50} {seen:>27}");
     }
 
-    /// Returns how many goals were missed.
-    pub(crate) fn end(self) -> u32 {
+    /// Prints the last line.
+    pub(crate) fn end(self) -> Outcome {
         println!("\n{} missed; cpu pressure: {:.0} %", self.missed, measure::pressure());
-        self.missed
+        if let Some(baseline) = &self.baseline {
+            let is_there = |what: &str| self.measured.iter().any(|measured| measured.what == what);
+            let gone = baseline.row.iter().filter(|row| !is_there(&row.what)).count();
+            let count = |change: Change| self.changes.iter().filter(|seen| **seen == change).count();
+            let (worse, busy) = (count(Change::Worse), count(Change::Busy));
+            println!("check: {worse} worse, {busy} busy, {gone} of the file not measured");
+        }
+        Outcome { missed: self.missed, is_worse: fails(&self.changes), measured: self.measured }
     }
 }
 

@@ -72,6 +72,7 @@ mod sessions;
 mod single_tests;
 mod skips;
 mod small_model;
+mod speed;
 mod start;
 mod start_here;
 mod subplan;
