@@ -5,6 +5,7 @@
 //! verified. A premature answer is added to the transcript with a message that shows the plan, and the loop
 //! continues within its limits; reaching a limit is an outcome.
 
+mod bound;
 mod settings;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use crate::tool::{Catalogue, Spec};
 use crate::transcript::{Call, Message, ToolResult, Transcript};
 use crate::{tool, truncate};
 
+pub use bound::Bound;
 pub use settings::{Compaction, PlanRequirement, Settings};
 
 /// Number of turns before the last that are announced to the model.
@@ -51,29 +53,6 @@ pub enum RunEnd {
     Stopped,
     /// The model could not be reached.
     Failed(Failure),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Bound {
-    Turns(u32),
-    Refusals(u32),
-    /// Answers that were cut off, in a row.
-    CutAnswers(u32),
-    /// The budget is used up, in words.
-    Budget(String),
-}
-
-impl std::fmt::Display for Bound {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Bound::Turns(turns) => write!(out, "{turns} turns were not enough"),
-            Bound::Budget(words) => out.write_str(words),
-            Bound::Refusals(times) => write!(out, "it claimed to be done {times} times in a row and was not"),
-            Bound::CutAnswers(times) => {
-                write!(out, "its answer was too long and was cut off {times} times in a row")
-            }
-        }
-    }
 }
 
 /// The result of a run.
