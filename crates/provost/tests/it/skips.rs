@@ -31,10 +31,13 @@ const COUNTING: [&str; 23] = [
     "works(",
 ];
 /// Functions of this kind that exist in some files only.
-const LOCAL: [&str; 14] = [
+const LOCAL: [&str; 17] = [
+    "= package(",
+    "= tools(",
     "certified(",
     "demanding(",
     "git_project(",
+    "oidc::package(",
     "outside(",
     "packages(",
     "priced(",
