@@ -38,7 +38,7 @@ const CODE_MAX: usize = 4096;
 /// Most requests that wait for the provider at a time, so that a slow one does not stop the other pages.
 const TURNS: usize = 8;
 
-/// Why nobody was signed in.
+/// Why a sign-in failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
     #[error("the identity provider cannot be reached: {0}")]

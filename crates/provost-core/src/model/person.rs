@@ -1,7 +1,7 @@
 //! Names of people in the log.
 //!
 //! A person who signed in at an identity provider is known by the provider and the account there, never by the
-//! e-mail address, which can change and can be given to somebody else. The name has both: the address for
+//! e-mail address: a person can get another address, and another person can get theirs. The name has both: the address for
 //! people, and a digest of provider and account.
 
 use super::hash::Hash;

@@ -1,7 +1,7 @@
 //! Reads `[serve.oidc]`: the identity provider at which people sign in, and what each of them may do.
 //!
 //! **Invariant:** the client's secret is never in the text, only the name of its variable or file.
-//! **Invariant:** a rule that names nobody is an error, so that no rule lets everybody in by mistake.
+//! **Invariant:** a rule without `email` and `group` is an error; it would let every account of the provider in.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

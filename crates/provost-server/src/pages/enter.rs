@@ -55,7 +55,8 @@ pub(super) async fn show(
     Ok(response)
 }
 
-/// Refuses a browser that prefetches: it would use up the link, or begin a sign-in that nobody wants.
+/// Refuses a browser that only prefetches the page: it would use up the link, or begin a sign-in before the person
+/// asked for one.
 pub(super) fn refuse_prefetch(headers: &HeaderMap) -> Result<(), Problem> {
     let is_guess = |name: &str| header_text(headers, name).is_some_and(|value| value.contains("prefetch"));
     match is_guess("sec-purpose") || is_guess("purpose") {

@@ -125,7 +125,7 @@ fn binding_cookie(app: &AppState, value: &str, lasts: u64) -> Result<HeaderValue
     HeaderValue::from_str(&cookie).map_err(|error| Problem::broken(error.to_string()))
 }
 
-/// Renders the page to sign in with the reason why nobody was signed in.
+/// Renders the page to sign in, with the reason why the last sign-in failed.
 fn refused(app: &AppState, fault: &Fault, next: &str) -> Response {
     let (status, hint) = match fault {
         Fault::Unreachable(_) | Fault::Provider(_) => {

@@ -195,7 +195,7 @@ fn only_people_whom_a_rule_is_about_get_in() {
     for odd in ["bob@example.com\n", "bob @example.com", "@example.com"] {
         assert_eq!(try_in(verified(odd)), is_out("1"), "{odd}");
     }
-    // An address that is not verified is nobody's.
+    // provost ignores an address that the provider has not verified.
     for word in [json!(false), json!("true"), json!(1), json!(null)] {
         assert_eq!(
             try_in(json!({ "email": "bob@example.com", "email_verified": word })),
@@ -245,7 +245,7 @@ fn new_keys_are_fetched_once_a_minute_at_most() {
     table.set("/keys", 200, json!({ "keys": [old.public("old"), new.public("new")] }));
     assert_eq!(try_in(&new, "new", 1), Ok(()));
     assert_eq!(table.count("/keys"), 2);
-    // Tokens with keys that do not exist make nobody ask again and again.
+    // After one more fetch, provost does not fetch the keys again for each token with an unknown key.
     for second in 2..60 {
         assert!(matches!(try_in(&new, "forged", second), Err(Fault::Token(_))));
     }

@@ -187,7 +187,7 @@ fn forged_signatures_are_refused() {
     let named =
         one.token(&json!({ "alg": "ES256", "kid": "two" }).to_string(), &claims(json!({})).to_string());
     assert_eq!(checked(&named, &both), Err(TokenFault::Signature));
-    // Two keys with one name, or no name at all: nobody guesses.
+    // If two keys have the same name, or the token names no key, provost does not guess which one signed it.
     let twice = keys(&[one.public("a"), two.public("a")]);
     assert_eq!(checked(&token, &twice), Err(TokenFault::SeveralKeys));
     let nameless = one.token(&json!({ "alg": "ES256" }).to_string(), &claims(json!({})).to_string());
