@@ -1,8 +1,8 @@
 //! Names of people in the log.
 //!
-//! A person who signed in at an identity provider is known by the provider and the account there, never by the
-//! e-mail address: a person can get another address, and another person can get theirs. The name has both: the address for
-//! people, and a digest of provider and account.
+//! provost knows a person who signed in at an identity provider by the provider and the account there, never by
+//! the e-mail address: a person can get another address, and another person can get theirs. The name in the log has
+//! the address, for people to read, and a digest of provider and account, which decides.
 
 use super::hash::Hash;
 
