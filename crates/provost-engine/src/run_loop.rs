@@ -1,8 +1,8 @@
 //! The main loop of a run: schedule → commit → perform → decide → apply.
 //!
 //! Resuming means folding the log and entering the same loop; there is no separate resume code. With one job
-//! the loop performs a task on its own thread. Tasks that run at the same time each have their own thread, and
-//! the loop waits for the first one that ends.
+//! the loop performs tasks on its own thread. With several jobs each task has its own thread, and the loop
+//! waits for the first one that ends.
 //!
 //! If several processes share a plan, the loop is split (`run_loop/shared.rs`, with the feature `cluster`): one
 //! process decides what to do and publishes it, and the process that takes an item performs it.
@@ -120,8 +120,6 @@ struct Loop<'a, W: World> {
     /// Outcomes of the last tasks until their events are durable; after a conflict they are decided again.
     outcomes: Vec<TaskOutcome>,
     rest: Option<Rest>,
-    /// The last check of a step without the work, and when it began.
-    control: Option<(StepNumber, Timestamp)>,
     /// Time of the last scheduling pass; a step that was not due then must still be waited for.
     scheduled_at: Timestamp,
 }
@@ -137,7 +135,6 @@ impl<'a, W: World> Loop<'a, W> {
             in_hand: InHand::default(),
             outcomes: Vec::new(),
             rest: None,
-            control: None,
             scheduled_at: Timestamp::default(),
         }
     }
@@ -152,10 +149,6 @@ impl<'a, W: World> Loop<'a, W> {
             return due;
         }
         self.scheduled_at = self.world.now();
-        self.begin_beside_control(&mut due);
-        if self.rest.is_some() {
-            return due;
-        }
         for action in schedule::next(&self.run, &self.in_hand, self.jobs, self.scheduled_at) {
             if self.is_left_to_others(action) {
                 continue;
@@ -167,7 +160,11 @@ impl<'a, W: World> Loop<'a, W> {
                     due.decided |= self.decide(HarnessCommand::OverBudget { step }).progress;
                 }
                 Action::Dispatch { step } => {
-                    self.hand_out(step, &mut due);
+                    let dispatched = self.dispatch(step);
+                    due.decided |= dispatched.progress;
+                    if dispatched.is_allowed {
+                        self.begin(action, &mut due);
+                    }
                     if self.rest.is_some() {
                         break;
                     }
@@ -191,36 +188,6 @@ impl<'a, W: World> Loop<'a, W> {
             Action::End | Action::Judge { .. } => false,
         };
         concerns_agents && !self.world.dispatches()
-    }
-
-    /// Returns the step whose check without the work runs alone and need not, and until when it does.
-    fn head_start(&self) -> Option<(StepNumber, Timestamp)> {
-        let (step, begun) = self.control.filter(|(step, _)| self.in_hand.is_checked_without_work(*step))?;
-        let is_possible = self.rest.is_none()
-            && self.world.dispatches()
-            && !self.journal.is_shared
-            && schedule::may_begin_before_control(&self.run, step, self.scheduled_at);
-        let head_start = is_possible.then(|| self.world.head_start_ms(&self.run, step)).flatten()?;
-        Some((step, Timestamp(begun.0.saturating_add(head_start))))
-    }
-
-    /// Gives the step to an agent whose check without the work takes long; the check goes on.
-    fn begin_beside_control(&mut self, due: &mut Due<W>) {
-        if let Some((step, until)) = self.head_start()
-            && until <= self.scheduled_at
-        {
-            self.control = None;
-            self.hand_out(step, due);
-        }
-    }
-
-    /// Gives a step to an agent, if it may begin now.
-    fn hand_out(&mut self, step: StepNumber, due: &mut Due<W>) {
-        let dispatched = self.dispatch(step);
-        due.decided |= dispatched.progress;
-        if dispatched.is_allowed {
-            self.begin(Action::Dispatch { step }, due);
-        }
     }
 
     /// Decides whether the step may begin now.
@@ -269,9 +236,6 @@ impl<'a, W: World> Loop<'a, W> {
     }
 
     fn begin(&mut self, action: Action, due: &mut Due<W>) {
-        if let Action::Judge { subject: CheckSubject::Control(step) } = action {
-            self.control = Some((step, self.scheduled_at));
-        }
         self.in_hand.take(action);
         due.tasks.push((action, self.world.order(&self.run, action)));
     }
@@ -292,14 +256,8 @@ impl<'a, W: World> Loop<'a, W> {
     }
 
     /// Decides what follows from a finished task, and applies it.
-    fn record(&mut self, action: Action, mut outcomes: Vec<TaskOutcome>) {
+    fn record(&mut self, action: Action, outcomes: Vec<TaskOutcome>) {
         self.in_hand.done(action);
-        if let Action::Judge { subject: CheckSubject::Control(step) } = action {
-            self.control = self.control.filter(|(known, _)| *known != step);
-            // Without a result it is due again when the agent has ended.
-            let is_at_work = self.in_hand.is_at_work(step);
-            outcomes.retain(|outcome| !is_at_work || outcome.has_result());
-        }
         self.decide_outcomes(&outcomes);
         self.outcomes.extend(outcomes);
     }
@@ -405,8 +363,6 @@ impl<'a, W: World> Loop<'a, W> {
     {
         let world = self.world;
         if self.jobs == 1
-            && self.in_hand.len() == 1
-            && self.head_start().is_none()
             && let Some((action, order)) = tasks.pop()
         {
             return Some((action, world.perform(order)));
@@ -420,14 +376,12 @@ impl<'a, W: World> Loop<'a, W> {
         }
         let finished = loop {
             // The world's clock may differ from this machine's, so it is read again after each wait.
-            let head_start = self.head_start().map(|(_, until)| until);
-            let wakes = self.wakes();
-            let Some(until) = wakes.into_iter().chain(head_start).min() else { break receiver.recv().ok() };
-            if let Ok(finished) = receiver.recv_timeout(world.nap(until)) {
-                break Some(finished);
+            let Some(until) = self.wakes() else { break receiver.recv().ok() };
+            match receiver.try_recv() {
+                Ok(finished) => break Some(finished),
+                Err(_) => world.wait(until),
             }
-            let now = world.now();
-            if schedule::wakes(&self.run, now) != wakes || head_start.is_some_and(|until| until <= now) {
+            if schedule::wakes(&self.run, world.now()) != Some(until) {
                 return None;
             }
         };

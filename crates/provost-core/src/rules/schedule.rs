@@ -33,8 +33,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Returns the step of an action. Two actions on the same step never run at the same time, except for the
-    /// agent and the check of the tree that it began with.
+    /// Returns the step of an action; two actions on the same step never run at the same time.
     fn about(self) -> Option<StepNumber> {
         match self {
             Action::Dispatch { step }
@@ -79,23 +78,9 @@ impl InHand {
 
     pub fn done(&mut self, action: Action) {
         self.actions.retain(|held| *held != action);
-        self.steps = self.actions.iter().filter_map(|held| held.about()).collect();
-    }
-
-    /// Returns how many jobs are in hand. A check beside the agent of its step is part of the same job.
-    pub fn jobs(&self) -> usize {
-        self.steps.len() + self.actions.iter().filter(|held| held.about().is_none()).count()
-    }
-
-    /// Returns whether an agent works on this step.
-    pub fn is_at_work(&self, step: StepNumber) -> bool {
-        self.actions.contains(&Action::Dispatch { step })
-    }
-
-    /// Returns whether the contract of this step is being checked without the work, and no agent works on it.
-    pub fn is_checked_without_work(&self, step: StepNumber) -> bool {
-        let control = Action::Judge { subject: CheckSubject::Control(step) };
-        self.actions.contains(&control) && !self.is_at_work(step)
+        if let Some(step) = action.about() {
+            self.steps.remove(&step);
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -113,7 +98,7 @@ pub fn next(run: &Run, in_hand: &InHand, jobs: usize, now: Timestamp) -> Vec<Act
         return Vec::new();
     }
     let due = |step: &StepNumber| is_due(run, *step, now);
-    let room = jobs.saturating_sub(in_hand.jobs());
+    let room = jobs.saturating_sub(in_hand.len());
     let mut actions: Vec<Action> = to_judge(run, in_hand, due).take(room).collect();
     begin(run, in_hand, jobs, now, &mut actions);
     if actions.is_empty() && run.all_settled() {
@@ -128,7 +113,7 @@ pub fn next(run: &Run, in_hand: &InHand, jobs: usize, now: Timestamp) -> Vec<Act
 /// Picks ready steps. With one job: plan order. With several: critical path first, skipping steps whose globs
 /// overlap those of a running one.
 fn begin(run: &Run, in_hand: &InHand, jobs: usize, now: Timestamp, actions: &mut Vec<Action>) {
-    let most = jobs.saturating_sub(in_hand.jobs());
+    let most = jobs.saturating_sub(in_hand.len());
     let is_free = |step: &StepNumber| !in_hand.steps.contains(step) && is_due(run, *step, now);
     if jobs == 1 {
         let begun = run.ready().filter(is_free).filter_map(|step| open(run, step, now));
@@ -223,26 +208,11 @@ fn open(run: &Run, step: StepNumber, now: Timestamp) -> Option<Action> {
     if run.lacks_control(step) {
         return Some(Action::Judge { subject: CheckSubject::Control(step) });
     }
-    if lacks_precondition(run, step) {
+    let gated = run.plan.step(step).is_some_and(|step| step.precondition.is_some());
+    let held = run.step(step).is_some_and(|step| step.precondition_held);
+    if gated && !held {
         return Some(Action::Judge { subject: CheckSubject::Precondition(step) });
     }
-    give_to_agent(run, step, now)
-}
-
-/// Returns whether an agent may begin the step while its contract is checked without the work. A contract that
-/// has to fail first is checked before any agent is paid.
-pub fn may_begin_before_control(run: &Run, step: StepNumber, now: Timestamp) -> bool {
-    let is_free = run.is_ready(step) && !run.is_held_up(step) && run.carried_by(step).is_none();
-    let has_to_wait = run.is_red_first(step) || lacks_precondition(run, step);
-    is_free && !has_to_wait && give_to_agent(run, step, now) == Some(Action::Dispatch { step })
-}
-
-fn lacks_precondition(run: &Run, step: StepNumber) -> bool {
-    let gated = run.plan.step(step).is_some_and(|step| step.precondition.is_some());
-    gated && !run.step(step).is_some_and(|step| step.precondition_held)
-}
-
-fn give_to_agent(run: &Run, step: StepNumber, now: Timestamp) -> Option<Action> {
     if run.halted.contains(run.role(step)) {
         return Some(Action::Hold { step });
     }

@@ -47,8 +47,6 @@ use crate::workplace::{LocalWorkplace, Workplace};
 
 /// Interval at which signals are polled while a step waits.
 const EAR: Duration = Duration::from_millis(100);
-/// Time that the check of a step without the work runs before the agent begins beside it.
-const HEAD_START_MS: u64 = 1_000;
 
 pub struct Executor<'a> {
     site: &'a PlanContext,
@@ -229,13 +227,6 @@ impl World for Executor<'_> {
         std::thread::sleep(left.min(EAR));
     }
 
-    fn nap(&self, until: Timestamp) -> Duration {
-        if let Some(session) = &self.session {
-            session.end();
-        }
-        Duration::from_millis(until.0.saturating_sub(plan_context::now().0)).min(EAR)
-    }
-
     fn recipes(&self) -> &Recipes {
         &self.site.config.recipes
     }
@@ -304,14 +295,6 @@ impl World for Executor<'_> {
             Action::JudgeLost { step, .. } => self.check_order(run, CheckSubject::Contract(step), true),
             Action::Hold { .. } | Action::OverBudget { .. } | Action::End => TaskInput::Nothing,
         }
-    }
-
-    /// A tool that is missing shows at once, and then no agent is started. Only at `clean` can the check not see
-    /// what the agent does meanwhile; and only the start of an attempt in the workspace is in the log, for the
-    /// case that the check has no result.
-    fn head_start_ms(&self, run: &Run, step: StepNumber) -> Option<u64> {
-        let starts_in_log = self.session.is_none() && !(self.side_by_side && run.works_apart(step));
-        (starts_in_log && self.ground.level == Isolation::Clean).then_some(HEAD_START_MS)
     }
 
     fn perform(&self, order: TaskInput) -> Vec<TaskOutcome> {

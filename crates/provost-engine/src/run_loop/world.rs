@@ -3,8 +3,6 @@
 //! It has two shipped implementations: the real one ([`crate::exec::executor::Executor`]) and one that performs
 //! nothing, for scheduling only (`work_items.rs` of the cluster). Tests have simulated ones that lie, stall and crash by a seed.
 
-use std::time::Duration;
-
 use provost_core::model::event::{Event, StartTree};
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
@@ -23,13 +21,6 @@ pub trait World: Sync {
 
     /// Waits until `until`; may return earlier so that other events are noticed.
     fn wait(&self, until: Timestamp);
-
-    /// Returns how long the loop may wait for the outcome of a task, at most until `until`. A simulated world
-    /// moves its clock instead.
-    fn nap(&self, until: Timestamp) -> Duration {
-        self.wait(until);
-        Duration::ZERO
-    }
 
     /// Recipes of the configuration: what follows from which failure.
     fn recipes(&self) -> &Recipes;
@@ -74,12 +65,6 @@ pub trait World: Sync {
 
     fn order(&self, run: &Run, action: Action) -> Self::Order;
 
-    /// Returns how long the check of a step without the work runs alone, in milliseconds. If it takes longer, the
-    /// agent begins beside it. `None` if the agent has to wait for it.
-    fn head_start_ms(&self, _run: &Run, _step: StepNumber) -> Option<u64> {
-        None
-    }
-
     /// Performs a task; returns when it is done.
     fn perform(&self, order: Self::Order) -> Vec<TaskOutcome>;
 }
@@ -90,16 +75,6 @@ pub trait World: Sync {
 pub enum TaskOutcome {
     Agent(AgentCommand),
     Harness(HarnessCommand),
-}
-
-impl TaskOutcome {
-    /// Returns whether this is not a check without a result.
-    pub(super) fn has_result(&self) -> bool {
-        match self {
-            TaskOutcome::Harness(HarnessCommand::Judged { verdict, .. }) => verdict.outcome.is_result(),
-            TaskOutcome::Agent(_) | TaskOutcome::Harness(_) => true,
-        }
-    }
 }
 
 impl<W: World> JournalContext for W {

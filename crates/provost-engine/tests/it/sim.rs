@@ -114,8 +114,7 @@ struct SimWorld {
     deadly: bool,
     /// The clock never jumps, so that times in the log can be checked.
     steady: bool,
-    /// The harness has trees of its own, so that a contract can be checked without the work: before the
-    /// agent works, or beside it.
+    /// The harness has trees of its own, so that a contract can be checked without the work.
     has_trees: bool,
     recipes: Recipes,
     truth: Mutex<Truth>,
@@ -234,10 +233,6 @@ impl World for SimWorld {
     fn start(&self, run: &Run, _: StepNumber) -> Result<Option<StartTree>, String> {
         let tree = run.tree.clone().unwrap_or_else(|| "t".to_owned());
         Ok(self.has_trees.then_some(StartTree { tree, others: Vec::new() }))
-    }
-
-    fn head_start_ms(&self, _: &Run, _: StepNumber) -> Option<u64> {
-        self.has_trees.then(|| self.with(|_, dice| dice.below(20)))
     }
 
     fn perform(&self, (action, attempt, base, together): Self::Order) -> Vec<TaskOutcome> {

@@ -155,15 +155,6 @@ impl Executor<'_> {
         }))
     }
 
-    /// Returns the tag of the processes of a check. Those of a check without the work do not end with the attempt,
-    /// which may begin meanwhile.
-    fn check_tag(&self, order: &CheckOrder) -> String {
-        match order.subject {
-            CheckSubject::Control(step) => format!("{}/before/{step}", self.site.id),
-            _ => self.tag(order.step(), order.attempt),
-        }
-    }
-
     /// Returns what the processes of a check may see of each other.
     fn processes(&self, step: Option<&Step>) -> Processes {
         match step.is_some_and(Step::is_hidden) {
@@ -409,7 +400,7 @@ impl Executor<'_> {
             }
             self.haunted().remove(&step);
         }
-        let tag = self.check_tag(order);
+        let tag = self.tag(step, order.attempt);
         let case = CheckSpec { shown_to: listener, ..self.case(order, shell, &tag) };
         let first = self.ground.judge(&case)?;
         let again = CheckSpec { doubts: Doubts { bite: false, ..case.doubts.clone() }, ..case };
