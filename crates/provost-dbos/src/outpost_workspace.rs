@@ -53,7 +53,7 @@ pub(crate) fn open(
     if let Some(why) = cannot_travel(&run) {
         return Err(refused(why.to_owned()));
     }
-    let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+    let state = settings.state_folder();
     let work = workspace(&state, plan, &commit, &outpost)?;
     bring_files(&state, &work, plan, &run, &commit, &outpost)?;
     let place = plan_place(&work, plan, &run)?;

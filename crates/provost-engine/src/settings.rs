@@ -1,7 +1,7 @@
 //! The settings of the engine: folders, the wanted plan, the environment, and what is secret in it.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -27,6 +27,25 @@ pub struct EngineSettings {
     pub environment: Vec<(OsString, OsString)>,
     /// Where agents work.
     pub workplace: Arc<dyn Workplace>,
+}
+
+impl EngineSettings {
+    /// Returns the path of the state folder without links and `..`, so that it is the same for every command and
+    /// can be compared with a workspace. The folder need not exist.
+    pub fn state_folder(&self) -> PathBuf {
+        let whole = std::path::absolute(&self.state).unwrap_or_else(|_| self.state.clone());
+        let found = whole.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+        let Some((above, mut resolved)) = found else { return whole };
+        for part in whole.strip_prefix(above).unwrap_or(Path::new("")).components() {
+            match part {
+                Component::ParentDir => {
+                    resolved.pop();
+                }
+                part => resolved.push(part),
+            }
+        }
+        resolved
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -153,7 +153,7 @@ fn yard<'a>(
     request: &'a TrainRequest,
     talk: &'a dyn Fn(&str),
 ) -> Result<Yard<'a>, Error> {
-    let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+    let state = settings.state_folder();
     let cwd = settings.cwd.canonicalize().unwrap_or_else(|_| settings.cwd.clone());
     let missing = || Refusal::NoBranch { branch: request.into.clone().unwrap_or_else(|| "here".to_owned()) };
     let workspace = git::top(&cwd).ok_or_else(missing)?;

@@ -6,6 +6,7 @@
 //! **Invariant:** only `Held` can pass a step, and only the judge creates verdicts.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -68,9 +69,9 @@ pub struct Verdict {
     /// Usage of the model calls, also if no answer counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Box<Usage>>,
-    /// The environment that provided the check's programs.
+    /// The environment that provided the check's programs; mostly the same for all checks of a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub environment: Option<Box<CheckEnvironment>>,
+    pub environment: Option<Arc<CheckEnvironment>>,
     /// Share of the change that the contract proves, if the step demands one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proved: Option<Box<ProvedShare>>,

@@ -154,9 +154,9 @@ impl Case<'_> {
         if resource == Resource::WallClock {
             return LEAST_WALL_MS;
         }
-        let all: u64 = self.run.steps().map(|(step, _)| tries(self.run, step.number)).sum();
+        let (all, own) = (self.run.attempts_left(), self.run.attempts_left_at(self.step));
         let of_plan = self.left_of_plan(resource).map(|left| left / all.max(1));
-        let of_step = self.left_of_step(resource).map(|left| left / tries(self.run, self.step).max(1));
+        let of_step = self.left_of_step(resource).map(|left| left / own.max(1));
         [of_plan, of_step].into_iter().flatten().min().unwrap_or(0)
     }
 
@@ -211,17 +211,6 @@ impl Case<'_> {
             let by_step = ledger.total(resource).filter(|_| done > 0).map(|total| total / done);
             by_step.or(ledger.mean(resource)).map(|each| each.saturating_mul(steps))
         })
-    }
-}
-
-/// Counts the attempts at a step that the plan may still make.
-fn tries(run: &Run, step: StepNumber) -> u64 {
-    let Some(state) = run.step(step) else { return 0 };
-    let again = u64::from(run.on_fail(step).retries.saturating_sub(state.failures));
-    match state.state {
-        StepState::Passed | StepState::Waived { .. } => 0,
-        StepState::Running { .. } | StepState::Ended { .. } => again,
-        StepState::Pending | StepState::Failed | StepState::Blocked { .. } => again + 1,
     }
 }
 

@@ -6,6 +6,7 @@
 //! **Invariant:** `apply` decides nothing. If two runs differ, their logs differ.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -18,7 +19,7 @@ use crate::model::pass::Pass;
 use crate::model::plan::{Check, Mark, OnFail, Plan, Shell, Step, StepNumber};
 use crate::model::run_policy::Quorum;
 use crate::model::timestamp::Timestamp;
-use crate::model::verdict::{Isolation, Verdict};
+use crate::model::verdict::{CheckEnvironment, Isolation, Verdict};
 use crate::state::spending::UsageLedger;
 
 mod area;
@@ -62,7 +63,6 @@ impl Stage {
     }
 }
 
-/// The state of a plan according to its log.
 /// A question of a person about one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepQuestion {
@@ -73,6 +73,7 @@ pub struct StepQuestion {
     pub revision: Revision,
 }
 
+/// The state of a plan according to its log.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
     /// Sequence number of the last applied event.
@@ -81,7 +82,7 @@ pub struct Run {
     pub begun: Option<Timestamp>,
     pub moved: Option<Timestamp>,
     pub text: String,
-    pub plan: Plan,
+    pub plan: Arc<Plan>,
     pub law: Option<Hash>,
     pub revision: Revision,
     pub binding: Binding,
@@ -150,6 +151,10 @@ pub struct Run {
     pub landed: Option<LandedCommit>,
     /// Number of retries.
     retries: u32,
+    /// Number of attempts that the plan may still make.
+    attempts_left: u64,
+    /// The environment of the last check that is remembered.
+    environment: Option<Arc<CheckEnvironment>>,
     /// The tree the first attempt began with, since the base was last approved.
     pub began_with: Option<String>,
     steps: Vec<StepRun>,
@@ -260,6 +265,22 @@ impl Run {
             .and_then(|step| step.on_fail.as_ref())
             .map(|on_fail| on_fail.value.clone())
             .unwrap_or_default()
+    }
+
+    /// Returns how many attempts the plan may still make.
+    pub fn attempts_left(&self) -> u64 {
+        self.attempts_left
+    }
+
+    /// Returns how many attempts at a step the plan may still make.
+    pub fn attempts_left_at(&self, number: StepNumber) -> u64 {
+        let Some(state) = self.step(number) else { return 0 };
+        let again = u64::from(self.on_fail(number).retries.saturating_sub(state.failures));
+        match state.state {
+            StepState::Passed | StepState::Waived { .. } => 0,
+            StepState::Running { .. } | StepState::Ended { .. } => again,
+            StepState::Pending | StepState::Failed | StepState::Blocked { .. } => again + 1,
+        }
     }
 
     pub fn title(&self, number: StepNumber) -> Option<&str> {

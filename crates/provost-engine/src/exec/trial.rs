@@ -8,6 +8,7 @@ pub mod rating;
 pub mod sabotage;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use provost_core::model::event::Revision;
@@ -140,7 +141,8 @@ pub fn try_command(
     };
     let harness = Harness::at(place, settings, Access::Read)?;
     let mut run = unrecorded(&harness, PLAN)?;
-    if let Some(contract) = run.plan.steps.first_mut().and_then(|step| step.contract.as_mut())
+    if let Some(contract) =
+        Arc::make_mut(&mut run.plan).steps.first_mut().and_then(|step| step.contract.as_mut())
         && let Check::Shell(shell) = &mut contract.check
     {
         *shell = Shell { command: command.to_owned(), body: Span::default(), ..shell.clone() };

@@ -70,7 +70,7 @@ fn desktop(environment: &[(OsString, OsString)]) -> MachineFeature {
 
 pub fn examine(settings: &EngineSettings) -> Result<Findings, Error> {
     let workspace = git::top(&settings.cwd).unwrap_or_else(|| settings.cwd.clone());
-    let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+    let state = settings.state_folder();
     std::fs::create_dir_all(&state).map_err(|source| Error::Io {
         what: "make",
         path: state.clone(),

@@ -53,7 +53,7 @@ enum Removal {
 
 /// Lists everything that was not used for this time, and everything of workspaces that are gone.
 pub fn expendable(settings: &EngineSettings, unused: Duration) -> Result<Vec<UnusedFiles>, Error> {
-    let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+    let state = settings.state_folder();
     let log = journal::log_locator::for_reading(&state)?;
     let mut found = Vec::new();
     for (workspace, is_needed) in workspaces(&*log, &state)? {

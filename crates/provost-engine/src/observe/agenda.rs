@@ -106,7 +106,7 @@ pub struct RepositoryPlans {
 }
 
 pub fn read(settings: &EngineSettings) -> Result<RepositoryPlans, Error> {
-    let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+    let state = settings.state_folder();
     let log = crate::journal::log_locator::for_reading(&state)?;
     let listing = plan_file::list_in(&settings.cwd, &plan_registry::folder(&settings.cwd)?)?;
     let marker = plan_file::marker(&listing.workspace);

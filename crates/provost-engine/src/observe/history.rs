@@ -38,7 +38,7 @@ pub struct History {
 
 impl History {
     pub fn open(settings: &EngineSettings, wanted: &PlanSelection, access: Access) -> Result<Self, Error> {
-        let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+        let state = settings.state_folder();
         let arguments: Vec<Option<&str>> = match wanted {
             PlanSelection::All => {
                 return Ok(Self { log: open_log(&state, access)?, state, chosen: None });

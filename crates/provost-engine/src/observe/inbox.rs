@@ -41,7 +41,7 @@ pub struct InboxListing {
 
 /// Lists everything that waits in the current repository, or in the whole state folder if `everywhere`.
 pub fn list(settings: &EngineSettings, everywhere: bool) -> Result<InboxListing, Error> {
-    let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+    let state = settings.state_folder();
     let log = crate::journal::log_locator::for_reading(&state)?;
     let here = Here::of(&settings.cwd);
     let mut listing = InboxListing::default();
@@ -85,7 +85,7 @@ pub fn list(settings: &EngineSettings, everywhere: bool) -> Result<InboxListing,
 
 /// Opens the plan of an item, wherever it is.
 pub fn open(settings: EngineSettings, item: &InboxItem, access: Access) -> Result<Harness, Error> {
-    let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+    let state = settings.state_folder();
     let here = Here::of(&settings.cwd);
     let settings = match plan_registry::find(&state, &item.plan) {
         Some(place) if here.active.as_ref() != Some(&item.plan) => {

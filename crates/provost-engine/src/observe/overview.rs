@@ -130,7 +130,7 @@ struct Fold {
 
 impl Overview {
     pub fn open(settings: EngineSettings) -> Result<Self, Error> {
-        let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+        let state = settings.state_folder();
         let log = crate::journal::log_locator::open(&state, crate::settings::Access::Write)?;
         let is_shared = crate::journal::log_locator::address(&state)?.is_some();
         let settings = EngineSettings { state, plan: None, ..settings };

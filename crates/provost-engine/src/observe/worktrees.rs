@@ -124,7 +124,7 @@ pub fn list(settings: &EngineSettings) -> Vec<ListedWorktree> {
 
 /// Returns the records in the state folder of the worktrees that provost made.
 pub fn records(settings: &EngineSettings) -> Records {
-    Records::new(&std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone()))
+    Records::new(&settings.state_folder())
 }
 
 /// Returns the worktrees of a plan, newest attempt last.
@@ -166,7 +166,7 @@ struct Keeper {
 
 impl Keeper {
     fn new(settings: &EngineSettings) -> Result<Self, Error> {
-        let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+        let state = settings.state_folder();
         let top = top(Here::of(&settings.cwd).workspace());
         Ok(Self { trees: trees(&state, &top)?, log: crate::journal::log_locator::for_reading(&state)?, top })
     }
@@ -193,7 +193,7 @@ pub fn sizes(settings: &EngineSettings, plans: &[&Path]) -> Vec<Option<u64>> {
     let commits: Vec<Option<String>> =
         plans.iter().map(|plan| git::find(&workspace, &format!("refs/heads/{}", branch_of(plan)))).collect();
     let head = git::head(&top(&workspace)).filter(|_| commits.iter().any(Option::is_some));
-    let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+    let state = settings.state_folder();
     let Some((head, trees)) = head.and_then(|head| Some((head, trees(&state, &top(&workspace)).ok()?)))
     else {
         return vec![None; plans.len()];

@@ -72,7 +72,7 @@ impl Harness {
     pub fn open_on(settings: EngineSettings, log: Arc<dyn Log>) -> Result<Self, Error> {
         let place = plan_registry::resolve(settings.plan.as_deref(), &settings.cwd)?;
         let config = config::find(&place.workspace)?;
-        let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+        let state = settings.state_folder();
         if state.starts_with(&place.workspace) {
             return Err(Error::StateInWorkspace(state));
         }
@@ -96,7 +96,7 @@ impl Harness {
     pub(crate) fn at(place: PlanPlace, settings: EngineSettings, access: Access) -> Result<Self, Error> {
         let begun = plan_context::now();
         let config = config::find(&place.workspace)?;
-        let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+        let state = settings.state_folder();
         if state.starts_with(&place.workspace) {
             return Err(Error::StateInWorkspace(state));
         }

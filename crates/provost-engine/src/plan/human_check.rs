@@ -128,7 +128,7 @@ pub fn account() -> String {
 /// Records that a person trusts a file that appeared or changed during an attempt. Returns whether there was
 /// anything to trust.
 pub fn trust(settings: &EngineSettings, path: &Path) -> Result<bool, Error> {
-    let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+    let state = settings.state_folder();
     let here = Here::of(&settings.cwd);
     let lease = format!("workspace {}", here.workspace().display());
     let log = crate::journal::log_locator::for_reading(&state)?;

@@ -8,7 +8,7 @@
 //!
 //! **Invariant:** only `status` and step marks are written, and only to a file that has the spec of the log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,9 +17,9 @@ use provost_core::model::approved_spec;
 use provost_core::model::chain::SealedEvent;
 use provost_core::model::event::Event;
 use provost_core::model::hash::Hash;
-use provost_core::model::plan::{Mark, Plan, Step, StepNumber};
+use provost_core::model::plan::{Mark, Plan, StepNumber};
 use provost_core::model::verdict::Isolation;
-use provost_core::state::run::{Run, Stage, StepRun, StepState};
+use provost_core::state::run::{Run, Stage, StepState};
 use provost_core::text::render;
 use provost_host::plans::{plan_file, progress};
 
@@ -41,29 +41,25 @@ pub struct DelayedWriter {
 #[derive(Default)]
 struct Waiting {
     lines: Vec<progress::ProgressLine>,
-    marks: Option<Due>,
+    marked: Option<Marked>,
+    /// When the marks are to be written.
+    due: Option<(Instant, Arc<TamperWatch>)>,
     is_over: bool,
-}
-
-/// Marks to write at a given time.
-struct Due {
-    at: Instant,
-    watch: Arc<TamperWatch>,
-    marked: Marked,
 }
 
 /// State of a run as its plan file shows it.
 struct Marked {
-    law: Arc<Lawful>,
+    digest: Option<Hash>,
+    text: String,
+    plan: Arc<Plan>,
     stage: Stage,
     steps: BTreeMap<StepNumber, Mark>,
 }
 
-/// Text and plan of a spec, shared as long as the spec is the same.
-struct Lawful {
-    digest: Option<Hash>,
-    text: String,
-    plan: Plan,
+/// Steps whose marks may differ from those that were noted last.
+enum Changed {
+    All,
+    Steps(BTreeSet<StepNumber>),
 }
 
 /// Ends the writing thread when it is dropped.
@@ -85,14 +81,14 @@ impl DelayedWriter {
     pub fn attend(&self, site: &PlanContext) {
         let mut waiting = self.lock();
         while !waiting.is_over {
-            let left = waiting.marks.as_ref().map(|due| due.at.saturating_duration_since(Instant::now()));
+            let left = waiting.due.as_ref().map(|(at, _)| at.saturating_duration_since(Instant::now()));
             waiting = match left {
                 None => self.bell.wait(waiting).unwrap_or_else(PoisonError::into_inner),
                 Some(Duration::ZERO) => {
-                    if let Some(due) = waiting.marks.take() {
-                        due.watch.own_write(|| {
+                    if let Some((_, watch)) = waiting.due.take() {
+                        watch.own_write(|| {
                             waiting.tell(site);
-                            let _ = due.marked.write(site);
+                            let _ = waiting.marked.as_ref().map(|marked| marked.write(site));
                         });
                     }
                     waiting
@@ -130,7 +126,7 @@ pub struct Projector<'a> {
     next_marks: Instant,
     /// Last event in the progress file.
     written: u64,
-    law: Option<Arc<Lawful>>,
+    changed: Changed,
 }
 
 impl<'a> Projector<'a> {
@@ -143,11 +139,18 @@ impl<'a> Projector<'a> {
         head: u64,
     ) -> Self {
         let written = progress::last_seq(&site.place.progress).unwrap_or(0).min(head);
-        Self { site, watch, trailing, next_marks: Instant::now(), written, law: None }
+        Self { site, watch, trailing, next_marks: Instant::now(), written, changed: Changed::All }
     }
 
     /// Adds the line of an event, unless the progress file already has it.
     pub fn event(&mut self, run: &Run, sealed: &SealedEvent, event: &Event) {
+        match (&mut self.changed, event.step()) {
+            // An answer may settle other steps too.
+            (Changed::Steps(steps), Some(step)) if !matches!(event, Event::Answered { .. }) => {
+                steps.insert(step);
+            }
+            (changed, _) => *changed = Changed::All,
+        }
         if sealed.seq <= self.written {
             return;
         }
@@ -164,25 +167,28 @@ impl<'a> Projector<'a> {
         if Instant::now() >= self.next_marks {
             self.write(run);
         } else if !is_held_back(run) {
-            let (at, watch, marked) = (self.next_marks, self.watch.clone(), self.marked(run));
-            self.trailing.lock().marks = Some(Due { at, watch, marked });
+            let mut waiting = self.trailing.lock();
+            self.changed.note(run, &mut waiting.marked);
+            waiting.due = Some((self.next_marks, self.watch.clone()));
             self.trailing.bell.notify_all();
         }
     }
 
     /// Writes before an agent starts that the plan file is held back for, unless it is held back already.
     pub fn before_an_attempt(&mut self, run: &Run, step: StepNumber) {
-        let mut holding = run.steps().filter(|(step, state)| holds_back(run, step, state));
+        let mut holding = run.under_way().filter(|number| holds_back(run, *number));
         let (first, second) = (holding.next(), holding.next());
-        if second.is_some() || first.is_none_or(|(first, _)| first.number != step) {
+        if second.is_some() || first != Some(step) {
             return;
         }
-        let marked = self.marked(run);
+        let mut waiting = self.trailing.lock();
+        self.changed.note(run, &mut waiting.marked);
         // An older state that is due later must not be written while the agent works.
-        self.trailing.lock().marks = None;
+        waiting.due = None;
         self.watch.own_write(|| {
-            let _ = marked.write(self.site);
+            let _ = waiting.marked.as_ref().map(|marked| marked.write(self.site));
         });
+        drop(waiting);
         self.next_marks = Instant::now() + PAUSE;
     }
 
@@ -191,7 +197,7 @@ impl<'a> Projector<'a> {
         let mut complaints = Vec::new();
         let watch = self.watch.clone();
         let mut waiting = self.trailing.lock();
-        waiting.marks = None;
+        waiting.due = None;
         watch.own_write(|| {
             complaints.extend(waiting.tell(self.site));
             if !is_held_back(run) {
@@ -202,41 +208,49 @@ impl<'a> Projector<'a> {
         self.next_marks = Instant::now() + PAUSE;
         complaints
     }
+}
 
-    fn marked(&mut self, run: &Run) -> Marked {
-        let law = match self.law.take().filter(|law| law.digest == run.law) {
-            Some(law) => law,
-            None => Arc::new(Lawful { digest: run.law, text: run.text.clone(), plan: run.plan.clone() }),
-        };
-        self.law = Some(law.clone());
-        let mark = |(step, _): (&Step, &StepRun)| Some((step.number, run.mark(step.number)?));
-        Marked { law, stage: run.stage, steps: run.steps().filter_map(mark).collect() }
+impl Changed {
+    /// Brings the noted marks up to date.
+    fn note(&mut self, run: &Run, noted: &mut Option<Marked>) {
+        let mark = |number: StepNumber| Some((number, run.mark(number)?));
+        match (std::mem::replace(self, Changed::Steps(BTreeSet::new())), noted) {
+            (Changed::Steps(steps), Some(marked)) if marked.digest == run.law => {
+                marked.stage = run.stage;
+                for number in steps {
+                    marked.steps.remove(&number);
+                    marked.steps.extend(mark(number));
+                }
+            }
+            (_, noted) => {
+                let (text, plan) = (run.text.clone(), run.plan.clone());
+                let steps = run.steps().filter_map(|(step, _)| mark(step.number)).collect();
+                *noted = Some(Marked { digest: run.law, text, plan, stage: run.stage, steps });
+            }
+        }
     }
 }
 
 impl Marked {
     fn write(&self, site: &PlanContext) -> Result<(), String> {
-        let Lawful { digest, text, plan } = &*self.law;
-        write_marks(site, *digest, || {
-            approved_spec::mark(text, plan, self.stage.word(), |step| self.steps.get(&step).copied())
+        write_marks(site, self.digest, || {
+            let mark = |step| self.steps.get(&step).copied();
+            approved_spec::mark(&self.text, &self.plan, self.stage.word(), mark)
         })
     }
 }
 
-fn is_running(step: &StepRun) -> bool {
-    matches!(step.state, StepState::Running { .. })
-}
-
 /// Returns whether the marks have to wait until an agent has ended.
 fn is_held_back(run: &Run) -> bool {
-    run.steps().any(|(step, state)| holds_back(run, step, state))
+    run.under_way().any(|number| holds_back(run, number))
 }
 
 /// Returns whether an agent works on the step in a sandbox in which the plan file is mounted read-only, or masked.
 /// Replacing the file ends that mount: the agent could write the new file, or read the unmasked one.
-fn holds_back(run: &Run, step: &Step, state: &StepRun) -> bool {
-    let is_mounted = run.isolation.is_some_and(Isolation::has_fence) && !run.works_apart(step.number);
-    is_running(state) && (run.hides || is_mounted)
+fn holds_back(run: &Run, number: StepNumber) -> bool {
+    let is_mounted = run.isolation.is_some_and(Isolation::has_fence) && !run.works_apart(number);
+    let is_running = run.step(number).is_some_and(|step| matches!(step.state, StepState::Running { .. }));
+    is_running && (run.hides || is_mounted)
 }
 
 /// Writes the current marks into the plan file.

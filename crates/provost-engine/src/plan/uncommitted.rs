@@ -6,6 +6,7 @@
 //! check.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use provost_core::model::approved_spec::Binding;
@@ -162,7 +163,7 @@ pub(crate) fn with_uncommitted(
 ) -> Result<Vec<IncludedFile>, Error> {
     let mut now = run;
     now.binding = Binding { included: included.clone(), ..reading.binding.clone() };
-    now.plan = reading.plan.clone();
+    now.plan = Arc::new(reading.plan.clone());
     let mut all = included;
     all.extend(look(harness, &now)?.included());
     all.sort_by(|one, other| one.path.cmp(&other.path));

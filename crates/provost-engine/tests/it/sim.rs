@@ -518,6 +518,8 @@ fn check(log: &Memory, plan: &PlanId, truth: &Truth, seed: u64, steady: bool, jo
             _ => {}
         }
         run.apply_at(&event, sealed.at);
+        let left = run.steps().map(|(step, _)| run.attempts_left_at(step.number)).sum::<u64>();
+        assert_eq!(run.attempts_left(), left, "seed {seed}: attempts that may still be made");
         money(&run, &event, seed);
         ControlFlow::Continue(())
     })

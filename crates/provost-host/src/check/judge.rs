@@ -10,6 +10,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -269,7 +270,7 @@ fn judged(
         unmet,
         stdout: ended.stdout.excerpt(limit),
         stderr: ended.stderr.excerpt(limit),
-        environment: Some(Box::new(court.tools.record(court.supplied))),
+        environment: Some(Arc::new(court.tools.record(court.supplied))),
         ..Verdict::bare(court.isolation, CheckOutcome::Held)
     }
 }

@@ -83,18 +83,24 @@ pub fn probes(offer: &SandboxFeatures, vantage: &Vantage<'_>, level: Isolation) 
         // These levels have no sandbox to attack.
         Isolation::Uid | Isolation::GuardClean | Isolation::InPlace | Isolation::None => return Vec::new(),
     };
-    let mut probes = Vec::new();
-    for inside in [Inside::Check, Inside::Agent] {
-        let fence = Fence { by, inside };
-        match Site::prepare(vantage).and_then(|site| site.probe(offer, fence)) {
-            Ok(found) => probes.extend(found),
-            Err(error) => {
-                let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
-                probes.push(fence.probe("works", false, format!("{error}{hint}")));
-            }
+    // Each attacks a sandbox of its own, so both can run at the same time.
+    std::thread::scope(|scope| {
+        let agent = scope.spawn(|| attack(offer, vantage, Fence { by, inside: Inside::Agent }));
+        let mut probes = attack(offer, vantage, Fence { by, inside: Inside::Check });
+        probes.extend(agent.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        probes
+    })
+}
+
+/// Attacks one sandbox from inside.
+fn attack(offer: &SandboxFeatures, vantage: &Vantage<'_>, fence: Fence) -> Vec<SelfTestProbe> {
+    match Site::prepare(vantage).and_then(|site| site.probe(offer, fence)) {
+        Ok(found) => found,
+        Err(error) => {
+            let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+            vec![fence.probe("works", false, format!("{error}{hint}"))]
         }
     }
-    probes
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

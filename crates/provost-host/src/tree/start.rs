@@ -32,19 +32,21 @@ pub struct AttemptStart {
 
 impl Trees {
     /// Returns the base with the workspace's differences (`layer`), without those that an unsettled attempt
-    /// left. Files that are as in one of `own` do not count as changes by others.
+    /// left. Files that are as in one of `own` do not count as changes by others; it is called only if there
+    /// are differences, because a long plan has left many trees.
     pub fn start(
         &self,
         base: &Base,
         layer: Layer,
         before: Option<&OpenAttemptTrees>,
-        own: &[Base],
+        own: &dyn Fn() -> Result<Vec<Base>, Error>,
     ) -> Result<AttemptStart, Error> {
         let failed = |error: io::Error| Error::io("read the list of", &base.path, error);
         let taken = layer.taken.iter().map(|(path, leaf)| (path.clone(), Some(*leaf)));
         let removed = layer.removed.iter().map(|path| (path.clone(), None));
         let mut stays = BTreeSet::new();
         let mut others = Vec::new();
+        let mut own_trees: Option<Vec<Base>> = None;
         for (path, now) in taken.chain(removed) {
             let is_as_in = |tree: &Base| Ok::<_, io::Error>(leaf(&tree.index, &path)? == now);
             let was_there =
@@ -53,9 +55,13 @@ impl Trees {
             if !was_there && left.map(&is_as_in).transpose().map_err(failed)?.unwrap_or(false) {
                 continue;
             }
+            let own_trees = match &mut own_trees {
+                Some(known) => known,
+                unknown => unknown.insert(own()?),
+            };
             let mut is_own = false;
-            for tree in own {
-                is_own |= is_as_in(tree).map_err(failed)?;
+            for tree in own_trees.iter() {
+                is_own = is_own || is_as_in(tree).map_err(failed)?;
             }
             if !is_own {
                 others.push(lossy(&path));

@@ -336,3 +336,16 @@ fn a_repository_without_a_commit_says_so_when_a_plan_is_to_be_committed() {
     let refused = env.provost(&["commit"]).exits(5);
     assert!(refused.err.contains("had no commit when the plan was approved"), "{}", refused.err);
 }
+
+#[test]
+fn the_state_folder_is_where_its_links_and_dots_lead() {
+    let env = Env::new(&plan(&["true"], "escalate"));
+    let verify = |state: &std::path::Path| env.provost(&["--state", &state.to_string_lossy(), "verify"]);
+    verify(&env.work().join("../state")).exits(0);
+    verify(&env.folder().join("new/../state")).exits(0);
+    std::os::unix::fs::symlink(env.work(), env.folder().join("link")).expect("a link");
+    for inside in ["link/state", "new/../work/state", "state/../work"] {
+        let refused = verify(&env.folder().join(inside)).exits(2);
+        assert!(refused.err.contains("is inside the workspace"), "{inside}: {}", refused.err);
+    }
+}

@@ -57,6 +57,18 @@ impl Run {
     pub fn apply(&mut self, event: &Event) {
         self.seq += 1;
         self.ledger.hear(event);
+        let before = event.step().map(|step| self.attempts_left_at(step));
+        self.take_effect(event);
+        self.attempts_left = match (event.step(), before) {
+            // An answer may settle other steps too.
+            (Some(step), Some(before)) if !matches!(event, Event::Answered { .. }) => {
+                self.attempts_left.saturating_sub(before) + self.attempts_left_at(step)
+            }
+            _ => self.steps().map(|(step, _)| self.attempts_left_at(step.number)).sum(),
+        };
+    }
+
+    fn take_effect(&mut self, event: &Event) {
         match event {
             Event::PlanCreated { .. } | Event::PlanRewritten { .. } => self.take_text(event),
             Event::PlanVerified { .. } => self.stage = Stage::Verified,

@@ -29,7 +29,8 @@ impl Executor<'_> {
 
     pub(super) fn beginning(&self, run: &Run, number: StepNumber) -> Option<StartTreeInput> {
         let apart = self.side_by_side && run.works_apart(number);
-        if !self.dispatches || self.session.is_some() || !self.workplace.is_workspace() || apart {
+        let has_tree = self.ground.level.has_clean_tree() && self.workplace.is_workspace();
+        if !self.dispatches || self.session.is_some() || !has_tree || apart {
             return None;
         }
         Some(StartTreeInput {

@@ -20,7 +20,7 @@ pub fn migrate(
     way: &MoveDirection,
     told: &mut dyn FnMut(u64),
 ) -> Result<TransferResult, Error> {
-    let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+    let state = settings.state_folder();
     let (MoveDirection::To(url) | MoveDirection::From(url)) = way;
     let elsewhere =
         || log_locator::address(&state).map(|found| found.filter(|found| !log_locator::same(found, url)));

@@ -1,5 +1,7 @@
 //! The view of a check and of its verdict.
 
+use std::sync::Arc;
+
 use provost_core::model::plan::{Check as Contracted, Contract};
 use provost_core::model::proof_map::ProvedShare;
 use provost_core::model::test_results::TestSummary;
@@ -110,7 +112,7 @@ pub struct VerdictView {
     pub usage: Option<Box<Usage>>,
     /// The environment that provided the check's programs.
     #[schema(value_type = Option<Object>)]
-    pub environment: Option<Box<CheckEnvironment>>,
+    pub environment: Option<Arc<CheckEnvironment>>,
     /// Share of the change that the contract proves, if the step demands one.
     #[schema(value_type = Option<Object>)]
     pub proved: Option<Box<ProvedShare>>,

@@ -132,9 +132,7 @@ impl AgentSessions {
     }
 
     fn posts_folder(&self, plan: &PlanId, step: StepNumber) -> PathBuf {
-        let state = std::path::absolute(&self.settings.state);
-        let state = state.unwrap_or_else(|_| self.settings.state.clone());
-        state.join(POSTS).join(&plan.0).join(step.to_string())
+        self.settings.state_folder().join(POSTS).join(&plan.0).join(step.to_string())
     }
 }
 

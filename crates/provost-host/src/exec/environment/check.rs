@@ -62,7 +62,7 @@ impl ExecEnv {
         }
         let before = self.results_before(approved, case)?;
         let run = |case: &CheckSpec<'_>| self.on(approved, case, &base, &layer, Control::AsTheyAre, &before);
-        let observed = run(case)?;
+        let observed = self.while_versions_are_asked(approved, case, || run(case))?;
         self.keep_results(case, &layer, &observed);
         let ControlRun { verdict, report } =
             self.without_flaky(approved, case, (&base, &layer), observed, &before)?;

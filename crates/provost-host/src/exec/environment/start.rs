@@ -31,10 +31,7 @@ impl ExecEnv {
             }
             None => None,
         };
-        let mut own = Vec::new();
-        for id in outset.own {
-            own.extend(kept(id)?);
-        }
+        let own = || outset.own.iter().filter_map(|id| kept(id).transpose()).collect();
         approved.trees.start(&base, layer, before.as_ref(), &own).map(Some)
     }
 

@@ -4,8 +4,8 @@
 //! The versions are asked for once in a run, in the sandbox of a check, on the approved base: no file of an
 //! agent takes part.
 
-use std::collections::BTreeMap;
-use std::sync::PoisonError;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use provost_core::language::{recipes, shell, tool_names};
@@ -49,20 +49,16 @@ impl ExecEnv {
         (base, layer): (&Base, &Layer),
         mut verdict: Verdict,
     ) -> Result<Verdict, Interrupted> {
-        let Some(mut environment) = verdict.environment.take() else { return Ok(verdict) };
+        let Some(environment) = verdict.environment.take() else { return Ok(verdict) };
+        let mut environment = Arc::unwrap_or_clone(environment);
         let deleted = gone(base, layer);
         let view = view(base, layer, &deleted);
         let digests = LOCKS.iter().filter_map(|name| Some((name, view.read(name)?)));
         environment.locks =
             digests.map(|(name, bytes)| ((*name).to_owned(), Hash::of(&bytes).to_string())).collect();
-        let script = shell::read(&case.shell.command);
-        let called = shell::tools(&case.shell.command, &script);
-        let mut names: Vec<&str> = called.iter().map(|tool| &*tool.name).collect();
-        let helper = self.helper.as_ref().filter(|_| names.contains(&recipes::PROGRAM));
-        names.retain(|name| tool_names::is_program(name));
-        names.sort_unstable();
-        names.dedup();
-        environment.tools = self.versions(approved, case, &names)?;
+        let names = called(&case.shell.command);
+        let helper = self.helper.as_ref().filter(|_| names.contains(recipes::PROGRAM));
+        environment.tools = self.versions(approved, case, names)?;
         let helper = helper.and_then(CheckHelper::version);
         environment.tools.extend(helper.map(|version| (recipes::PROGRAM.to_owned(), version)));
         let mut parts = environment.sha256.clone();
@@ -73,17 +69,29 @@ impl ExecEnv {
             parts.push_str(&format!("\n{name} {digest}"));
         }
         environment.sha256 = Hash::of(parts.as_bytes()).to_string();
-        verdict.environment = Some(environment);
+        verdict.environment = Some(Arc::new(environment));
         Ok(verdict)
+    }
+
+    /// Runs a check, and asks for the versions that its verdict needs meanwhile.
+    pub(super) fn while_versions_are_asked<T>(
+        &self,
+        approved: &ApprovedTree,
+        case: &CheckSpec<'_>,
+        run: impl FnOnce() -> T,
+    ) -> T {
+        std::thread::scope(|scope| {
+            scope.spawn(|| self.versions(approved, case, called(&case.shell.command)));
+            run()
+        })
     }
 
     /// Adds `provost-check` to the environment of a verdict without other versions, if the contract calls it.
     pub(super) fn with_helper_version(&self, case: &CheckSpec<'_>, mut verdict: Verdict) -> Verdict {
-        let script = shell::read(&case.shell.command);
-        let mut called = shell::tools(&case.shell.command, &script).into_iter();
-        let is_called = called.any(|tool| tool.name == recipes::PROGRAM);
+        let is_called = called(&case.shell.command).contains(recipes::PROGRAM);
         let version = self.helper.as_ref().filter(|_| is_called).and_then(CheckHelper::version);
         if let (Some(environment), Some(version)) = (&mut verdict.environment, version) {
+            let environment = Arc::make_mut(environment);
             let parts = format!("{}\n{} {}", environment.sha256, version.path, version.version);
             environment.sha256 = Hash::of(parts.as_bytes()).to_string();
             environment.tools.insert(recipes::PROGRAM.to_owned(), version);
@@ -95,10 +103,11 @@ impl ExecEnv {
         &self,
         approved: &ApprovedTree,
         case: &CheckSpec<'_>,
-        names: &[&str],
+        mut names: BTreeSet<String>,
     ) -> Result<BTreeMap<String, ToolVersion>, Interrupted> {
+        names.retain(|name| tool_names::is_program(name));
         let known = || self.versions.lock().unwrap_or_else(PoisonError::into_inner);
-        let unknown: Vec<&str> = names.iter().filter(|name| !known().contains_key(**name)).copied().collect();
+        let unknown: Vec<&String> = names.iter().filter(|name| !known().contains_key(*name)).collect();
         if !unknown.is_empty() {
             let found = self.asked(approved, case, &unknown)?;
             let all = unknown
@@ -107,7 +116,10 @@ impl ExecEnv {
             known().extend(all);
         }
         let known = known();
-        let found = names.iter().filter_map(|name| Some(((*name).to_owned(), known.get(*name)?.clone())));
+        let found = names.into_iter().filter_map(|name| {
+            let tool = known.get(&name)?.clone();
+            Some((name, tool))
+        });
         Ok(found.filter(|(_, tool)| !tool.path.is_empty()).collect())
     }
 
@@ -116,7 +128,7 @@ impl ExecEnv {
         &self,
         approved: &ApprovedTree,
         case: &CheckSpec<'_>,
-        names: &[&str],
+        names: &[&String],
     ) -> Result<BTreeMap<String, ToolVersion>, Interrupted> {
         let nothing: &[&str] = &[];
         let none = Touches::new(nothing).ok();
@@ -127,7 +139,7 @@ impl ExecEnv {
             "for tool in {}; do place=$(command -v \"$tool\") || continue; case $tool in go) \
              version=$(go version 2>/dev/null);; *) version=$(\"$tool\" --version 2>/dev/null </dev/null);; \
              esac; printf '%s\\t%s\\t%s\\n' \"$tool\" \"$place\" \"${{version%%$'\\n'*}}\"; done; true",
-            names.join(" ")
+            names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(" ")
         );
         let shell = Shell { command, body: Span::default(), expectations: Vec::new() };
         let asking = CheckSpec {
@@ -154,4 +166,10 @@ impl ExecEnv {
         });
         Ok(lines.collect())
     }
+}
+
+/// Returns the names of the programs that a contract calls.
+fn called(command: &str) -> BTreeSet<String> {
+    let script = shell::read(command);
+    shell::tools(command, &script).into_iter().map(|tool| tool.name.to_string()).collect()
 }

@@ -1,6 +1,7 @@
 //! Applies new revisions of the plan, and the answers of its approvers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::language::{named_checks, parse};
 use crate::model::approved_spec::{self, Binding};
@@ -54,7 +55,7 @@ impl Run {
         self.text = text.to_owned();
         self.hides = plan.steps.iter().any(Step::is_hidden);
         self.has_areas = plan.steps.iter().any(|step| step.touches.is_some());
-        self.plan = plan;
+        self.plan = Arc::new(plan);
         self.revision = revision.clone();
         // Trees and checks that are based on another commit say nothing about this one.
         if self.binding.base != binding.base {

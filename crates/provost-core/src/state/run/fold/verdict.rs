@@ -12,9 +12,10 @@ impl Run {
     pub(super) fn judged(&mut self, subject: CheckSubject, verdict: &Verdict) {
         match subject {
             CheckSubject::Precondition(number) => {
+                let known = self.remembered(verdict);
                 if let Some(step) = self.step_mut(number) {
                     step.precondition_held = verdict.held();
-                    step.verdict = Some(remembered(verdict));
+                    step.verdict = Some(known);
                 }
             }
             CheckSubject::Control(number) => {
@@ -28,18 +29,20 @@ impl Run {
             }
             CheckSubject::Contract(number) => {
                 let held_apart = verdict.held() && self.is_behind(verdict);
+                let known = self.remembered(verdict);
                 if let Some(step) = self.step_mut(number) {
-                    step.verdict = Some(remembered(verdict));
+                    step.verdict = Some(known);
                     step.held_apart = held_apart;
                 }
             }
             CheckSubject::Final(number) => {
                 let passes = self.passes;
+                let known = self.remembered(verdict);
                 if let Some(step) = self.step_mut(number) {
                     if verdict.held() {
                         step.finally = Some(passes);
                     } else {
-                        step.verdict = Some(remembered(verdict));
+                        step.verdict = Some(known);
                     }
                 }
                 self.seen_finally(subject, verdict);
@@ -51,11 +54,12 @@ impl Run {
             }
             CheckSubject::Postcondition(number) => {
                 let index = (number as usize).wrapping_sub(1);
+                let known = self.remembered(verdict);
                 if let Some(post) = self.postconditions.get_mut(index) {
                     *post = if verdict.held() {
-                        PostState::Held(Box::new(remembered(verdict)))
+                        PostState::Held(Box::new(known))
                     } else {
-                        PostState::Broke(Box::new(remembered(verdict)))
+                        PostState::Broke(Box::new(known))
                     };
                 }
                 self.seen_finally(subject, verdict);
@@ -151,12 +155,19 @@ impl Run {
             self.held_on_tree.push(approved_spec::check_digest(shell));
         }
     }
-}
 
-/// Drops the output of a held check, which no later prompt needs.
-fn remembered(verdict: &Verdict) -> Verdict {
-    if !verdict.held() {
-        return verdict.clone();
+    /// Drops the output of a held check, which no later prompt needs. Verdicts with the same environment share it.
+    fn remembered(&mut self, verdict: &Verdict) -> Verdict {
+        let mut verdict = match verdict.held() {
+            true => Verdict { stdout: Excerpt::default(), stderr: Excerpt::default(), ..verdict.clone() },
+            false => verdict.clone(),
+        };
+        if verdict.environment.is_some() {
+            if self.environment != verdict.environment {
+                self.environment.clone_from(&verdict.environment);
+            }
+            verdict.environment.clone_from(&self.environment);
+        }
+        verdict
     }
-    Verdict { stdout: Excerpt::default(), stderr: Excerpt::default(), ..verdict.clone() }
 }
