@@ -335,8 +335,7 @@ impl ControlRequest<'_> {
                 (CheckOutcome::Held, None) => {}
                 // Code under test may end its own process, by chance or because it knows the control.
                 _ if !has_changed_tests(&with.report, *control) => {
-                    let note =
-                        format!("all tests of {word} were made to {made}, and it ended before one did");
+                    let note = format!("the check ended before a test of {word} could be made to {made}");
                     return Ok(unplanted(&note));
                 }
                 _ => return Ok(teeth(true, format!("all tests of {word} were made to {made}"))),
