@@ -22,6 +22,7 @@ pub mod sandbox_forwarder;
 pub mod scripted;
 
 pub use error::{CommandOrigin, Error};
+pub use provost_host::activity;
 pub use provost_host::config::{Error as ConfigError, SessionGate, SignInMatch};
 pub use provost_host::egress::provider_client::{ProviderAnswer, ProviderClient};
 pub use provost_host::exec::environment::Error as GroundError;

@@ -6,6 +6,7 @@
 //! **Invariant:** only [`process`] starts child processes. When a call of it returns, every process it
 //! started is dead or named as a survivor. Only [`check::judge`] makes verdicts.
 
+pub mod activity;
 pub mod process;
 pub mod files;
 pub mod git;

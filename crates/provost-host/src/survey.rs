@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use provost_core::language::facts::{Facts, Questions};
 use provost_core::language::{parse, recipes};
 
+use crate::activity::Activity;
 use crate::check::visible_paths::VisiblePaths;
 use crate::tree::{IgnoreRules, Touches};
 
@@ -56,6 +57,7 @@ pub struct SurveyContext {
 
 /// Answers every question.
 pub fn answer(questions: &Questions, place: &SurveyContext) -> Facts {
+    let _activity = Activity::begin("looking at the repository");
     let (broken_scripts, no_bash) = scripts(&questions.scripts);
     Facts {
         git: place.git,

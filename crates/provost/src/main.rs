@@ -1,5 +1,6 @@
 //! The program: parses the command line, runs one command, and turns its result into an exit code.
 
+mod activity_line;
 mod chat;
 mod check_helper;
 mod clients;

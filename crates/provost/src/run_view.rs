@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use provost_core::model::chain::{PlanId, SealedEvent};
 use provost_core::model::event::Event;
 use provost_core::model::pass::Pass;
@@ -19,6 +19,7 @@ use provost_core::text::render::{self, EventLine, Symbol};
 use provost_engine::exec::live;
 use provost_engine::plan::harness::{Below, Harness};
 
+use crate::activity_line;
 use crate::terminal::{colour_on_stdout, print, talk};
 use crate::watch::text::visible;
 
@@ -38,12 +39,8 @@ impl Live {
     pub(crate) fn new(json: bool, run: &Run) -> Self {
         let shown = !json && std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
         let bar = shown.then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}") {
-                bar.set_style(style);
-            }
+            let bar = activity_line::start();
             bar.set_message(doing(run));
-            bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
         Self { json, colour: colour_on_stdout(), bar, at_work: Mutex::default() }
@@ -139,8 +136,8 @@ fn doing(run: &Run) -> String {
     let now = match at_work.is_empty() {
         false => at_work.join(" · "),
         true if run.all_settled() => "checking all contracts and postconditions on the final tree".to_owned(),
-        true if run.started() => "preparing the next step: the check on the tree before the work".to_owned(),
-        true => "preparing: sandbox self-test, base tree, dependencies, checks on the base".to_owned(),
+        true if run.started() => "before the next step".to_owned(),
+        true => "before the first step".to_owned(),
     };
     let cost = run.ledger.cost();
     let spent = [cost.tokens.map(|n| Resource::Tokens.say(n)), cost.micro_usd.map(|n| Resource::Usd.say(n))];

@@ -22,7 +22,7 @@ use provost_engine::plan::reading::BoundPlan;
 use provost_engine::plan::{human_check, uncommitted};
 
 use crate::failure::Failure;
-use crate::{diagnose, hints};
+use crate::{activity_line, diagnose, hints};
 
 /// Writes data to stdout.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
@@ -205,10 +205,7 @@ pub(crate) enum Gate {
 
 /// Prints which checks already hold on the base, before any work; runs them if there is no result yet.
 pub(crate) fn tell_of_base(harness: &Harness, run: &Run) {
-    if base_look::base_look(harness, run).is_none() && is_interactive() {
-        talk("running the checks on the base, before any work …");
-    }
-    if let Some(look) = base_look::look_at_base(harness, run) {
+    if let Some(look) = activity_line::during(|| base_look::look_at_base(harness, run)) {
         render::base::lines(&run.plan, &look).iter().for_each(|line| talk(line));
     }
 }

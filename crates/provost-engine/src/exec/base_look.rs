@@ -15,6 +15,7 @@ use provost_core::model::plan::Step;
 use provost_core::model::verdict::{CheckOutcome, Isolation, Verdict};
 use provost_core::state::run::{Run, Stage};
 use provost_core::text::render::base::{self, BaseLook};
+use provost_host::activity::Activity;
 use provost_host::check::judge;
 use provost_host::exec::environment::{self, RunPaths};
 use provost_host::process;
@@ -138,7 +139,11 @@ fn tried_on_base(harness: &Harness, run: &Run, patience: Patience) -> Result<Opt
     let left = || patience.all.saturating_sub(begun.elapsed()).min(patience.each);
     let goes_on = || !left().is_zero() && !harness.site().is_stopped();
     let mut look = BaseLook { revision: run.revision.0.clone(), ..BaseLook::default() };
-    for step in run.plan.steps.iter().filter(|step| may_be_tried(step) && goes_on()) {
+    let steps: Vec<&Step> = run.plan.steps.iter().filter(|step| may_be_tried(step)).collect();
+    let total = steps.len() + run.plan.postconditions.len();
+    let activity = Activity::counting("running the checks on the base", total);
+    for (done, step) in steps.into_iter().enumerate().take_while(|_| goes_on()) {
+        activity.has_done(done);
         look.steps.extend(hands.step_on_base(run, step.number, left()).map(|seen| (step.number, seen)));
     }
     for post in run.plan.postconditions.iter().filter(|_| goes_on()) {

@@ -22,6 +22,7 @@ use provost_core::model::quote;
 use provost_core::model::verdict::{ChangedTests, CheckOutcome, Isolation, Teeth, Verdict};
 
 use crate::Interrupted;
+use crate::activity::Activity;
 use crate::check::judge::OUTPUT_MAX;
 use crate::check::judge::reporter::Control;
 use crate::tree::{Base, Layer, Touches, Trees, Variation};
@@ -150,6 +151,7 @@ impl ControlRequest<'_> {
 
     /// Runs a control. If something outside killed it, it counts as not run: it did not fail by itself.
     fn again(&self, layer: &Layer, control: Control) -> Result<ControlRun, Interrupted> {
+        let _activity = Activity::begin("running a negative control: would the check notice?");
         let mut with = (self.run)(layer, control)?;
         if let CheckOutcome::Killed { signal } = with.verdict.outcome {
             let reason = format!("a run that had to fail was killed by signal {signal} from outside");

@@ -31,6 +31,7 @@ use super::own_files::OwnFiles;
 use super::snapshot::{DEPTH, special, unreadable};
 use super::tool_caches;
 use super::{Base, Error, ExclusionReason, ImportLimits, Laid, Layer, TREE, Touches, Trees};
+use crate::activity::Activity;
 use crate::files::safe_open;
 
 mod file;
@@ -60,6 +61,7 @@ impl Trees {
         protect: &Touches,
         limits: &ImportLimits,
     ) -> Result<Layer, Error> {
+        let _activity = Activity::begin("looking for changes in the workspace");
         let layers = self.folder.join("layers");
         let folder =
             tempfile::tempdir_in(&layers).map_err(|error| Error::io("make a folder in", &layers, error))?;

@@ -18,6 +18,7 @@ use super::checkout::lossy;
 use super::mirror::{self, Mirror};
 use super::retention::Lock;
 use super::{Error, Trees};
+use crate::activity::Activity;
 use crate::files::safe_open::{self, FileStamp};
 use crate::git;
 
@@ -48,6 +49,7 @@ impl ChangeKind {
 
 /// Returns the differences between a workspace and a commit; leaves no files behind.
 pub fn uncommitted(workspace: &Path, commit: &str) -> Result<Vec<DifferingFile>, Error> {
+    let _activity = Activity::begin("comparing the workspace with the last commit");
     let folder = tempfile::tempdir().map_err(|error| Error::io("make a folder for", workspace, error))?;
     Trees::open(folder.path(), workspace)?.uncommitted(commit)
 }

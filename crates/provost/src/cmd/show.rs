@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::open_plan::Global;
 use crate::outcome::{Answer, Outcome};
 use crate::plan_document::{PlanDocument, ShownPlan};
-use crate::{open_plan, terminal};
+use crate::{activity_line, open_plan, terminal};
 
 /// Show the plan, and the revision that an approval would bind to
 #[derive(clap::Args, Debug)]
@@ -52,7 +52,7 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
     // A program that asks for the plan does not wait for its checks.
     let look = match global.json || args.no_checks {
         true => base_look::base_look(&harness, &run),
-        false => base_look::look_at_base(&harness, &run),
+        false => activity_line::during(|| base_look::look_at_base(&harness, &run)),
     };
     // Whoever is to approve it has to know; later every attempt names what it finds.
     let found = match run.stage {

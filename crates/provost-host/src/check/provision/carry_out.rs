@@ -10,6 +10,7 @@ use std::time::Duration;
 use provost_core::redact;
 use provost_core::redact::Redactor;
 
+use crate::activity::Activity;
 use crate::check::judge;
 use crate::files::folder;
 use crate::process::{HeadAndTail, How, ProcessEnd, Spawn};
@@ -136,6 +137,7 @@ impl Run<'_> {
     fn run(self) -> Result<(), MissingSupply> {
         let failed =
             |why: String| MissingSupply::Failed { name: self.supply.name.clone(), why: redacted(&why) };
+        let _activity = Activity::begin(format!("installing {}", self.supply.name));
         let ended = match self.means.ground {
             InstallSandbox::Fenced { offer, state, scratch } => self.fenced(offer, state, scratch),
             InstallSandbox::Folder(write) => write().and_then(|tree| self.in_folder(&tree.path, None)),

@@ -19,6 +19,7 @@ use super::hidden_paths::left_at_home;
 use super::mounts::CheckMounts;
 use super::test_comparison::{Before, held_against, not_comparable, weakened};
 use super::{ApprovedTree, CheckHelper, ExecEnv, gone, told, view};
+use crate::activity::Activity;
 use crate::check::judge::reporter::{Control, Places, Reporter};
 use crate::check::judge::{self, CheckRequest, SuppliedTools};
 use crate::check::negative_control::{self, ControlRequest, ControlRun};
@@ -62,7 +63,12 @@ impl ExecEnv {
         }
         let before = self.results_before(approved, case)?;
         let run = |case: &CheckSpec<'_>| self.on(approved, case, &base, &layer, Control::AsTheyAre, &before);
+        let activity = Activity::begin(match case.with_work {
+            true => "running the check",
+            false => "running the check without the work",
+        });
         let observed = self.while_versions_are_asked(approved, case, || run(case))?;
+        drop(activity);
         self.keep_results(case, &layer, &observed);
         let ControlRun { verdict, report } =
             self.without_flaky(approved, case, (&base, &layer), observed, &before)?;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use provost_core::model::verdict::Isolation;
 
 use super::{Error, RunPaths};
+use crate::activity::Activity;
 use crate::config::Demand;
 use crate::sandbox;
 use crate::sandbox::{Attestation, SandboxFeatures, SelfTestProbe, Vantage};
@@ -31,6 +32,7 @@ pub fn attest(
     if let Demand::Exactly(wanted @ (Isolation::Uid | Isolation::None)) = demand {
         return Err(Error::Unattested { wanted, why: "no run can have this level".to_owned() });
     }
+    let _activity = Activity::begin("testing the sandbox");
     let offer = offered(estate);
     let vantage = vantage(estate);
     let attestation = match demand {

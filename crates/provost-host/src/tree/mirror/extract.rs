@@ -9,6 +9,7 @@ use provost_core::model::hash::Hash;
 use provost_core::model::plan::Stream;
 
 use super::{COMPLAINT_MAX, Mirror};
+use crate::activity::Activity;
 use crate::process::HeadAndTail;
 use crate::tree::checkout::{TreeWriter, lossy, stays_inside};
 use crate::tree::index::{EntryKind, Leaf, joined};
@@ -82,6 +83,8 @@ impl Mirror<'_> {
             let ends = ends.unwrap_or(&own).of(path);
             wanted.push((joined(into, path), kind, ends));
         }
+        let total = wanted.len();
+        let activity = Activity::counting("copying the files of the commit", total);
         let mut writing =
             Writing { wanted: wanted.into_iter(), checkout, left_out, now: None, line: Vec::new() };
         let stop = AtomicBool::new(false);
@@ -94,6 +97,7 @@ impl Mirror<'_> {
                 failed = Some(error);
                 stop.store(true, Ordering::Relaxed);
             }
+            activity.has_done(total - writing.wanted.len());
         };
         let args = ["cat-file", "--batch", "--buffer"].map(OsString::from);
         let keep = HeadAndTail { head: 0, tail: COMPLAINT_MAX };
