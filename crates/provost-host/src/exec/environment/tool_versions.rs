@@ -73,19 +73,6 @@ impl ExecEnv {
         Ok(verdict)
     }
 
-    /// Runs a check, and asks for the versions that its verdict needs meanwhile.
-    pub(super) fn while_versions_are_asked<T>(
-        &self,
-        approved: &ApprovedTree,
-        case: &CheckSpec<'_>,
-        run: impl FnOnce() -> T,
-    ) -> T {
-        std::thread::scope(|scope| {
-            scope.spawn(|| self.versions(approved, case, called(&case.shell.command)));
-            run()
-        })
-    }
-
     /// Adds `provost-check` to the environment of a verdict without other versions, if the contract calls it.
     pub(super) fn with_helper_version(&self, case: &CheckSpec<'_>, mut verdict: Verdict) -> Verdict {
         let is_called = called(&case.shell.command).contains(recipes::PROGRAM);
