@@ -34,15 +34,15 @@ impl EngineSettings {
     /// can be compared with a workspace. The folder need not exist.
     pub fn state_folder(&self) -> PathBuf {
         let whole = std::path::absolute(&self.state).unwrap_or_else(|_| self.state.clone());
-        let found = whole.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
-        let Some((above, mut resolved)) = found else { return whole };
-        for part in whole.strip_prefix(above).unwrap_or(Path::new("")).components() {
+        let mut resolved = PathBuf::new();
+        for part in whole.components() {
             match part {
                 Component::ParentDir => {
                     resolved.pop();
                 }
                 part => resolved.push(part),
             }
+            resolved = resolved.canonicalize().unwrap_or(resolved);
         }
         resolved
     }

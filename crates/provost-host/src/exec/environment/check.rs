@@ -62,13 +62,11 @@ impl ExecEnv {
             return Ok(Verdict { tree, ..Verdict::not_run(self.level, reason) });
         }
         let before = self.results_before(approved, case)?;
-        let run = |case: &CheckSpec<'_>| self.on(approved, case, &base, &layer, Control::AsTheyAre, &before);
-        let activity = Activity::begin(match case.with_work {
-            true => "running the check",
-            false => "running the check without the work",
-        });
+        let run = |case: &CheckSpec<'_>| {
+            let _activity = activity(case);
+            self.on(approved, case, &base, &layer, Control::AsTheyAre, &before)
+        };
         let observed = run(case)?;
-        drop(activity);
         self.keep_results(case, &layer, &observed);
         let ControlRun { verdict, report } =
             self.without_flaky(approved, case, (&base, &layer), observed, &before)?;
@@ -456,6 +454,13 @@ pub(super) fn seen(base: &Base, layer: &Layer) -> Tree {
         ignored_more: more(layer.ignored.len() + layer.ignored_more),
         ..Tree::default()
     }
+}
+
+fn activity(case: &CheckSpec<'_>) -> Activity {
+    Activity::begin(match case.with_work {
+        true => "running the check",
+        false => "running the check without the work",
+    })
 }
 
 /// Runs a contract that held again if it hides output in which a failed command says why it failed. If a
