@@ -11,15 +11,23 @@ use provost_engine::activity;
 const NOTICEABLE: Duration = Duration::from_millis(300);
 const TICK: Duration = Duration::from_millis(120);
 
-/// Starts a line on stderr: what provost is busy with, then the message.
-pub(crate) fn start() -> ProgressBar {
+/// Starts a line on stderr: what provost is busy with, then the message that the caller sets.
+pub(crate) fn with_message() -> ProgressBar {
+    start("{spinner} {activity}{wide_msg} {elapsed}", "", " · ")
+}
+
+fn start(template: &str, idle: &'static str, separator: &'static str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {activity}{wide_msg} {elapsed}") {
-        bar.set_style(style.with_key("activity", |_: &ProgressState, line: &mut dyn std::fmt::Write| {
-            if let Some(current) = activity::current() {
-                let _ = write!(line, "{current} · ");
-            }
-        }));
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.with_key(
+            "activity",
+            move |_: &ProgressState, line: &mut dyn std::fmt::Write| {
+                let _ = match activity::current() {
+                    Some(current) => write!(line, "{current}{separator}"),
+                    None => line.write_str(idle),
+                };
+            },
+        ));
     }
     bar.enable_steady_tick(TICK);
     bar
@@ -34,7 +42,7 @@ pub(crate) fn during<T>(work: impl FnOnce() -> T) -> T {
     std::thread::scope(|scope| {
         scope.spawn(move || {
             if receiver.recv_timeout(NOTICEABLE) == Err(RecvTimeoutError::Timeout) {
-                let bar = start();
+                let bar = start("{spinner} {activity} {elapsed}", "working", "");
                 let _ = receiver.recv();
                 bar.finish_and_clear();
             }

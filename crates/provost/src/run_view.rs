@@ -39,7 +39,7 @@ impl Live {
     pub(crate) fn new(json: bool, run: &Run) -> Self {
         let shown = !json && std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
         let bar = shown.then(|| {
-            let bar = activity_line::start();
+            let bar = activity_line::with_message();
             bar.set_message(doing(run));
             bar
         });
