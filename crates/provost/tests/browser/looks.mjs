@@ -72,9 +72,15 @@ const outline = (page) => page.evaluate(() => {
   const wanted = "h1, h2, h3, nav a, main button, main label, main th, main summary, main input, main textarea, main select, main svg[aria-label]";
   const masked = (text) => text.replace(/\s+/g, " ").trim()
     .replace(/\b[0-9a-f]{8,}\b/g, "#").replace(/(\d+ (s|min|h|d) ago|\bnow\b)/g, "TIME").replace(/\d+(\.\d+)? (ms|s|m|h)\b/g, "TIME");
+  /** The text of an element; a time reads "now" or "5 s ago", depending on how quick the machine is. */
+  const text = (each) => {
+    const copy = each.cloneNode(true);
+    for (const time of copy.querySelectorAll("time")) { time.textContent = "TIME"; }
+    return copy.textContent;
+  };
   const lines = [...document.querySelectorAll(wanted)]
     .filter((each) => !each.closest(".file, .tests, #environment, .map") && each.checkVisibility())
-    .map((each) => `${each.tagName.toLowerCase()} ${masked(each.getAttribute("aria-label") ?? (each.matches("input, textarea, select") ? each.name || each.id : each.textContent))}`);
+    .map((each) => `${each.tagName.toLowerCase()} ${masked(each.getAttribute("aria-label") ?? (each.matches("input, textarea, select") ? each.name || each.id : text(each)))}`);
   return lines.filter((line, at) => line !== lines[at - 1]);
 });
 
