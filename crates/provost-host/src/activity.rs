@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** nothing is decided by it.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -53,27 +54,37 @@ impl Drop for Activity {
 
 /// Describes what began last and is not over.
 pub fn current() -> Option<String> {
-    let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-    let Running { what, done, total, .. } = running.last()?;
-    Some(match total {
-        Some(total) => format!("{what} ({} of {total})", done.load(Ordering::Relaxed)),
-        None => what.clone(),
-    })
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner).last().map(Running::to_string)
+}
+
+impl fmt::Display for Running {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.total {
+            Some(total) => write!(out, "{} ({} of {total})", self.what, self.done.load(Ordering::Relaxed)),
+            None => out.write_str(&self.what),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Other tests of this process have activities too, so only this one is looked at.
+    fn shown(activity: &Activity) -> Option<String> {
+        let running = RUNNING.lock().unwrap();
+        running.iter().find(|running| running.id == activity.id).map(Running::to_string)
+    }
+
     #[test]
-    fn what_began_last_is_shown_until_it_is_over() {
-        let outer = Activity::begin("looking at the repository");
-        let inner = Activity::counting("copying files", 3);
-        inner.has_done(2);
-        assert_eq!(current().as_deref(), Some("copying files (2 of 3)"));
-        drop(inner);
-        assert_eq!(current().as_deref(), Some("looking at the repository"));
-        drop(outer);
-        assert_eq!(current(), None);
+    fn an_activity_is_shown_with_its_count_until_it_is_over() {
+        let plain = Activity::begin("looking at the repository");
+        assert_eq!(shown(&plain).as_deref(), Some("looking at the repository"));
+        let counting = Activity::counting("copying files", 3);
+        counting.has_done(2);
+        assert_eq!(shown(&counting).as_deref(), Some("copying files (2 of 3)"));
+        let id = counting.id;
+        drop(counting);
+        assert!(RUNNING.lock().unwrap().iter().all(|running| running.id != id));
     }
 }

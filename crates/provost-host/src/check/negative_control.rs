@@ -151,7 +151,7 @@ impl ControlRequest<'_> {
 
     /// Runs a control. If something outside killed it, it counts as not run: it did not fail by itself.
     fn again(&self, layer: &Layer, control: Control) -> Result<ControlRun, Interrupted> {
-        let _activity = Activity::begin("running a negative control: would the check notice?");
+        let _activity = Activity::begin("trying whether the check can fail");
         let mut with = (self.run)(layer, control)?;
         if let CheckOutcome::Killed { signal } = with.verdict.outcome {
             let reason = format!("a run that had to fail was killed by signal {signal} from outside");
