@@ -145,7 +145,8 @@ impl Executor<'_> {
                 && step.is_some_and(Step::writes_tests),
             doubts: doubts(run, subject),
             held_apart: held_apart(run, subject).cloned(),
-            reuses: matches!(subject, CheckSubject::Control(_) | CheckSubject::Postcondition(_)),
+            // What lets a step or the plan pass is always run.
+            reuses: matches!(subject, CheckSubject::Control(_)),
             worker: step.map(|step| run.role(step.number).to_owned()).unwrap_or_default(),
             apart,
             touches: step.filter(|_| matches!(subject, CheckSubject::Contract(_))).and_then(globs),
@@ -272,6 +273,7 @@ impl Executor<'_> {
         let Some(Check::Shell(shell)) = order.check.clone().filter(|_| !order.network) else { return None };
         order.timeout = order.timeout.min(limit);
         (order.with_work, order.runs, order.known, order.compare) = (false, 1, false, None);
+        order.reuses = true;
         self.judge(&order, &shell).ok().map(|verdict| self.redacted(verdict))
     }
 
@@ -446,6 +448,7 @@ impl Executor<'_> {
             tree: order.before.as_deref(),
             with_work: false,
             compare: Comparison::Nothing,
+            reuses: true,
             ..self.case(order, shell, &tag)
         };
         let held_before = match self.ground.judge(&case)?.outcome {
