@@ -133,7 +133,15 @@ pub(crate) async fn migrate(database: &PgConnectOptions, id: &str) -> Result<(),
 
 fn config(database: &PgConnectOptions, id: &str) -> Config {
     let mut address = database.to_url_lossy();
-    address.query_pairs_mut().append_pair("application_name", &known_as(id));
+    // The driver writes the file of a certificate as `file: PATH`, and cannot read that itself.
+    let plain = |(name, value): (String, String)| {
+        let path = value.strip_prefix("file: ").map(str::to_owned);
+        (name, path.unwrap_or(value))
+    };
+    let pairs: Vec<(String, String)> = address.query_pairs().into_owned().map(plain).collect();
+    let mut query = address.query_pairs_mut();
+    query.clear().extend_pairs(pairs).append_pair("application_name", &known_as(id));
+    drop(query);
     Config {
         executor_id: Some(id.to_owned()),
         app_version: Some(wire::VERSION.to_owned()),
