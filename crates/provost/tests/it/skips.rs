@@ -31,9 +31,10 @@ const COUNTING: [&str; 23] = [
     "works(",
 ];
 /// Functions of this kind that exist in some files only.
-const LOCAL: [&str; 17] = [
+const LOCAL: [&str; 19] = [
     "= package(",
     "= tools(",
+    "Compose::new(",
     "certified(",
     "demanding(",
     "git_project(",
@@ -49,6 +50,7 @@ const LOCAL: [&str; 17] = [
     "sought(",
     "talk(&env,",
     "with_test(",
+    "with_tls(",
 ];
 
 /// Marks tests that another test starts in a separate process, and settings of a developer.
