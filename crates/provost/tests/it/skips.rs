@@ -31,11 +31,12 @@ const COUNTING: [&str; 23] = [
     "works(",
 ];
 /// Functions of this kind that exist in some files only.
-const LOCAL: [&str; 19] = [
+const LOCAL: [&str; 20] = [
     "= package(",
     "= tools(",
     "Compose::new(",
     "certified(",
+    "contained(",
     "demanding(",
     "git_project(",
     "oidc::package(",
