@@ -72,7 +72,7 @@ pub fn keep_the_keys(state: &Path, environment: &mut Vec<(OsString, OsString)>) 
         let keys = environment.iter().filter(|(name, _)| is_key(name)).cloned();
         // The first of two counts.
         let password = given.password.map(|password| (OsString::from(PASSWORD), password));
-        let keys = password.into_iter().chain(keys).collect();
+        let keys = password.into_iter().chain(keys).chain(given.files).collect();
         environment.retain(|(name, _)| !is_key(name));
         know(keys);
     }

@@ -29,6 +29,8 @@ type Variables = Vec<(OsString, OsString)>;
 pub(super) struct Given {
     pub address: Option<String>,
     pub password: Option<OsString>,
+    /// The variables that name files with credentials.
+    pub files: Variables,
 }
 
 /// Takes the variables out of the agents' environment, and reads the files that they name.
@@ -39,6 +41,8 @@ pub(super) fn take(environment: &mut Variables) -> Result<Given, Error> {
         found.filter(|value| !value.is_empty())
     };
     let (address, address_file, password_file) = (taken(ADDRESS), taken(ADDRESS_FILE), taken(PASSWORD_FILE));
+    let named = [(ADDRESS_FILE, &address_file), (PASSWORD_FILE, &password_file)];
+    let files = named.into_iter().filter_map(|(name, file)| Some((name.into(), file.clone()?))).collect();
     let mut given = match (address, address_file) {
         (None, None) => Given::default(),
         (Some(_), Some(_)) => return Err(wrong(ADDRESS_FILE, format!("{ADDRESS} is set too"))),
@@ -49,17 +53,17 @@ pub(super) fn take(environment: &mut Variables) -> Result<Given, Error> {
                     format!("it contains a password; write the address to a file and set {ADDRESS_FILE}");
                 return Err(wrong(ADDRESS, why));
             }
-            Given { address: Some(address), password: None }
+            Given { address: Some(address), ..Given::default() }
         }
         (None, Some(path)) => {
             let (address, password) = split(&read(ADDRESS_FILE, &path)?);
-            Given { address: Some(address), password: password.map(OsString::from) }
+            Given { address: Some(address), password: password.map(OsString::from), ..Given::default() }
         }
     };
     if let Some(path) = password_file {
         given.password = Some(read(PASSWORD_FILE, &path)?.into());
     }
-    Ok(given)
+    Ok(Given { files, ..given })
 }
 
 /// Writes the address into a new state folder. Refuses if the folder has a log of its own or another address.
@@ -137,7 +141,7 @@ mod tests {
     use std::ffi::OsString;
     use std::fs;
 
-    use super::{Given, settle, split, take};
+    use super::{settle, split, take};
     use crate::Error;
 
     #[test]
@@ -169,10 +173,9 @@ mod tests {
             ("PROVOST_DATABASE_URL_FILE".into(), url.clone().into()),
         ];
         let given = take(&mut environment).unwrap();
-        assert_eq!(
-            given,
-            Given { address: Some("postgres://ada@h/d".into()), password: Some("first".into()) }
-        );
+        assert_eq!(given.address.as_deref(), Some("postgres://ada@h/d"));
+        assert_eq!(given.password, Some("first".into()));
+        assert_eq!(given.files, [("PROVOST_DATABASE_URL_FILE".into(), url.clone().into())]);
         assert_eq!(environment, [("PATH".into(), "/bin".into())]);
         environment.push(("PROVOST_DATABASE_URL_FILE".into(), url.into()));
         environment.push(("PROVOST_DATABASE_PASSWORD_FILE".into(), password.into()));

@@ -140,13 +140,23 @@ fn the_manifests_fit_together() {
         data.expect("its keys").keys().cloned().collect::<BTreeSet<String>>()
     };
     let pods = pods(&manifests);
-    assert_eq!(pods.keys().collect::<Vec<_>>(), ["provost-prepare", "provost-serve", "provost-worker"]);
+    assert_eq!(
+        pods.keys().collect::<Vec<_>>(),
+        ["provost-checks", "provost-prepare", "provost-serve", "provost-worker"]
+    );
     let state = "/var/lib/provost/state";
     assert!(read("Containerfile").contains(&format!("ENV PROVOST_STATE={state}\n")));
     for (name, pod) in &pods {
         assert_eq!(pod["securityContext"]["runAsUser"], 10001, "{name}");
         let volumes: BTreeMap<String, Value> =
             list(&pod["volumes"]).into_iter().map(|volume| (text(&volume["name"]), volume)).collect();
+        let claimed = |(_, each): &&(String, Value)| each["metadata"]["name"] == name.as_str();
+        let claims = manifests
+            .iter()
+            .filter(claimed)
+            .flat_map(|(_, each)| list(&each["spec"]["volumeClaimTemplates"]));
+        let claims = claims.map(|claim| (text(&claim["metadata"]["name"]), claim));
+        let volumes: BTreeMap<String, Value> = volumes.into_iter().chain(claims).collect();
         for volume in volumes.values() {
             if let Some(secret) = volume.get("secret") {
                 let known = keys("Secret", &text(&secret["secretName"]));

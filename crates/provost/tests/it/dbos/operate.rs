@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use provost_store::postgres::cluster::{Cluster, PASSWORD, USER};
 
-use super::suite::{STALLS, TWO, WAITS, WORKS};
+use super::suite::{STALLS, TWO, WAITS};
 use super::{Fleet, PATIENCE};
 use crate::env::{HONEST, answer, plan};
 use crate::otel::certified;
@@ -151,9 +151,11 @@ fn a_worker_in_a_container_needs_only_files() {
     assert_eq!(fleet.workers(), 0, "the tables are there, and no worker was");
 
     own.sql(&fleet.url, "CREATE ROLE hand LOGIN PASSWORD 'a@b'; GRANT provost_worker TO hand");
-    let hand = fleet.worker_command(&folder.join("hand-state"), &WORKS);
+    let hand = ["--no-ticks", "--no-checks", "--roles", "coder"];
+    let hand = fleet.worker_command(&folder.join("hand-state"), &hand);
     let _hand = fleet.join(with_file(hand, "hand", &address("hand", "a%40b")));
-    let _ticks = fleet.worker(&["--ticks-only"]);
+    // Schedules, checks and ends; only the other one runs agents.
+    let _rest = fleet.worker(&["--roles", "nobody"]);
     fleet.approve(0);
     fleet.until_done(PATIENCE);
     fleet.is_sound(0, 2);
