@@ -66,6 +66,7 @@ impl Pulse {
         let sent = Instant::now();
         let (ours, stirs) = reaper::beat(crew, &self.pool, badge, drains).await?;
         self.heard = sent;
+        crew.health.heard(sent.into_std(), self.ttl);
         crew.keep_only(&ours);
         if stirs {
             crew.bell.ring();

@@ -131,9 +131,23 @@ pub(crate) async fn migrate(database: &PgConnectOptions, id: &str) -> Result<(),
     Ok(())
 }
 
-fn config(database: &PgConnectOptions, id: &str) -> Config {
+/// Returns the address in the form that the SDK takes.
+fn address(database: &PgConnectOptions, id: &str) -> String {
     let mut address = database.to_url_lossy();
-    address.query_pairs_mut().append_pair("application_name", &known_as(id));
+    // The driver writes `file: PATH` for a certificate, and does not read that form.
+    let pairs: Vec<(String, String)> = address
+        .query_pairs()
+        .map(|(name, value)| {
+            let path = value.strip_prefix("file: ").filter(|_| name.starts_with("ssl"));
+            (name.to_string(), path.unwrap_or(&value).to_owned())
+        })
+        .collect();
+    address.query_pairs_mut().clear().extend_pairs(pairs).append_pair("application_name", &known_as(id));
+    address.to_string()
+}
+
+fn config(database: &PgConnectOptions, id: &str) -> Config {
+    let address = address(database, id);
     Config {
         executor_id: Some(id.to_owned()),
         app_version: Some(wire::VERSION.to_owned()),

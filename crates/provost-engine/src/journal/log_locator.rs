@@ -1,8 +1,8 @@
 //! Finds the log of a state folder: the SQLite log in it, or the Postgres log that it was moved to.
 //!
-//! The address is in a file of the state folder, written by a person's `provost migrate`. It is not in the
-//! configuration, which is in a workspace: an agent that can write there could name a log it made itself. The
-//! configuration can only demand a certain log.
+//! The address is in a file of the state folder, written by a person's `provost migrate`, or in a new folder by
+//! the environment (`log_locator/given.rs`). It is not in the configuration, which is in a workspace: an agent
+//! that can write there could name a log it made itself. The configuration can only demand a certain log.
 //!
 //! **Invariant:** no file of provost contains a password, and no credential of the log is passed to an agent.
 
@@ -16,15 +16,19 @@ use provost_store::{Log, Memory, Sqlite};
 use crate::Error;
 use crate::settings::Access;
 
+mod given;
 #[cfg(feature = "postgres")]
 mod remote;
+#[cfg(feature = "postgres")]
+pub(crate) use given::point_to;
 #[cfg(feature = "postgres")]
 pub use remote::database;
 #[cfg(feature = "postgres")]
 pub(crate) use remote::{at, know_first, same};
 
 /// Environment variables that are credentials of a Postgres log.
-const KEYS: [&str; 2] = ["PGPASSWORD", "PGPASSFILE"];
+const KEYS: [&str; 2] = [PASSWORD, "PGPASSFILE"];
+const PASSWORD: &str = "PGPASSWORD";
 
 /// Opens the log of the state folder.
 pub fn open(state: &Path, access: Access) -> Result<Box<dyn Log>, Error> {
@@ -56,14 +60,23 @@ pub fn check(state: &Path, wanted: &Store) -> Result<(), Error> {
     }
 }
 
-/// Moves the credentials of the log out of the agents' environment into this process.
-pub fn keep_the_keys(state: &Path, environment: &mut Vec<(OsString, OsString)>) {
-    if file(state).exists() {
+/// Moves the address and the credentials of the log out of the agents' environment into this process, and the
+/// address into a new state folder.
+pub fn keep_the_keys(state: &Path, environment: &mut Vec<(OsString, OsString)>) -> Result<(), Error> {
+    let given = given::take(environment)?;
+    if let Some(address) = &given.address {
+        given::settle(state, self::address(state)?.as_deref(), address)?;
+    }
+    if file(state).exists() || given.password.is_some() {
         let is_key = |name: &OsString| KEYS.iter().any(|key| name == key);
-        let keys = environment.iter().filter(|(name, _)| is_key(name)).cloned().collect();
+        let keys = environment.iter().filter(|(name, _)| is_key(name)).cloned();
+        // The first of two counts.
+        let password = given.password.map(|password| (OsString::from(PASSWORD), password));
+        let keys = password.into_iter().chain(keys).chain(given.files).collect();
         environment.retain(|(name, _)| !is_key(name));
         know(keys);
     }
+    Ok(())
 }
 
 /// Returns the address of the log, if it is not in the state folder.

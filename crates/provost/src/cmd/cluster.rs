@@ -13,6 +13,7 @@ Examples:
   provost cluster limit coder --rate 3/2s        start at most three in two seconds
   provost cluster limit coder                    remove its limits
   provost cluster wake PLAN                      make a worker schedule the plan now
+  provost cluster prepare                        create or update the tables, before workers start
   provost cluster remote git@host:carry.git      exchange trees through this git remote
   provost cluster push PLAN                      push the approved base of the plan to it")]
 pub(super) struct Args {
@@ -53,6 +54,11 @@ enum What {
         /// Path or name of the plan [default: the active plan]
         plan: Option<String>,
     },
+    /// Create or update the tables of the log and the cluster
+    ///
+    /// Its login must own the database. Workers that start afterwards need fewer rights.
+    #[command(after_help = "Examples:\n  provost cluster prepare")]
+    Prepare,
     /// Make a worker schedule a plan now
     #[command(after_help = "Examples:\n  provost cluster wake PLAN.md")]
     Wake {
@@ -128,6 +134,11 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
             Overview::open(settings.clone())?.only_people(&Who::Here)?;
             desk()?.limit(&role, concurrency, rate.map(|rate| (rate.most, rate.period)))?;
             terminal::talk("saved; the limits apply from now on");
+        }
+        What::Prepare => {
+            Overview::open(settings.clone())?.only_people(&Who::Here)?;
+            provost_dbos::worker::prepare(&settings)?;
+            terminal::talk("the tables of the log and the cluster are up to date");
         }
         What::Wake { plan } => {
             let harness = global.open(plan.as_deref(), Access::Write)?;

@@ -1,8 +1,6 @@
 //! Moves the log between the state folder and Postgres.
 
 use std::fs;
-use std::io::Write as _;
-use std::path::Path;
 
 use provost_store::{Postgres, Sqlite, TransferResult, transfer};
 
@@ -39,7 +37,7 @@ pub fn migrate(
     Ok(match way {
         MoveDirection::To(url) => {
             let moved = transfer(&embedded, &database, told)?;
-            point_to(&state, url)?;
+            log_locator::point_to(&state, url)?;
             moved
         }
         MoveDirection::From(_) => {
@@ -56,16 +54,4 @@ pub fn migrate(
             }
         }
     })
-}
-
-fn point_to(state: &Path, url: &str) -> Result<(), Error> {
-    let path = log_locator::file(state);
-    let written = || {
-        let new = path.with_extension("new");
-        let mut file = fs::File::create(&new)?;
-        writeln!(file, "{url}")?;
-        file.sync_all()?;
-        fs::rename(&new, &path)
-    };
-    written().map_err(|source| Error::Io { what: "write where the log is to", path: path.clone(), source })
 }
