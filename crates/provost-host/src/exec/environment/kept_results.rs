@@ -10,6 +10,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use provost_core::model::hash::Hash;
 use provost_core::model::test_results::TestResults;
@@ -22,6 +23,9 @@ use super::{ApprovedTree, ExecEnv};
 use crate::check::negative_control::ControlRun;
 use crate::tree::Layer;
 
+/// How long a verdict counts: a person may install a library, and the environment of the programs does not show
+/// every library that they load.
+const RECENT: Duration = Duration::from_secs(600);
 /// Most files of one kind that are kept.
 const FILES_MAX: usize = 200;
 
@@ -100,8 +104,14 @@ fn sees_tree_only(case: &CheckSpec<'_>) -> bool {
     !case.network && case.given.secrets.is_empty() && !has_folders
 }
 
-pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
+fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// Returns a verdict that was kept a short time ago.
+pub(super) fn recent_verdict(file: &Path) -> Option<Verdict> {
+    let age = fs::metadata(file).ok()?.modified().ok()?.elapsed().ok()?;
+    if age < RECENT { read(file) } else { None }
 }
 
 /// Keeps the verdict of a check that came to an end.

@@ -237,7 +237,7 @@ fn the_program_knows_the_commands_that_are_deployed() {
     known(&["worker", "--grace=soon"]).exits(2);
 }
 
-/// Images have names and no hosts: where they come from is decided by whoever runs them.
+/// The files name images without a registry. The person who runs them chooses the registry.
 #[test]
 fn no_file_names_a_registry() {
     let containerfile = read("Containerfile");
@@ -286,7 +286,7 @@ fn every_query_of_the_dashboard_names_a_metric_that_exists() {
     let worker = fleet.worker(&["--label", "other"]);
     fleet.provost(0, &["verify"]).exits(0);
     let offered = "INSERT INTO provost_cluster.item (plan, name, id, pool, labels) VALUES ('p', 'n', 'i', 'coder', '{gpu}')";
-    // Nobody takes it, because it is on no queue; the worker must not sweep it away meanwhile.
+    // No worker takes this item, because it is on no queue. The stopped worker cannot delete it as a leftover.
     worker.signal("STOP");
     fleet.cluster.sql(&fleet.url, offered);
     fleet.until("all metrics are there", PATIENCE, || {

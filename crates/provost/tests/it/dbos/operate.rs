@@ -154,8 +154,8 @@ fn a_worker_in_a_container_needs_only_files() {
     let hand = ["--no-ticks", "--no-checks", "--roles", "coder"];
     let hand = fleet.worker_command(&folder.join("hand-state"), &hand);
     let _hand = fleet.join(with_file(hand, "hand", &address("hand", "a%40b")));
-    // Schedules, checks and ends; only the other one runs agents.
-    let _rest = fleet.worker(&["--roles", "nobody"]);
+    // This worker schedules the plan, runs its checks and ends it. Only `hand` runs agents.
+    let _without_agents = fleet.worker(&["--roles", "nobody"]);
     fleet.approve(0);
     fleet.until_done(PATIENCE);
     fleet.is_sound(0, 2);
