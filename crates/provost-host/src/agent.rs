@@ -16,7 +16,7 @@ use provost_core::model::usage::Usage;
 use provost_core::model::verdict::Excerpt;
 
 use crate::config::Speaks;
-use crate::process::{Bounds, HeadAndTail, How, Output, ProcessEnd, Spawn, StartError, Survivor};
+use crate::process::{Bounds, Cgroup, HeadAndTail, How, Output, ProcessEnd, Spawn, StartError, Survivor};
 use crate::sandbox::{
     AgentFence, AgentPaths, CommandLine, Confines, HomeSeen, Outlet, SandboxFeatures, find_program,
 };
@@ -342,7 +342,8 @@ fn carry_out(
         Some(wrapped) => (&wrapped.program, wrapped.args.as_slice()),
         None => (program, args),
     };
-    let has_namespace = matches!(work.fence, Some(Behind::Bubblewrap(..)));
+    // A sandbox has its own, or a pid namespace.
+    let cgroup = wrapped.is_none().then(Cgroup::make).flatten();
     let ended = attend(Spawn {
         program,
         args,
@@ -355,8 +356,8 @@ fn carry_out(
         tag: work.tag,
         stop: process::stop_flag(work.stop),
         tee: None,
-        // In a PID namespace the kernel kills the remaining processes; no cgroup is needed.
-        bounds: work.bounds.map(|bounds| Bounds { cgroup: !has_namespace, ..bounds }),
+        bounds: work.bounds,
+        cgroup: cgroup.as_ref().or_else(|| wrapped.as_ref()?.cgroup.as_ref()),
     });
     let ended = match ended {
         Ok(ended) => ended,

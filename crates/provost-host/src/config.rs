@@ -154,7 +154,7 @@ impl Default for RunLimits {
 impl RunLimits {
     pub fn bounds(&self) -> Bounds {
         let memory = self.memory.unwrap_or_else(Bounds::usual_memory);
-        Bounds { disk: self.disk, memory, processes: self.processes, cgroup: false }
+        Bounds { disk: self.disk, memory, processes: self.processes }
     }
 }
 

@@ -153,6 +153,7 @@ impl Channel {
                 stop: Some(stop),
                 tee: None,
                 bounds: None,
+                cgroup: None,
             });
             said(ended)
         };

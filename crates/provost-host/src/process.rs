@@ -35,14 +35,13 @@ mod talk;
 
 pub use bounds::{Bounds, LimitExcess, LimitKind, size};
 pub use caller::{Caller, caller, can_be_below};
-pub use cgroup::offered as cgroups_offered;
+pub use cgroup::{Cgroup, enter as enter_cgroup, offered as cgroups_offered};
 pub use escape::{become_subreaper, end_attempt, end_leftovers, inside_attempt};
 pub use lineage::{Age, Blind, Lineage, Seat};
 pub use output::{HeadAndTail, Output};
 pub use talk::Peer;
 
 use bounds::LimitWatch;
-use cgroup::Cgroup;
 use escape::UnderWay;
 use output::Capture;
 use program::{find_program, why_not};
@@ -90,6 +89,9 @@ pub struct Spawn<'a> {
     pub tee: Tee<'a>,
     /// Limits on the resources that the child may use, in `cwd` and elsewhere.
     pub bounds: Option<Bounds>,
+    /// The child and everything it starts is put into it, and ended with it. For children that no pid namespace
+    /// ends.
+    pub cgroup: Option<&'a Cgroup>,
 }
 
 /// A request to end a child early.
@@ -185,10 +187,13 @@ fn carry_out(mut spawn: Spawn<'_>, peer: Option<&mut dyn Peer>) -> Result<Proces
     let mut attended = Attended::start(&spawn, ears.converse())?;
     run.leads(attended.group);
     ears.begin(attended.child.stdin.take().map(OwnedFd::from));
+    if let Some(cgroup) = spawn.cgroup {
+        cgroup.take_in(escape::members(&run, spawn.tag, attended.group, usize::MAX));
+    }
     let ending = attended.attend(&spawn, &mut ears, begun, &run);
     let status = attended.bury();
     run.buried();
-    let mut survivors = attended.cgroup.as_ref().map(Cgroup::end).unwrap_or_default();
+    let mut survivors = spawn.cgroup.map(Cgroup::end).unwrap_or_default();
     survivors.extend(escape::sweep(&run, spawn.tag, attended.group));
     attended.drain(&mut ears, DRAIN);
     // A process that is no longer our descendant can still print. It is searched for more than once: its tag cannot
@@ -237,7 +242,6 @@ struct Attended {
     end: OwnedFd,
     outputs: [Reading; 2],
     buffer: Vec<u8>,
-    cgroup: Option<Cgroup>,
 }
 
 /// The progress of a child towards its end.
@@ -283,7 +287,7 @@ impl Attended {
         {
             Ok((end, outputs)) => {
                 let buffer = vec![0; USUAL_PIPE];
-                Ok(Self { child, group: pid, end, outputs, buffer, cgroup: None })
+                Ok(Self { child, group: pid, end, outputs, buffer })
             }
             Err(source) => {
                 // Out of descriptors: a child that cannot be supervised must not run.
@@ -317,9 +321,6 @@ impl Attended {
         run: &UnderWay,
     ) -> Option<How> {
         let mut watch = spawn.bounds.map(|bounds| LimitWatch::begin(bounds, spawn.cwd, self.group));
-        // A child that exits quickly while no other run is active needs no cgroup: its orphans can only be
-        // its own.
-        let mut enclose = spawn.bounds.filter(|bounds| bounds.cgroup).map(|_| begun + run.solitude());
         let mut ending = None;
         let mut phase = Phase::AtWork;
         let mut next = begun.checked_add(spawn.deadline);
@@ -347,18 +348,15 @@ impl Attended {
                     }
                 };
             } else if let Some(watch) = watch.as_mut().filter(|watch| at_work && now >= watch.next())
-                && let Some(exceeded) = watch.look(&self.members(run, spawn.tag, watch.enough()))
+                && let Some(exceeded) = watch.look(&self.members(run, spawn, watch.enough()))
             {
                 ending = Some(How::OverBounds(exceeded));
                 (phase, next) = (Phase::Asked, self.ask_to_end(now, spawn.grace.min(HASTE)));
             }
-            if enclose.take_if(|at| now >= *at).is_some() {
-                self.cgroup = Cgroup::around(self.members(run, spawn.tag, usize::MAX));
-            }
             let is_awaited = phase == Phase::AtWork;
             let stop = spawn.stop.filter(|_| is_awaited).map(|_| now + STOP_LATENCY);
             let look = watch.as_ref().filter(|_| is_awaited).map(LimitWatch::next);
-            let wake = [next, enclose, stop, look].into_iter().flatten().min();
+            let wake = [next, stop, look].into_iter().flatten().min();
             let patience = wake.map(|wake| wake.saturating_duration_since(now));
             if self.serve(ears, patience) {
                 return ending;
@@ -375,10 +373,10 @@ impl Attended {
     }
 
     /// Returns all living processes of this child; stops soon after `enough`.
-    fn members(&self, run: &UnderWay, tag: &str, enough: usize) -> Vec<i32> {
-        let mut all = escape::members(run, tag, self.group, enough);
+    fn members(&self, run: &UnderWay, spawn: &Spawn<'_>, enough: usize) -> Vec<i32> {
+        let mut all = escape::members(run, spawn.tag, self.group, enough);
         // Processes in its cgroup certainly belong to this child.
-        all.extend(self.cgroup.iter().flat_map(Cgroup::members));
+        all.extend(spawn.cgroup.into_iter().flat_map(Cgroup::members));
         all.sort_unstable();
         all.dedup();
         all

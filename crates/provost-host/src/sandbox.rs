@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempPath;
 
-use crate::process::{How, ProcessEnd};
+use crate::process::{Cgroup, How, ProcessEnd};
 
 mod agent;
 mod attest;
@@ -208,6 +208,8 @@ pub struct SandboxedCommand {
     pub args: Vec<OsString>,
     /// The file to which the sandbox reports; see [`read_status`]. Removed when this is dropped.
     pub status: TempPath,
+    /// The cgroup that the program enters first; `None` where a pid namespace ends everything inside.
+    pub cgroup: Option<Cgroup>,
 }
 
 impl SandboxedCommand {

@@ -92,6 +92,7 @@ fn run_in(
         stop: Some(stop),
         tee: Some(&mut tee),
         bounds: None,
+        cgroup: None,
     })
     .map_err(|error| error.to_string())?;
     match ended.how {

@@ -247,6 +247,7 @@ impl Builds {
             stop: None,
             tee: None,
             bounds: None,
+            cgroup: None,
         });
         let works = ended.is_ok_and(|ended| matches!(wrapped.how(&ended), Ok(How::Exited(0))));
         let is_there = folder.join(UPPER).join("c").exists();

@@ -8,7 +8,7 @@
 //! **Invariant:** a check never holds if it left a process running or if its sandbox failed.
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,7 +24,7 @@ use rustix::process::Signal;
 use self::expected::{Expectations, Expected, crash_signal, unmet_by};
 use self::reporter::Reporter;
 use crate::process::{Bounds, HeadAndTail, How, Output, ProcessEnd, Spawn, StartError};
-use crate::sandbox::{CheckFence, Confines, Processes, SandboxFeatures, Unavailable};
+use crate::sandbox::{CheckFence, Confines, Processes, SandboxFeatures, SandboxedCommand, Unavailable};
 use crate::{Interrupted, process, sandbox};
 
 mod check_tools;
@@ -184,10 +184,10 @@ fn run(
         CheckRoot::Fenced { .. } => court.bounds.map(|bounds| Bounds { disk: u64::MAX, ..bounds }),
     };
     let mut show = |stream: Stream, bytes: &[u8]| court.shown_to.into_iter().for_each(|to| to(stream, bytes));
-    let mut spawn = |program: &OsStr, args: &[OsString], cwd: &Path, env: &[(OsString, OsString)]| {
+    let mut spawn = |wrapped: Option<&SandboxedCommand>, cwd: &Path, env: &[(OsString, OsString)]| {
         process::run(Spawn {
-            program,
-            args,
+            program: wrapped.map_or(bash(), |wrapped| &wrapped.program),
+            args: wrapped.map_or(&args, |wrapped| &wrapped.args),
             cwd,
             env,
             stdin: b"",
@@ -198,16 +198,17 @@ fn run(
             stop: process::stop_flag(court.stop),
             tee: Some(&mut show),
             bounds,
+            cgroup: wrapped.and_then(|wrapped| wrapped.cgroup.as_ref()),
         })
         .map_err(NotJudged::Program)
     };
     let environment = surroundings.environment();
     match court.ground {
-        CheckRoot::Workspace => spawn(bash(), &args, court.workspace, environment),
-        CheckRoot::Folder(folder) => spawn(bash(), &args, folder, environment),
+        CheckRoot::Workspace => spawn(None, court.workspace, environment),
+        CheckRoot::Folder(folder) => spawn(None, folder, environment),
         CheckRoot::Confined { folder, confines } => {
             let wrapped = sandbox::confine(confines, bash(), &args).map_err(NotJudged::Fence)?;
-            let mut ended = spawn(&wrapped.program, &wrapped.args, folder, environment)?;
+            let mut ended = spawn(Some(&wrapped), folder, environment)?;
             ended.how = wrapped.how(&ended).map_err(NotJudged::Fence)?;
             Ok(ended)
         }
@@ -217,7 +218,7 @@ fn run(
             let fence = CheckFence { toolchains: &toolchains, ..fence };
             let wrapped = sandbox::check(offer, &fence, bash(), &args).map_err(NotJudged::Fence)?;
             let inside = surroundings.inside_a_fence();
-            let mut ended = spawn(&wrapped.program, &wrapped.args, Path::new("/"), &inside)?;
+            let mut ended = spawn(Some(&wrapped), Path::new("/"), &inside)?;
             // The sandbox's own end is not the end of the check.
             ended.how = wrapped.how(&ended).map_err(NotJudged::Fence)?;
             Ok(ended)

@@ -32,8 +32,6 @@ pub struct Bounds {
     /// Bytes of memory of all processes together.
     pub memory: u64,
     pub processes: u64,
-    /// Put the child into its own cgroup if possible: for children that no sandbox ends.
-    pub cgroup: bool,
 }
 
 impl Bounds {

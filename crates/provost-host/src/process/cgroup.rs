@@ -3,8 +3,8 @@
 //!
 //! This needs a version 2 cgroup that this user may write: root's, or a delegated one. Without one, provost
 //! works without a cgroup. A child with the same rights can leave the cgroup again, so it is an additional
-//! protection, not the only one. The child enters after its start, together with what it has forked by
-//! then: a shell that enters before it executes the program would cost as much as the start of the program.
+//! protection, not the only one. A confined child enters by itself ([`enter`]) before it executes the program,
+//! so nothing escapes; any other child is moved after its start, together with what it has forked by then.
 //!
 //! **Invariant:** only folders that were made here are written to or removed.
 
@@ -20,8 +20,12 @@ use super::{Survivor, proc_files};
 
 /// Time the kernel may take: usually 1 to 3 ms, on a busy machine seconds.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The file of a cgroup that lists its processes; a number written to it moves that process.
+const PROCESSES: &str = "cgroup.procs";
+
 /// The cgroup of one child. Dropping it ends and removes the cgroup.
-pub(super) struct Cgroup {
+#[derive(Debug)]
+pub struct Cgroup {
     path: PathBuf,
 }
 
@@ -31,6 +35,9 @@ pub fn offered() -> Result<&'static Path, &'static str> {
     HOME.get_or_init(|| {
         let home = own_folder().ok_or("there is no cgroup of version 2")?;
         remove_abandoned(&home);
+        // A process may be moved only by those who may write this file of the cgroup above both.
+        let may_move = rustix::fs::access(home.join(PROCESSES), rustix::fs::Access::WRITE_OK);
+        may_move.map_err(|_| "this user may not move processes into one")?;
         let tried = Cgroup::make_in(&home).ok_or("this user may not make one")?;
         if !tried.path.join("cgroup.kill").exists() {
             return Err("the kernel cannot end one as a whole");
@@ -41,20 +48,31 @@ pub fn offered() -> Result<&'static Path, &'static str> {
     .map_err(|why| *why)
 }
 
+/// Moves this process into the cgroup at `path`.
+pub fn enter(path: &Path) -> std::io::Result<()> {
+    fs::write(path.join(PROCESSES), "0")
+}
+
 impl Cgroup {
-    /// Makes a cgroup and moves these processes (all of one child) into it, with what they forked
-    /// meanwhile.
-    pub(super) fn around(mut outside: Vec<i32>) -> Option<Self> {
-        let cgroup = Self::make_in(offered().ok()?)?;
-        let procs = cgroup.path.join("cgroup.procs");
+    /// Makes a cgroup for one child, where this is possible.
+    pub fn make() -> Option<Self> {
+        Self::make_in(offered().ok()?)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Moves these processes into it, with what they forked meanwhile.
+    pub(super) fn take_in(&self, mut outside: Vec<i32>) {
+        let procs = self.path.join(PROCESSES);
         while let Some(pid) = outside.pop() {
             // Processes it forks from now on start inside.
             if fs::write(&procs, pid.to_string()).is_ok() {
                 let own = proc_files::children(pid).into_iter();
-                outside.extend(own.filter(|child| !cgroup.has(*child)));
+                outside.extend(own.filter(|child| !self.has(*child)));
             }
         }
-        Some(cgroup)
     }
 
     fn has(&self, pid: i32) -> bool {
@@ -93,7 +111,7 @@ impl Cgroup {
     }
 
     pub(super) fn members(&self) -> Vec<i32> {
-        let listed = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
+        let listed = fs::read_to_string(self.path.join(PROCESSES)).unwrap_or_default();
         listed.lines().filter_map(|pid| pid.parse().ok()).collect()
     }
 }

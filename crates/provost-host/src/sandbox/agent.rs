@@ -124,7 +124,7 @@ pub(super) fn wrap(
         Outlet::On | Outlet::Off => arguments.program(program, args),
         Outlet::Portal(portal) => add_portal(&mut arguments, portal, program, args)?,
     }
-    Ok(SandboxedCommand { program: leader.into(), args: arguments.0, status })
+    Ok(SandboxedCommand { program: leader.into(), args: arguments.0, status, cgroup: None })
 }
 
 /// Builds the arguments up to bubblewrap: a namespace in which the home with its layer is mounted.

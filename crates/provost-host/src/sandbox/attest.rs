@@ -23,7 +23,7 @@ use super::{
     AgentFence, CheckFence, CheckTree, Confines, HOME, HomePolicy, NO_NEEDS, Network, Outlet, Processes,
     Rules, SandboxFeatures, SandboxedCommand, TMP, Unavailable, probe,
 };
-use crate::process::{Bounds, How, ProcessEnd, cgroups_offered};
+use crate::process::{How, ProcessEnd, cgroups_offered};
 
 const PROBES: &str = include_str!("probes.sh");
 /// Size limit: enough for the files that the probes write, and small for any machine.
@@ -195,10 +195,8 @@ impl<'a> Site<'a> {
             (Means::Bubblewrap, Inside::Agent) => self.behind_agent(offer, &args)?,
             (Means::Landlock, _) => self.behind_landlock(offer, fence.inside, &args)?,
         };
-        // As for attempts: without a namespace, the cgroup ends processes that are left.
-        let usual = Bounds { disk: u64::MAX, memory: u64::MAX, processes: u64::MAX, cgroup: true };
-        let bounds = (fence.by != Means::Bubblewrap).then_some(usual);
-        let ended = probe::run_within(Path::new(&wrapped.program), &wrapped.args, "self-test", bounds)
+        let program = Path::new(&wrapped.program);
+        let ended = probe::run_in(wrapped.cgroup.as_ref(), program, &wrapped.args, "self-test")
             .map_err(|error| Unavailable::NotEntered { said: error.to_string() })?;
         // The overlay leaves a folder without permissions here, which only root could remove.
         let closed = kept_of(self.folder.path()).join("work").join("work");

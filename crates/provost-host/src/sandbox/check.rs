@@ -56,7 +56,7 @@ pub(super) fn wrap(
         true => add_guarded(&mut inner, offer, fence.processes, program, args),
     }
     outer.0.append(&mut inner.0);
-    Ok(SandboxedCommand { program: leader.into(), args: outer.0, status })
+    Ok(SandboxedCommand { program: leader.into(), args: outer.0, status, cgroup: None })
 }
 
 /// Adds the outer stage, which mounts the tree and writes the status; returns the program that runs it.

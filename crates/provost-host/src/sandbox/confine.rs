@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
+use crate::process::Cgroup;
+
 use super::{Network, SandboxFeatures, SandboxedCommand, Unavailable, status_in};
 
 /// Programs and their configuration.
@@ -39,6 +41,8 @@ pub(super) const DEVICES: [&str; 6] =
 pub(super) struct ConfineOrders {
     /// The file to which it reports that this is done.
     pub(super) status: PathBuf,
+    /// The cgroup it enters.
+    pub(super) cgroup: Option<PathBuf>,
     pub(super) rules: Rules,
     /// True if network sockets may be opened.
     pub(super) network: bool,
@@ -114,10 +118,16 @@ pub fn confine(
     };
     let status = status_in(confines.scratch)?;
     let network = confines.network == Network::On;
-    let orders = ConfineOrders { status: status.to_path_buf(), rules: confines.rules.clone(), network };
+    let cgroup = Cgroup::make();
+    let orders = ConfineOrders {
+        status: status.to_path_buf(),
+        cgroup: cgroup.as_ref().map(|cgroup| cgroup.path().to_path_buf()),
+        rules: confines.rules.clone(),
+        network,
+    };
     let orders = serde_json::to_string(&orders)
         .map_err(|_| Unavailable::refused(confines.scratch, "a path on the way is not UTF-8"))?;
     let words = [OsString::from(orders), "--".into(), program.to_os_string()];
     let args = first.iter().cloned().chain(words).chain(args.iter().cloned()).collect();
-    Ok(SandboxedCommand { program: launcher.clone(), args, status })
+    Ok(SandboxedCommand { program: launcher.clone(), args, status, cgroup })
 }

@@ -11,6 +11,8 @@ use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
+use crate::process::enter_cgroup;
+
 use super::confine::ConfineOrders;
 use super::{calls, capabilities, inside, landlock, room};
 
@@ -27,6 +29,10 @@ pub fn enter(orders: &str, command: &[OsString]) -> io::Result<Infallible> {
     let orders: ConfineOrders = serde_json::from_str(orders)?;
     // Opened while this is still allowed; closed by the exec.
     let mut status = File::options().append(true).open(&orders.status)?;
+    if let Some(cgroup) = &orders.cgroup {
+        // Before anything of the program exists, so that nothing of it is outside.
+        enter_cgroup(cgroup)?;
+    }
     let opened = landlock::open(&orders.rules)?;
     capabilities::give_up()?;
     landlock::restrict(opened, orders.network)?;

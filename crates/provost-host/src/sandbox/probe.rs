@@ -21,7 +21,7 @@ use super::offer::{Bubblewrap, MissingFeature, OverlayTools, SandboxFeatures};
 use super::status::last_line;
 use super::{CheckFence, CheckTree, Network, Processes, USUAL_SIZE};
 use crate::process;
-use crate::process::{Bounds, HeadAndTail, How, ProcessEnd, Spawn};
+use crate::process::{Cgroup, HeadAndTail, How, ProcessEnd, Spawn};
 
 /// Searched before `PATH`: these are the system's folders.
 const SYSTEM_FOLDERS: [&str; 5] = ["/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"];
@@ -202,14 +202,14 @@ fn attempt(program: &Path, args: &[OsString]) -> Result<String, String> {
 }
 
 pub(super) fn run(program: &Path, args: &[OsString], why: &str) -> Result<ProcessEnd, process::StartError> {
-    run_within(program, args, why, None)
+    run_in(None, program, args, why)
 }
 
-pub(super) fn run_within(
+pub(super) fn run_in(
+    cgroup: Option<&Cgroup>,
     program: &Path,
     args: &[OsString],
     why: &str,
-    bounds: Option<Bounds>,
 ) -> Result<ProcessEnd, process::StartError> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let tag = format!("{why}/{}/{}.", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -225,7 +225,8 @@ pub(super) fn run_within(
         tag: &tag,
         stop: None,
         tee: None,
-        bounds,
+        bounds: None,
+        cgroup,
     })
 }
 

@@ -340,6 +340,7 @@ impl<'a> Mirror<'a> {
             stop: process::stop_flag(stop),
             tee: Some(&mut each),
             bounds: None,
+            cgroup: None,
         })
         .map_err(|source| match source {
             StartError::NotFound { .. } => Error::NoGit { commit: self.commit.to_owned() },

@@ -7,21 +7,27 @@ use std::process::Command;
 use std::time::Duration;
 
 use provost_host::process::{
-    Bounds, HeadAndTail, How, LimitKind, ProcessEnd, Spawn, StartError, become_subreaper, cgroups_offered,
-    run,
+    Bounds, Cgroup, HeadAndTail, How, LimitKind, ProcessEnd, Spawn, StartError, become_subreaper,
+    cgroups_offered, run,
 };
 use provost_rehearsal::skip;
 use tempfile::TempDir;
 
 use crate::{lives, tag};
 
-const AMPLE: Bounds = Bounds { disk: 1 << 40, memory: 1 << 40, processes: 1 << 20, cgroup: false };
+const AMPLE: Bounds = Bounds { disk: 1 << 40, memory: 1 << 40, processes: 1 << 20 };
 
 fn sh(script: &str, cwd: &Path, bounds: Bounds) -> ProcessEnd {
-    start("bash", &["-c", script], cwd, bounds).unwrap()
+    start("bash", &["-c", script], cwd, bounds, None).unwrap()
 }
 
-fn start(program: &str, args: &[&str], cwd: &Path, bounds: Bounds) -> Result<ProcessEnd, StartError> {
+fn start(
+    program: &str,
+    args: &[&str],
+    cwd: &Path,
+    bounds: Bounds,
+    cgroup: Option<&Cgroup>,
+) -> Result<ProcessEnd, StartError> {
     become_subreaper().unwrap();
     run(Spawn {
         program: OsStr::new(program),
@@ -36,6 +42,7 @@ fn start(program: &str, args: &[&str], cwd: &Path, bounds: Bounds) -> Result<Pro
         stop: None,
         tee: None,
         bounds: Some(bounds),
+        cgroup,
     })
 }
 
@@ -59,7 +66,7 @@ fn over(ended: &ProcessEnd) -> (LimitKind, u64) {
 fn one_that_stays_within_its_bounds_is_let_be() {
     let folder = quiet_folder();
     let script = "head -c 100000 /dev/zero > a; sleep 0.8; echo $(wc -c < a)";
-    let bounds = Bounds { disk: 1 << 20, memory: 256 << 20, processes: 20, cgroup: false };
+    let bounds = Bounds { disk: 1 << 20, memory: 256 << 20, processes: 20 };
     let ended = sh(script, folder.path(), bounds);
     assert_eq!((ended.how, ended.stdout.head.as_slice()), (How::Exited(0), &b"100000\n"[..]));
 }
@@ -193,7 +200,10 @@ fn in_a_cgroup_nothing_is_mistaken_for_anothers() {
         Err(why) => return skip::tool("cgroups", why),
     };
     let folder = TempDir::new().unwrap();
-    let bounds = Bounds { cgroup: true, ..AMPLE };
+    let sh = |script: &str| {
+        let cgroup = Cgroup::make();
+        start("bash", &["-c", script], folder.path(), AMPLE, cgroup.as_ref()).unwrap()
+    };
     let script = |lock: &Path| {
         format!(
             "until grep 0::.*provost- /proc/self/cgroup; do :; done; env -i perl -e '{}' {} 0.001 & until [ -e {} ]; do :; done; sleep 0.02",
@@ -204,9 +214,9 @@ fn in_a_cgroup_nothing_is_mistaken_for_anothers() {
     };
     // The process has no variable that identifies its run, and another run exists at the same time.
     let ours = std::thread::scope(|scope| {
-        let other = scope.spawn(|| sh("sleep 1", folder.path(), bounds));
+        let other = scope.spawn(|| sh("sleep 1"));
         let lock = folder.path().join("lock");
-        let ended = sh(&script(&lock), folder.path(), bounds);
+        let ended = sh(&script(&lock));
         assert!(is_free(&lock), "it lives");
         assert!(ended.survivors.is_empty(), "{:?}", ended.survivors);
         assert_eq!(other.join().unwrap().how, How::Exited(0));

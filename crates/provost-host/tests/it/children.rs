@@ -52,6 +52,7 @@ impl Child<'_> {
             stop: provost_host::process::stop_flag(self.stop),
             tee: None,
             bounds: None,
+            cgroup: None,
         })
         .unwrap()
     }
@@ -75,6 +76,7 @@ fn start(program: &str, args: &[OsString], cwd: &Path) -> Result<ProcessEnd, Sta
         stop: None,
         tee: None,
         bounds: None,
+        cgroup: None,
     })
 }
 
@@ -110,6 +112,7 @@ fn both_streams_are_kept_apart_and_watched() {
         stop: None,
         tee: Some(&mut tee),
         bounds: None,
+        cgroup: None,
     })
     .unwrap();
     assert_eq!((ended.stdout.head.as_slice(), ended.stderr.head.as_slice()), (&b"out\n"[..], &b"err\n"[..]));

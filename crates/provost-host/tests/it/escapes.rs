@@ -28,6 +28,7 @@ fn sh(script: &str) -> ProcessEnd {
         stop: None,
         tee: None,
         bounds: None,
+        cgroup: None,
     })
     .unwrap()
 }
@@ -112,6 +113,7 @@ fn without_a_subreaper_a_daemon_that_prints_is_still_found() {
         stop: None,
         tee: None,
         bounds: None,
+        cgroup: None,
     })
     .unwrap();
     let pid = pids(&ended)[0];

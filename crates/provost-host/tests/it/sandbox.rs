@@ -161,6 +161,7 @@ impl Fenced {
             stop: None,
             tee: None,
             bounds: None,
+            cgroup: None,
         })
         .unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -15,8 +15,8 @@ use crate::check::judge;
 use crate::files::folder;
 use crate::process::{HeadAndTail, How, ProcessEnd, Spawn};
 use crate::sandbox::{
-    CACHES, CheckFence, CheckMount, CheckTree, MountWrites, Network, Processes, SandboxFeatures, USUAL_SIZE,
-    What,
+    CACHES, CheckFence, CheckMount, CheckTree, MountWrites, Network, Processes, SandboxFeatures,
+    SandboxedCommand, USUAL_SIZE, What,
 };
 use crate::{process, sandbox};
 
@@ -202,7 +202,7 @@ impl Run<'_> {
         if self.more.iter().any(|(name, _)| name.starts_with("npm/")) {
             env.push(("npm_config_cache".into(), caches.join("npm").into()));
         }
-        let mut ended = self.spawn(&wrapped.program, &wrapped.args, Path::new("/"), &env)?;
+        let mut ended = self.spawn(Some(&wrapped), Path::new("/"), &env)?;
         ended.how = wrapped.how(&ended).map_err(told)?;
         Ok(ended)
     }
@@ -219,12 +219,12 @@ impl Run<'_> {
         let (home, tmp) = (self.room.join("home"), self.room.join("tmp"));
         let env = self.environment(&place, &home, &tmp);
         let ended = match around {
-            None => self.spawn(judge::bash(), &self.words(), tree, &env)?,
+            None => self.spawn(None, tree, &env)?,
             Some(around) => {
                 let words = self.words();
                 let wrapped =
                     around(&[tree, self.room], self.network, judge::bash(), &words).map_err(told)?;
-                let mut ended = self.spawn(&wrapped.program, &wrapped.args, tree, &env)?;
+                let mut ended = self.spawn(Some(&wrapped), tree, &env)?;
                 ended.how = wrapped.how(&ended).map_err(told)?;
                 ended
             }
@@ -254,16 +254,16 @@ impl Run<'_> {
 
     fn spawn(
         &self,
-        program: &std::ffi::OsStr,
-        args: &[OsString],
+        wrapped: Option<&SandboxedCommand>,
         cwd: &Path,
         env: &[(OsString, OsString)],
     ) -> Result<ProcessEnd, String> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let tag = format!("provision/{}/{}.", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let words = self.words();
         process::run(Spawn {
-            program,
-            args,
+            program: wrapped.map_or(judge::bash(), |wrapped| &wrapped.program),
+            args: wrapped.map_or(&words, |wrapped| &wrapped.args),
             cwd,
             env,
             stdin: b"",
@@ -274,6 +274,7 @@ impl Run<'_> {
             stop: process::stop_flag(self.means.stop),
             tee: None,
             bounds: None,
+            cgroup: wrapped.and_then(|wrapped| wrapped.cgroup.as_ref()),
         })
         .map_err(told)
     }

@@ -119,6 +119,7 @@ fn said(words: &[String], environment: &[(OsString, OsString)], workspace: &Path
         stop: None,
         tee: None,
         bounds: None,
+        cgroup: None,
     });
     let failed = |why: String| NoKey::Failed { why };
     let ended = ended.map_err(|error| failed(error.to_string()))?;
