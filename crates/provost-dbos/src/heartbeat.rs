@@ -77,6 +77,7 @@ impl Pulse {
         }
         self.heard = sent;
         crew.is_stale.store(false, Ordering::Relaxed);
+        crew.health.heard(sent.into_std(), self.ttl);
         crew.keep_only(&ours);
         if stirs || crew.was_away.load(Ordering::Relaxed) {
             crew.bell.ring();

@@ -20,6 +20,7 @@ mod work_items;
 pub mod agent_reaper;
 pub mod remote;
 pub mod remote_base;
+pub mod health;
 mod heartbeat;
 mod tick;
 mod continuation;

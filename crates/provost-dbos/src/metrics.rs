@@ -41,6 +41,13 @@ struct Pool {
 }
 
 #[derive(Deserialize)]
+struct Wait {
+    pool: String,
+    labels: String,
+    wait_s: f64,
+}
+
+#[derive(Deserialize)]
 struct Rest {
     troubles: i64,
     refused: i64,
@@ -62,6 +69,21 @@ SELECT pool, count(*) FILTER (WHERE worker IS NULL) AS offered, count(worker) AS
     coalesce(extract(epoch FROM max(clock_timestamp() - offered) FILTER (WHERE worker IS NULL)), 0) AS offered_s,
     coalesce(extract(epoch FROM max(clock_timestamp() - taken)), 0) AS taken_s
 FROM provost_cluster.item GROUP BY pool ORDER BY pool";
+
+/// Waits since the offer, also while the item is given back and offered again: no worker has what it requires, or
+/// all are busy.
+const WAITS: &str = "
+SELECT pool, array_to_string(labels, ',') AS labels,
+    greatest(extract(epoch FROM max(clock_timestamp() - offered)), 0) AS wait_s
+FROM provost_cluster.item WHERE worker IS NULL GROUP BY 1, 2
+UNION ALL
+SELECT queue_name, '', greatest(max(extract(epoch FROM clock_timestamp())
+    - greatest(created_at, delay_until_epoch_ms) / 1000.0), 0)
+FROM dbos.workflow_status
+WHERE queue_name = 'ticks' AND application_name = 'provost' AND (status = 'ENQUEUED'
+    OR status = 'DELAYED' AND delay_until_epoch_ms <= extract(epoch FROM clock_timestamp()) * 1000)
+GROUP BY 1
+ORDER BY 1, 2";
 
 const REST: &str = "
 SELECT (SELECT count(*) FROM provost_cluster.trouble) AS troubles,
@@ -99,7 +121,15 @@ async fn all(database: &mut PgConnection) -> Result<Vec<ClusterMetric>, Error> {
     let workers: Vec<Workers> = rows(database, WORKERS).await?;
     let pools: Vec<Pool> = rows(database, POOLS).await?;
     let rest: Vec<Rest> = rows(database, REST).await?;
-    Ok([of_queues(&queues), of_workers(&workers), of_pools(&pools), of_the_rest(&rest)].concat())
+    let waits: Vec<Wait> = rows(database, WAITS).await?;
+    Ok([
+        vec![of_waits(&queues, &waits)],
+        of_queues(&queues),
+        of_workers(&workers),
+        of_pools(&pools),
+        of_the_rest(&rest),
+    ]
+    .concat())
 }
 
 fn gauge(
@@ -108,6 +138,21 @@ fn gauge(
     samples: Vec<(Vec<(&'static str, String)>, f64)>,
 ) -> ClusterMetric {
     ClusterMetric { name, kind: "gauge", help, samples }
+}
+
+/// The wait by pool and labels. A pool in which nothing waits has 0, so that an autoscaler has a value.
+fn of_waits(queues: &[Queue], waits: &[Wait]) -> ClusterMetric {
+    let sample = |pool: &str, labels: &str, wait| {
+        (vec![("pool", pool.to_owned()), ("labels", labels.to_owned())], wait)
+    };
+    let is_idle = |pool: &&str| !waits.iter().any(|wait| wait.pool == *pool && wait.labels.is_empty());
+    let pools = queues.iter().map(|queue| queue.name.strip_prefix("items ").unwrap_or(&queue.name));
+    let idle = pools.filter(is_idle).map(|pool| sample(pool, "", 0.0));
+    gauge(
+        "queue_wait_seconds",
+        "Age of the oldest item that is ready and that no worker has taken.",
+        waits.iter().map(|wait| sample(&wait.pool, &wait.labels, wait.wait_s)).chain(idle).collect(),
+    )
 }
 
 fn of_queues(queues: &[Queue]) -> Vec<ClusterMetric> {

@@ -23,6 +23,7 @@ use tokio::sync::Semaphore;
 use crate::agent_reaper::Keeper;
 use crate::dispatch::Queues;
 use crate::error::{ErrorContext as _, with_causes};
+use crate::health::WorkerHealth;
 use crate::heartbeat::Pulse;
 use crate::queues::WorkerQueue;
 use crate::reaper::Badge;
@@ -58,6 +59,10 @@ pub struct WorkerOptions {
     pub poll: Duration,
     /// Set when it must take nothing new, and leave when its work is done.
     pub drain: Arc<AtomicBool>,
+    /// Time in which it finishes its items when it leaves; it then ends what still runs. `None` for any time.
+    pub grace: Option<Duration>,
+    /// Where it notes how it is, for probes.
+    pub health: Arc<WorkerHealth>,
 }
 
 /// Runs the worker until it receives a signal to leave. Calls `joined` with its name, and `told` with each
@@ -101,6 +106,21 @@ fn may_judge(options: &WorkerOptions, log: &Postgres, key: &PublicKey) -> Result
     Ok(())
 }
 
+/// Makes the tables of the log and of the cluster, or brings them up to date. The login must own the database;
+/// workers can then join with fewer rights.
+pub fn prepare(settings: &EngineSettings) -> Result<(), Error> {
+    let address = log_locator::database(&settings.state)?.ok_or(Error::NotShared)?;
+    drop(Postgres::open(&address)?);
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Runtime)?;
+    runtime.block_on(make_tables(address.options(), &format!("prepare-{}", unique())))
+}
+
+async fn make_tables(database: &PgConnectOptions, id: &str) -> Result<(), Error> {
+    let mut first = PgConnection::connect_with(database).await.attempted("be reached")?;
+    schema::make(&mut first, async || queues::migrate(database, id).await).await
+}
+
 async fn work(
     options: &WorkerOptions,
     database: &PgConnectOptions,
@@ -111,9 +131,7 @@ async fn work(
     let holder = Holder::here("worker", Timestamp(0));
     let carries = carries(options)?;
     let id = format!("{}-{}-{}", holder.host, holder.pid, unique());
-    let mut first = PgConnection::connect_with(database).await.attempted("be reached")?;
-    schema::make(&mut first, async || queues::migrate(database, &id).await).await?;
-    drop(first);
+    make_tables(database, &id).await?;
     let pool = PgPoolOptions::new()
         .max_connections(8)
         .acquire_timeout(Duration::from_secs(5))
@@ -144,10 +162,18 @@ async fn work(
     joined(&id);
     take_part(&crew, &badge, &mut pulse, false, || !crew.leaves()).await;
     (crew.told)("takes no new work, and finishes what is running first");
+    let deadline = options.grace.map(|grace| tokio::time::Instant::now() + grace);
+    crew.health.leaves();
     crew.bell.leave();
     ear.abort();
     let _ = tokio::task::spawn_blocking(move || queues.join()).await;
-    take_part(&crew, &badge, &mut pulse, true, || Arc::strong_count(&crew.threads) > 1).await;
+    take_part(&crew, &badge, &mut pulse, true, || {
+        if deadline.is_some_and(|deadline| tokio::time::Instant::now() >= deadline) {
+            crew.end_all("the time to finish is over");
+        }
+        Arc::strong_count(&crew.threads) > 1
+    })
+    .await;
     reaper::leave(&pool, &id).await?;
     pool.close().await;
     Ok(())
@@ -185,6 +211,7 @@ fn crew(
         rows: Mutex::default(),
         was_away: AtomicBool::new(false),
         is_stale: AtomicBool::new(false),
+        health: options.health.clone(),
     }
 }
 
@@ -244,6 +271,7 @@ async fn take_part(
             next = tokio::time::Instant::now() + pause;
         }
         pulse.look(crew);
+        crew.health.turns();
         tokio::time::sleep(EAR).await;
     }
 }

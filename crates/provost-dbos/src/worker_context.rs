@@ -19,6 +19,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::agent_reaper::{self, Keeper};
 use crate::error::ErrorContext as _;
+use crate::health::WorkerHealth;
 use crate::outpost::{Outpost, WaitListener};
 use crate::wakeup::Bell;
 use crate::work_items::OpenPlan;
@@ -55,6 +56,7 @@ pub(crate) struct Crew {
     pub is_stale: AtomicBool,
     /// Queue rows that were started here and have not ended.
     pub rows: Mutex<BTreeSet<String>>,
+    pub health: Arc<WorkerHealth>,
 }
 
 /// A queue row that was started here. Dropping it means that its result must be written.
@@ -180,8 +182,13 @@ impl Crew {
     /// Stops everything that runs here, because the database was silent so long that others may soon take
     /// over.
     pub(crate) fn let_go(&self) {
+        self.end_all("the database did not answer for most of a lease");
+    }
+
+    /// Stops everything that runs here.
+    pub(crate) fn end_all(&self, why: &str) {
         let all: Vec<String> = self.busy().keys().cloned().collect();
-        self.end(&all, "the database did not answer for most of a lease");
+        self.end(&all, why);
     }
 
     /// Stops these items, if this worker has taken them.

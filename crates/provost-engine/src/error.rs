@@ -65,6 +65,10 @@ pub enum Error {
     StateInWorkspace(PathBuf),
     #[error("the configuration requires the log {wanted}, but this state folder uses {here}")]
     OtherLog { wanted: String, here: String },
+    #[error("{variable} cannot be used: {why}")]
+    DatabaseVariable { variable: &'static str, why: String },
+    #[error("the environment names the log {given}, but this state folder uses {here}")]
+    OtherDatabase { given: String, here: String },
     #[error("the log {url} is in Postgres, but this provost was built without Postgres")]
     NoPostgres { url: String },
     #[error("neither HOME nor XDG_STATE_HOME is set, so there is no place for the log")]

@@ -1,5 +1,8 @@
 //! Serves the static files of the pages: one stylesheet, two scripts and an icon, built into the program.
 
+use std::sync::LazyLock;
+
+use axum::extract::RawQuery;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use provost_core::model::hash::Hash;
@@ -23,16 +26,39 @@ const FILES: [(&str, &str, &str); 4] = [
     ("style.css", "text/css; charset=utf-8", STYLE),
 ];
 
-pub(crate) async fn serve(Segment(file): Segment<String>, headers: HeaderMap) -> Answer<Response> {
-    let found = FILES.iter().find(|(name, ..)| *name == file);
-    let Some((_, kind, text)) = found else { return Err(Problem::unknown("there is no such file")) };
-    let tag = format!("\"{}\"", &Hash::of(text.as_bytes()).to_string()[..16]);
+/// The first digits of the hash of each file, in the order of [`FILES`].
+static VERSIONS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let version = |text: &str| Hash::of(text.as_bytes()).to_string()[..16].to_owned();
+    FILES.iter().map(|(_, _, text)| version(text)).collect()
+});
+
+/// Returns the address of a file. It names the version, so that a browser asks for each version once.
+pub(crate) fn address(file: &str) -> String {
+    let version = FILES.iter().zip(VERSIONS.iter()).find(|((name, ..), _)| *name == file);
+    format!("/assets/{file}?{}", version.map_or("", |(_, version)| version))
+}
+
+pub(crate) async fn serve(
+    Segment(file): Segment<String>,
+    RawQuery(asked): RawQuery,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let found = FILES.iter().zip(VERSIONS.iter()).find(|((name, ..), _)| *name == file);
+    let Some(((_, kind, text), version)) = found else {
+        return Err(Problem::unknown("there is no such file"));
+    };
+    let tag = format!("\"{version}\"");
     let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known == tag.as_str());
-    let head = [(header::CONTENT_TYPE, (*kind).to_owned()), (header::ETAG, tag)];
-    // The browser revalidates each time, because another version of the program has other files.
-    let keep = [(header::CACHE_CONTROL, "no-cache")];
+    // Another version of the program has other files, so only an address with the version may be kept.
+    let keep =
+        if asked.as_ref() == Some(version) { "private, max-age=31536000, immutable" } else { "no-cache" };
+    let head = [
+        (header::CONTENT_TYPE, (*kind).to_owned()),
+        (header::ETAG, tag),
+        (header::CACHE_CONTROL, keep.to_owned()),
+    ];
     Ok(match is_known {
-        true => (StatusCode::NOT_MODIFIED, head, keep).into_response(),
-        false => (head, keep, *text).into_response(),
+        true => (StatusCode::NOT_MODIFIED, head).into_response(),
+        false => (head, *text).into_response(),
     })
 }

@@ -5,7 +5,7 @@
 //!
 //! **Invariant:** it listens on loopback, or with TLS, or a person has declared a proxy in front of it.
 
-mod accept;
+pub(crate) mod accept;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

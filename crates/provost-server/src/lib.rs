@@ -5,7 +5,7 @@
 //! machine itself.
 //!
 //! From the top down: `http` runs the server; `router` puts the routes together and wraps every request; the
-//! leaves `api`, `pages`, `mcp`, `stream`, `metrics` and `assets` answer; `request` and `principal` read a
+//! leaves `api`, `pages`, `mcp`, `stream`, `metrics` and `assets` answer; `probes` answers for a worker; `request` and `principal` read a
 //! request and authenticate its sender; `state` holds what requests share; `oidc` signs
 //! people in at an identity provider; `layout` computes graphs, timelines
 //! and diffs. What is shown of a plan comes from the engine's `observe::view`. A module imports only modules below it. A new page is a module in `pages/` and a line in
@@ -25,6 +25,7 @@ pub mod oidc;
 mod pages;
 mod partial;
 mod principal;
+pub mod probes;
 mod problem;
 mod request;
 mod router;

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -20,6 +21,9 @@ use provost_core::state::run::Stage;
 use crate::principal::Scraper;
 use crate::problem::{Answer, Problem};
 use crate::state::{AppState, Family, SharedState, ask};
+
+/// Time limit of the readiness probe. Orchestrators often give up after two seconds.
+const READY: Duration = Duration::from_millis(1500);
 
 pub(crate) fn routes() -> Router<SharedState> {
     Router::new().route("/metrics", get(show)).route("/healthz", get(healthy)).route("/readyz", get(ready))
@@ -52,14 +56,19 @@ async fn healthy() -> &'static str {
     "ok\n"
 }
 
-/// Answers the readiness probe: the log can be read.
+/// Answers the readiness probe: the log can be read. A log that does not answer in time is not readable; the
+/// question to it continues in the background, and later probes wait for it, so that they occupy no threads.
 async fn ready(State(app): State<SharedState>) -> Answer<&'static str> {
-    ask(&app, |app| match app.overview.cursor() {
-        Ok(_) => Ok("ok\n"),
+    let asked = app.clone();
+    let read =
+        async move { ask(&asked, |app| Ok(app.overview.cursor()?)).await.ok().map(|_| "ok".to_owned()) };
+    match tokio::time::timeout(READY, app.readiness.ask(read)).await {
+        Ok(Some(_)) => Ok("ok\n"),
         // The details are only for principals that may read.
-        Err(_) => Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", "the log cannot be read")),
-    })
-    .await
+        Ok(None) | Err(_) => {
+            Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", "the log cannot be read"))
+        }
+    }
 }
 
 struct Page(String);

@@ -46,6 +46,8 @@ pub(crate) struct AppState {
     pub counts: Arc<ResponseCounts>,
     pub plan_numbers: Arc<CachedPart>,
     pub other_numbers: Arc<CachedPart>,
+    /// Whether the log could be read a moment ago.
+    pub readiness: Arc<CachedPart>,
     /// Extra metric families from the caller (the cluster).
     pub beside: Option<Arc<Beside>>,
     /// The tables of the cluster page, if the log is shared.
@@ -76,6 +78,7 @@ impl AppState {
             counts: Arc::default(),
             plan_numbers: Arc::default(),
             other_numbers: Arc::default(),
+            readiness: Arc::default(),
             beside,
             cluster,
             machine: Arc::default(),

@@ -87,7 +87,7 @@ impl Global {
             None => provost_engine::settings::state_folder(&environment)?,
         };
         provost_engine::trust::use_state(&state);
-        log_locator::keep_the_keys(&state, &mut environment);
+        log_locator::keep_the_keys(&state, &mut environment)?;
         let workplace = workplace(&state, &mut environment);
         let program = std::env::current_exe()
             .map_err(|source| Failure::Io { what: "find this program's own file".to_owned(), source })?;

@@ -19,7 +19,7 @@ use provost_core::text::render::{self, EventLine, Symbol};
 use provost_engine::exec::live;
 use provost_engine::plan::harness::{Below, Harness};
 
-use crate::activity_line;
+use crate::activity_line::{self, PlainLines};
 use crate::terminal::{colour_on_stdout, print, talk};
 use crate::watch::text::visible;
 
@@ -28,6 +28,8 @@ pub(crate) struct Live {
     json: bool,
     colour: bool,
     bar: Option<ProgressBar>,
+    /// Names what takes long, where there is no bar.
+    _lines: Option<PlainLines>,
     /// The steps under way, for the thread that shows their output.
     at_work: Mutex<Vec<StepNumber>>,
 }
@@ -43,12 +45,14 @@ impl Live {
             bar.set_message(doing(run));
             bar
         });
-        Self { json, colour: colour_on_stdout(), bar, at_work: Mutex::default() }
+        let lines = (!json && !shown).then(activity_line::plain_lines);
+        Self { json, colour: colour_on_stdout(), bar, _lines: lines, at_work: Mutex::default() }
     }
 
     /// Returns output with lines only, on any device.
     pub(crate) fn plain(json: bool) -> Self {
-        Self { json, colour: false, bar: None, at_work: Mutex::default() }
+        let lines = (!json).then(activity_line::plain_lines);
+        Self { json, colour: false, bar: None, _lines: lines, at_work: Mutex::default() }
     }
 
     pub(crate) fn event(&self, run: &Run, sealed: &SealedEvent, event: &Event) {
@@ -62,7 +66,7 @@ impl Live {
     /// Returns a callback that shows the events of sub-plans; their lines start with the sub-plan's name.
     pub(crate) fn below(&self) -> Arc<Below> {
         let (json, colour, bar) = (self.json, self.colour, self.bar.clone());
-        let live = Self { json, colour, bar, at_work: Mutex::default() };
+        let live = Self { json, colour, bar, _lines: None, at_work: Mutex::default() };
         Arc::new(move |name, run, sealed, event| live.show(&format!("{name} │ "), run, sealed, event))
     }
 

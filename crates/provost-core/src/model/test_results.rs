@@ -34,20 +34,22 @@ impl TestResults {
     /// Collects results. Tests of the same name are numbered, the worst result first, so that one more result
     /// never hides another.
     pub fn of(all: impl IntoIterator<Item = (String, TestResult)>) -> Self {
-        let mut by_name: BTreeMap<String, Vec<TestResult>> = BTreeMap::new();
-        for (name, result) in all {
-            by_name.entry(name).or_default().push(result);
+        let mut found: Vec<(String, TestResult)> = all.into_iter().collect();
+        // Sorted first: most runners report in order, so this and making the map take one pass each.
+        found.sort_by(|(name, result), (other, than)| name.cmp(other).then(than.cmp(result)));
+        let mut same = 0;
+        let repeats: Vec<(usize, usize)> = (1..found.len())
+            .filter_map(|at| {
+                same = if found[at].0 == found[at - 1].0 { same + 1 } else { 0 };
+                (same > 0).then_some((at, same))
+            })
+            .collect();
+        for (at, same) in repeats {
+            found[at].0 = format!("{} #{}", found[at].0, same + 1);
         }
-        let mut results = BTreeMap::new();
-        for (name, mut found) in by_name {
-            found.sort_unstable_by(|one, other| other.cmp(one));
-            let named = found.into_iter().enumerate().map(|(index, result)| match index {
-                0 => (name.clone(), result),
-                _ => (format!("{name} #{}", index + 1), result),
-            });
-            results.extend(named);
-        }
-        Self(results)
+        // Of two results with one name the map keeps the last, so the worst comes last.
+        found.sort_by(|(name, result), (other, than)| name.cmp(other).then(result.cmp(than)));
+        Self(found.into_iter().collect())
     }
 
     pub fn is_empty(&self) -> bool {

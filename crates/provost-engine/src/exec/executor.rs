@@ -31,7 +31,6 @@ use provost_core::rules::command::HarnessCommand;
 use provost_core::rules::recover::recipe::Recipes;
 use provost_core::rules::schedule::Action;
 use provost_core::state::run::Run;
-use provost_core::text::render::base::BaseLook;
 use provost_host::exec::environment::ExecEnv;
 use provost_host::process::Survivor;
 
@@ -73,8 +72,6 @@ pub struct Executor<'a> {
     workplace: &'a dyn Workplace,
     /// Epoch of the plan's lease.
     epoch: u64,
-    /// Verdicts of the checks on the base, from the gate.
-    base: Option<BaseLook>,
 }
 
 /// A session that provost did not start; each check of its work runs once.
@@ -128,13 +125,7 @@ impl<'a> Executor<'a> {
             within: None,
             workplace: &LocalWorkplace,
             epoch: 0,
-            base: None,
         }
-    }
-
-    /// Uses verdicts from the gate: a negative control on the same tree is not run again.
-    pub fn knowing(self, base: Option<BaseLook>) -> Self {
-        Self { base, ..self }
     }
 
     pub fn delegating(self, carrier: &'a dyn SubplanRunner) -> Self {

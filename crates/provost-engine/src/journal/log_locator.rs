@@ -1,8 +1,8 @@
 //! Finds the log of a state folder: the SQLite log in it, or the Postgres log that it was moved to.
 //!
-//! The address is in a file of the state folder, written by a person's `provost migrate`. It is not in the
-//! configuration, which is in a workspace: an agent that can write there could name a log it made itself. The
-//! configuration can only demand a certain log.
+//! The address is in a file of the state folder, written by a person's `provost migrate`, or in a new folder by
+//! the environment (`log_locator/given.rs`). It is not in the configuration, which is in a workspace: an agent
+//! that can write there could name a log it made itself. The configuration can only demand a certain log.
 //!
 //! **Invariant:** no file of provost contains a password, and no credential of the log is passed to an agent.
 
@@ -16,8 +16,11 @@ use provost_store::{Log, Memory, Sqlite};
 use crate::Error;
 use crate::settings::Access;
 
+mod given;
 #[cfg(feature = "postgres")]
 mod remote;
+#[cfg(feature = "postgres")]
+pub(crate) use given::point_to;
 #[cfg(feature = "postgres")]
 pub use remote::database;
 #[cfg(feature = "postgres")]
@@ -28,6 +31,7 @@ fn is_of_postgres(name: &OsString) -> bool {
     // PGP is another program.
     name.to_str().is_some_and(|name| name.starts_with("PG") && !name.starts_with("PGP_"))
 }
+const PASSWORD: &str = "PGPASSWORD";
 
 /// Opens the log of the state folder.
 pub fn open(state: &Path, access: Access) -> Result<Box<dyn Log>, Error> {
@@ -65,13 +69,22 @@ pub fn check(state: &Path, wanted: &Store) -> Result<(), Error> {
     }
 }
 
-/// Moves the credentials of the log out of the agents' environment into this process.
-pub fn keep_the_keys(state: &Path, environment: &mut Vec<(OsString, OsString)>) {
-    if file(state).exists() {
-        let keys = environment.iter().filter(|(name, _)| is_of_postgres(name)).cloned().collect();
+/// Moves the address and the credentials of the log out of the agents' environment into this process, and the
+/// address into a new state folder.
+pub fn keep_the_keys(state: &Path, environment: &mut Vec<(OsString, OsString)>) -> Result<(), Error> {
+    let given = given::take(environment)?;
+    if let Some(address) = &given.address {
+        given::settle(state, self::address(state)?.as_deref(), address)?;
+    }
+    if file(state).exists() || given.password.is_some() {
+        let keys = environment.iter().filter(|(name, _)| is_of_postgres(name)).cloned();
+        // The first of two counts.
+        let password = given.password.map(|password| (OsString::from(PASSWORD), password));
+        let keys = password.into_iter().chain(keys).chain(given.files).collect();
         environment.retain(|(name, _)| !is_of_postgres(name));
         know(keys);
     }
+    Ok(())
 }
 
 /// Returns the files and folders on this machine that can have credentials of the log, if it is in Postgres.
@@ -80,7 +93,15 @@ pub fn credential_files(state: &Path, environment: &[(OsString, OsString)]) -> V
     let home = environment.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
     let of_home = [".pgpass", ".pg_service.conf", ".postgresql"];
     let of_home = home.into_iter().flat_map(|home| of_home.map(|name| home.join(name)));
-    let named = ["PGPASSFILE", "PGSERVICEFILE", "PGSYSCONFDIR", "PGSSLKEY", "PGSSLCERT"];
+    let named = [
+        "PGPASSFILE",
+        "PGSERVICEFILE",
+        "PGSYSCONFDIR",
+        "PGSSLKEY",
+        "PGSSLCERT",
+        "PROVOST_DATABASE_URL_FILE",
+        "PROVOST_DATABASE_PASSWORD_FILE",
+    ];
     let named = named.into_iter().filter_map(known).map(PathBuf::from);
     let query = url.split_once('?').map_or("", |(_, query)| query);
     let of_url = query.split('&').filter_map(|pair| pair.split_once('='));

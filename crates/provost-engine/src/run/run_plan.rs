@@ -18,7 +18,6 @@ use provost_host::process;
 use provost_store::{Error as StoreError, Fence, Holder, Lease};
 
 use crate::exec::approved_base::{PlanPaths, on_the_base_with};
-use crate::exec::base_look;
 use crate::exec::executor::Executor;
 use crate::plan::harness::Harness;
 use crate::plan::projections::{self, DelayedWriter, Projector};
@@ -112,7 +111,7 @@ fn drive_shown(
     let told = &mut |run: &Run, sealed: &SealedEvent, event: &Event| observers.hear(run, sealed, event);
     let environment = run_environment::prepare(harness, strategy, took_over, &mut run, fence, told)?;
     resume_steps(harness, strategy, &mut run, fence, told)?;
-    let executor = executor(harness, strategy, environment, &tampering, &run, fence.epoch);
+    let executor = executor(harness, strategy, environment, &tampering, fence.epoch);
     let driven = enter_loop(harness, strategy, &executor, &leases, run, &mut observers);
     let tampered = tampering.at_the_end();
     // If another machine has taken the plan over, this one writes nothing more of it.
@@ -231,11 +230,9 @@ fn executor<'a>(
     strategy: &dyn RunStrategy,
     environment: ExecEnv,
     tampering: &'a TamperWatch,
-    run: &Run,
     epoch: u64,
 ) -> Executor<'a> {
     let executor = strategy.executor(Executor::new(harness.site(), environment).watched(tampering));
-    let executor = executor.knowing(base_look::base_look(harness, run));
     let executor = executor.delegating(harness).within(harness.within.as_ref());
     executor.at(&*harness.workplace, epoch)
 }

@@ -44,6 +44,7 @@ mod consult;
 mod change_set;
 mod level;
 mod hidden_paths;
+mod kept_results;
 mod mounts;
 mod start;
 mod trial_tree;

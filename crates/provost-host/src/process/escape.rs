@@ -15,9 +15,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, getpgid, getpgrp, getpid, kill_process,
-    kill_process_group, pidfd_open, pidfd_send_signal, set_child_subreaper, test_kill_process_group, waitid,
-    waitpid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, kill_process_group,
+    pidfd_open, pidfd_send_signal, set_child_subreaper, test_kill_process_group, waitid, waitpid,
 };
 
 use super::{Survivor, TAG, cgroup, proc_files};
@@ -179,16 +178,17 @@ fn end_orphans(run: &UnderWay, tag: &str, group: Pid, condemned: &mut Vec<i32>) 
 }
 
 fn is_of_run(run: &UnderWay, tag: &str, group: Pid, pid: i32) -> bool {
-    let own_group = proc_files::typed(pid).and_then(|pid| getpgid(Some(pid)).ok());
-    if own_group.is_none() || own_group == Some(group) {
-        return own_group.is_some();
+    // Without the types of rustix: a group that was made outside of this container has the number 0 here.
+    let Ok(own_group) = nix::unistd::getpgid(Some(nix::unistd::Pid::from_raw(pid))) else { return false };
+    if own_group.as_raw() == group.as_raw_nonzero().get() {
+        return true;
     }
     let runs = runs();
     if runs.values().any(|other| other.leader == Some(pid)) {
         return false;
     }
     // Our own group holds children that were not started here, such as a pager.
-    let is_stranger = own_group == Some(getpgrp());
+    let is_stranger = own_group == nix::unistd::getpgrp();
     if !is_stranger && runs.keys().all(|number| *number == run.0) {
         // No other run is active, so it must belong to this one. This comes first, because some processes
         // exit before their tag can be read.

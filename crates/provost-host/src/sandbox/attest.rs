@@ -23,7 +23,7 @@ use super::{
     AgentFence, CheckFence, CheckTree, Confines, HOME, HomePolicy, NO_NEEDS, Network, Outlet, Processes,
     Rules, SandboxFeatures, SandboxedCommand, TMP, Unavailable, probe,
 };
-use crate::process::{Bounds, How, ProcessEnd};
+use crate::process::{Bounds, How, ProcessEnd, cgroups_offered};
 
 const PROBES: &str = include_str!("probes.sh");
 /// Size limit: enough for the files that the probes write, and small for any machine.
@@ -83,10 +83,15 @@ pub fn probes(offer: &SandboxFeatures, vantage: &Vantage<'_>, level: Isolation) 
         // These levels have no sandbox to attack.
         Isolation::Uid | Isolation::GuardClean | Isolation::InPlace | Isolation::None => return Vec::new(),
     };
+    let [check, agent] = [Inside::Check, Inside::Agent].map(|inside| Fence { by, inside });
+    if by == Means::Landlock && cgroups_offered().is_err() {
+        // Without namespaces and cgroups, an orphan that cleared its environment could belong to either.
+        return [attack(offer, vantage, check), attack(offer, vantage, agent)].concat();
+    }
     // Each attacks a sandbox of its own, so both can run at the same time.
     std::thread::scope(|scope| {
-        let agent = scope.spawn(|| attack(offer, vantage, Fence { by, inside: Inside::Agent }));
-        let mut probes = attack(offer, vantage, Fence { by, inside: Inside::Check });
+        let agent = scope.spawn(|| attack(offer, vantage, agent));
+        let mut probes = attack(offer, vantage, check);
         probes.extend(agent.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         probes
     })

@@ -138,7 +138,7 @@ fn judge(ground: &ExecEnv, tree: Option<&str>, with_work: bool, command: &str) -
             shown_to: None,
             doubts: Default::default(),
             compare: Comparison::Nothing,
-            known: None,
+            reuses: false,
         })
         .unwrap()
 }

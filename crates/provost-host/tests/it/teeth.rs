@@ -102,7 +102,7 @@ impl Project {
             given: CheckExtras::default(),
             doubts,
             compare: if with_work { Comparison::With(None) } else { Comparison::Nothing },
-            known: None,
+            reuses: false,
             bounds: None,
             shown_to: None,
         };

@@ -49,7 +49,7 @@ pub(super) fn tls(files: &(PathBuf, PathBuf)) -> Result<TlsAcceptor, Error> {
 }
 
 /// Serves all connections, as long as it is polled.
-pub(super) async fn all(listener: TcpListener, tls: Option<TlsAcceptor>, service: Router) {
+pub(crate) async fn all(listener: TcpListener, tls: Option<TlsAcceptor>, service: Router) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(permit) = room.clone().acquire_owned().await else { return };

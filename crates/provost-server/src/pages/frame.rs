@@ -8,6 +8,7 @@ use provost_core::model::person;
 
 use super::text::T;
 use super::times;
+use crate::assets::address;
 use crate::partial::Main;
 use crate::principal::Principal;
 use crate::problem::Problem;
@@ -122,8 +123,8 @@ impl HtmlPage {
                     }
                     main id="main" tabindex="-1" data-version=[version] data-frame=[frame] { (PreEscaped(self.body.written(&known))) }
                     (keys())
-                    script src="/assets/page.js" defer {}
-                    script src="/assets/live.js" defer {}
+                    script src=(address("page.js")) defer {}
+                    script src=(address("live.js")) defer {}
                 }
             }
         };
@@ -169,8 +170,8 @@ fn head(title: &str, onward: Option<&str>) -> Markup {
             meta charset="utf-8";
             meta name="viewport" content="width=device-width, initial-scale=1";
             title { (T(title)) " · provost" }
-            link rel="stylesheet" href="/assets/style.css";
-            link rel="icon" type="image/svg+xml" href="/assets/icon.svg";
+            link rel="stylesheet" href=(address("style.css"));
+            link rel="icon" type="image/svg+xml" href=(address("icon.svg"));
             @if let Some(place) = onward { meta http-equiv="refresh" content=(format!("0; url={place}")); }
         }
     }

@@ -38,7 +38,10 @@ pub(super) fn graph(graphs: &GraphCache, run: &Run, attempts: &[AttemptRecord], 
     let usual = if took.is_empty() { 1.0 } else { took.values().sum::<f64>() / took.len() as f64 };
     let critical = drawing.critical_path(|step| took.get(&step).copied().unwrap_or(usual));
     let pairs: BTreeSet<(u32, u32)> = critical.windows(2).map(|pair| (pair[0], pair[1])).collect();
-    let class = |edge: &Edge| if pairs.contains(&(edge.from, edge.to)) { "edge critical" } else { "edge" };
+    // One path for all lines of a kind: a browser takes a while for each element.
+    let (critical_edges, edges): (Vec<&Edge>, Vec<&Edge>) =
+        drawing.edges.iter().partition(|edge| pairs.contains(&(edge.from, edge.to)));
+    let lines = |edges: &[&Edge]| edges.iter().map(|edge| path(edge)).collect::<String>();
     html! {
         div class="actions" {
             // Only scripts can zoom, so they show these buttons.
@@ -52,7 +55,7 @@ pub(super) fn graph(graphs: &GraphCache, run: &Run, attempts: &[AttemptRecord], 
         div class="mapped" {
             div class="scroll graph" tabindex="0" role="region" aria-label="Graph of the steps" {
                 svg width=(drawing.width) height=(drawing.height) viewBox=(box_of) role="group" aria-label="Steps" {
-                    (part(html! { g aria-hidden="true" { @for edge in &drawing.edges { path class=(class(edge)) d=(path(edge)) {} } } }))
+                    (part(html! { g aria-hidden="true" { path class="edge" d=(lines(&edges)) {} path class="edge critical" d=(lines(&critical_edges)) {} } }))
                     @for node in &drawing.nodes { (part(step(run, node, place, critical.contains(&node.id)))) }
                 }
             }

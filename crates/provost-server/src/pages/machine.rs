@@ -23,7 +23,7 @@ pub(super) async fn show(State(app): State<SharedState>, Viewer(principal): View
             }
             h2 { "Features" }
             div class="scroll" tabindex="0" role="region" aria-label="Features" {
-                table {
+                table class="rows" {
                     thead { tr { th { "Feature" } th { "Available" } th { "Detail" } } }
                     tbody {
                         @for offer in &machine.offers {
@@ -43,7 +43,7 @@ pub(super) async fn show(State(app): State<SharedState>, Viewer(principal): View
             @if machine.probes.is_empty() { p { "This machine has no sandbox to test." } }
             @else {
                 div class="scroll" tabindex="0" role="region" aria-label="Self-test of the sandbox" {
-                    table {
+                    table class="rows" {
                         thead { tr { th { "Attempt" } th { "Outcome" } th { "Detail" } } }
                         tbody {
                             @for probe in &machine.probes {

@@ -25,6 +25,11 @@ use crate::problem::{Answer, Problem};
 use crate::request::{PageForm, Segment};
 use crate::state::{AppState, SharedState, ask};
 
+/// Most steps in the list of the overview, and how many of them are from before the first that is not over. The
+/// graph and the page of the steps have all.
+const LISTED: usize = 50;
+const LISTED_BEFORE: usize = 5;
+
 /// A plan and all that its pages show of it.
 struct Shown {
     seen: PlanSnapshot,
@@ -116,7 +121,13 @@ fn overview(app: &AppState, shown: &Shown, principal: &Principal) -> Markup {
         (next(plan, principal))
         div class="columns" {
             section class="beside" { h2 { "Graph" } (graph::graph(&app.graphs, &shown.seen.run, &shown.attempts, &place)) }
-            section { h2 { "Steps" } ol class="steps" { @for each in &plan.steps { (part(row(&place, each))) } } }
+            section {
+                h2 { "Steps" }
+                ol class="steps" { @for each in listed(&plan.steps) { (part(row(&place, each))) } }
+                @if plan.steps.len() > LISTED {
+                    p { a href={ "/plans/" (segment(&plan.card.id.0)) "/steps" } { "All " (plan.steps.len()) " steps" } }
+                }
+            }
         }
         @if !plan.postconditions.is_empty() {
             h2 { "Postconditions" }
@@ -225,6 +236,14 @@ pub(super) async fn run_or_stop(
     })
     .await?;
     Ok(Redirect::to(&onward).into_response())
+}
+
+/// Returns the steps around the first one that is not over; all, if they are not many.
+fn listed(steps: &[StepView]) -> &[StepView] {
+    let is_over = |step: &StepView| matches!(step.state, "passed" | "waived");
+    let first = steps.iter().position(|step| !is_over(step)).unwrap_or(0);
+    let from = first.saturating_sub(LISTED_BEFORE).min(steps.len().saturating_sub(LISTED));
+    &steps[from..steps.len().min(from + LISTED)]
 }
 
 /// Renders a step in one line.

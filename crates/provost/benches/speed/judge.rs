@@ -148,7 +148,7 @@ impl Bench {
             shown_to: None,
             doubts: Doubts::default(),
             compare: Comparison::Nothing,
-            known: None,
+            reuses: false,
         };
         let Ok(verdict) = self.ground.judge(&case) else { unreachable!("nobody interrupts") };
         assert!(verdict.held(), "{verdict:?}");

@@ -19,6 +19,10 @@ impl Sample {
         median(&self.cpu)
     }
 
+    pub(crate) fn cpu_least(&self) -> f64 {
+        quantile(&self.cpu, 0.0)
+    }
+
     /// Returns the median of the ratios of each round; both sides of a round have the same noise.
     pub(crate) fn cpu_over(&self, floor: &Sample) -> f64 {
         median(&self.cpu.iter().zip(&floor.cpu).map(|(a, b)| a / b).collect::<Vec<_>>())

@@ -15,6 +15,7 @@ Examples:
   provost cluster wake PLAN                      make a worker schedule the plan now
   provost cluster trust KEY                      let the checks of a worker count, by its key
   provost cluster break-lease PLAN               take a plan away from a run or a worker that keeps it
+  provost cluster prepare                        create or update the tables, before workers start
   provost cluster remote git@host:carry.git      exchange trees through this git remote
   provost cluster push PLAN                      push the approved base of the plan to it")]
 pub(super) struct Args {
@@ -76,6 +77,11 @@ enum What {
         #[arg(long)]
         workspace: bool,
     },
+    /// Create or update the tables of the log and the cluster
+    ///
+    /// Its login must own the database. Workers that start afterwards need fewer rights.
+    #[command(after_help = "Examples:\n  provost cluster prepare")]
+    Prepare,
     /// Make a worker schedule a plan now
     #[command(after_help = "Examples:\n  provost cluster wake PLAN.md")]
     Wake {
@@ -156,6 +162,11 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         What::BreakLease { plan, workspace } => {
             let harness = global.open(plan.as_deref(), Access::Write)?;
             break_leases(&desk()?, &harness, workspace)?;
+        }
+        What::Prepare => {
+            Overview::open(settings.clone())?.only_people(&Who::Here)?;
+            provost_dbos::worker::prepare(&settings)?;
+            terminal::talk("the tables of the log and the cluster are up to date");
         }
         What::Wake { plan } => {
             let harness = global.open(plan.as_deref(), Access::Write)?;

@@ -1,3 +1,4 @@
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use provost_core::fleet::labels::Label;
@@ -52,6 +53,12 @@ pub(super) struct Args {
     /// Interval between polls of a queue that is not empty
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = humantime::parse_duration)]
     poll: Duration,
+    /// When it leaves, end items that still run after this time [default: wait for them]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    grace: Option<Duration>,
+    /// Answer `/healthz` and `/readyz` at this address, for an orchestrator; port 0 takes any free port
+    #[arg(long, value_name = "ADDR")]
+    probes: Option<SocketAddr>,
 }
 
 /// Shorter ones would be over before they are renewed, on a machine that is busy.
@@ -80,6 +87,7 @@ fn work(global: &Global, settings: provost_engine::settings::EngineSettings, arg
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 
+    use provost_dbos::health::WorkerHealth;
     use provost_dbos::remote;
     use provost_dbos::worker::{self, WorkerOptions};
     use serde_json::json;
@@ -93,7 +101,19 @@ fn work(global: &Global, settings: provost_engine::settings::EngineSettings, arg
     if address.is_some() {
         remote::keep_all_keys(&mut settings.environment);
     }
+    let health = Arc::new(WorkerHealth::default());
+    let (alive, ready) = (health.clone(), health.clone());
+    let listen = |address| {
+        provost_server::probes::listen(
+            address,
+            Arc::new(move || alive.is_alive()),
+            Arc::new(move || ready.is_ready()),
+        )
+    };
+    let probes = args.probes.map(listen).transpose()?;
     let options = WorkerOptions {
+        grace: args.grace,
+        health,
         remote: address,
         checks_never: args.no_checks,
         roles: args.roles,
@@ -113,7 +133,7 @@ fn work(global: &Global, settings: provost_engine::settings::EngineSettings, arg
     let json = global.json;
     let joined = |id: &str| {
         if json {
-            let _ = terminal::print(&format!("{}\n", json!({ "worker": id })));
+            let _ = terminal::print(&format!("{}\n", json!({ "worker": id, "probes": probes })));
         } else {
             terminal::talk(&format!("joined as {id}; Ctrl-C lets it finish its current items"));
         }

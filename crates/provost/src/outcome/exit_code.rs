@@ -47,6 +47,8 @@ fn of_engine(error: &Error) -> u8 {
         | Error::NotCarried { .. }
         | Error::CarriedElsewhere { .. }
         | Error::OtherLog { .. }
+        | Error::DatabaseVariable { .. }
+        | Error::OtherDatabase { .. }
         | Error::NoPostgres { .. }
         | Error::NoStateFolder => USAGE,
         Error::PlanFile(

@@ -38,20 +38,12 @@ fn of_engine(error: &Error) -> Option<&'static str> {
         Error::NoTerminal { .. } => Some(
             "Use a terminal that was open before the plan's first attempt, or install bubblewrap so that agents run in a sandbox (`provost doctor` checks it); docs/trust.md explains why.",
         ),
-        Error::Ground(GroundError::Unattested { .. }) => Some(
-            "`provost doctor` shows what is missing and how to get it; `isolation = \"auto\"` uses the strongest level that works here.",
-        ),
+        Error::Ground(error) => of_ground(error),
         Error::TrialTree(TreeError::NoCommit { .. }) => {
             Some("Name a commit of this repository: an id, a branch or a tag, also with `~1` behind it.")
         }
         Error::TrialTree(_) => Some(
             "A patch is the output of `git diff` for the last commit; its paths begin at the top of the repository.",
-        ),
-        Error::Ground(GroundError::Trees(TreeError::Moved { .. })) => {
-            Some("Nothing was changed. Name another branch with --branch.")
-        }
-        Error::Ground(GroundError::Trees(_)) => Some(
-            "`isolation = \"in-place\"` under [verify] in provost.toml runs checks in the workspace itself.",
         ),
         Error::ReadOnly { .. } => Some(
             "Nothing was started. Make the folder writable (`mount -o remount,rw …`, `chmod u+w …`), then run `provost run` again.",
@@ -71,6 +63,8 @@ fn of_engine(error: &Error) -> Option<&'static str> {
         | Error::SshKey { .. }
         | Error::StateInWorkspace(_)
         | Error::OtherLog { .. }
+        | Error::DatabaseVariable { .. }
+        | Error::OtherDatabase { .. }
         | Error::NoPostgres { .. }
         | Error::NoStateFolder
         | Error::Broken { .. }
@@ -97,6 +91,20 @@ fn of_engine(error: &Error) -> Option<&'static str> {
     }
 }
 
+fn of_ground(error: &GroundError) -> Option<&'static str> {
+    match error {
+        GroundError::Unattested { .. } => Some(
+            "`provost doctor` shows what is missing and how to get it; `isolation = \"auto\"` uses the strongest level that works here.",
+        ),
+        GroundError::Trees(TreeError::Moved { .. }) => {
+            Some("Nothing was changed. Name another branch with --branch.")
+        }
+        GroundError::Trees(_) => Some(
+            "`isolation = \"in-place\"` under [verify] in provost.toml runs checks in the workspace itself.",
+        ),
+    }
+}
+
 /// Hints about the log, its keys and its proofs, and about the places that receive copies.
 fn of_log(error: &Error) -> Option<&'static str> {
     match error {
@@ -113,6 +121,12 @@ fn of_log(error: &Error) -> Option<&'static str> {
         ),
         Error::OtherLog { .. } => Some(
             "A person must choose the log: `provost migrate --to URL` moves this one to the database, `--back URL` moves it back; see docs/postgres.md.",
+        ),
+        Error::DatabaseVariable { .. } => {
+            Some("See docs/postgres.md for the variables with the address of the log.")
+        }
+        Error::OtherDatabase { .. } => Some(
+            "Unset PROVOST_DATABASE_URL and PROVOST_DATABASE_URL_FILE to use the log of the state folder. To move it, use `provost migrate --to URL`; if the database itself was moved, write its address to `log.url` in the state folder.",
         ),
         Error::NoPostgres { .. } => Some("Build it with `--features postgres`; see docs/postgres.md."),
         Error::NoStateFolder => Some("Set PROVOST_STATE to a folder for the log."),

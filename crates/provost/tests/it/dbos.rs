@@ -3,7 +3,7 @@
 //! `suite.rs` has the tests that every engine must pass (`engine.rs`: the cluster and a single machine);
 //! `joining.rs` the tests that only a cluster has; `apart.rs` machines without a shared disk; `idle.rs` the
 //! cost while nothing is to do; `cost.rs` the cost of a step; `stint.rs` the continuation with the same
-//! plan; `metrics.rs` and `restore.rs` what operators need; `chaos.rs` all of it at once, with machines
+//! plan; `metrics.rs`, `restore.rs`, `operate.rs` and `deploy.rs` what operators need; `chaos.rs` all of it at once, with machines
 //! (`station.rs`) whose connection to the database is disturbed; `lines.rs` the failures that chaos found;
 //! `trust.rs` which logins can make a step pass; `waiting.rs` what waits and why.
 
@@ -19,6 +19,7 @@ use crate::env::{Env, HONEST, plan};
 mod apart;
 mod chaos;
 mod cost;
+mod deploy;
 mod engine;
 mod field;
 mod idle;
@@ -26,6 +27,7 @@ mod joining;
 mod lines;
 mod metrics;
 mod net;
+mod operate;
 mod restore;
 mod station;
 mod stint;
@@ -69,6 +71,13 @@ impl Worker {
     fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
         let _ = Command::new("kill").args([&format!("-{signal}"), &pid]).stderr(Stdio::null()).status();
+    }
+
+    /// Sends a signal to the one child of this process, which is a sandbox.
+    fn signal_inside(&self, signal: &str) {
+        let pid = self.child.id();
+        let inside = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        let _ = Command::new("kill").args([&format!("-{signal}"), inside.trim()]).status();
     }
 
     fn kill(&mut self) {

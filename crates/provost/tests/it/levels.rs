@@ -118,3 +118,45 @@ fn behind_landlock_no_session_or_terminal_is_asked_for_help() {
     assert!(env.read("out/1").contains("PermissionError"), "{}", env.read("out/1"));
     assert!(listener.accept().is_err());
 }
+
+/// Returns a command as a container without privileges would run it: no user namespaces, no cgroups of its own, a
+/// read-only root, and a process group that was made outside.
+fn contained(env: &Env, arguments: &[&str]) -> Option<Command> {
+    let container = |program: &std::ffi::OsStr| {
+        let mut command = Command::new("bwrap");
+        command.args([
+            "--unshare-user",
+            "--disable-userns",
+            "--uid",
+            "10001",
+            "--gid",
+            "10001",
+            "--unshare-pid",
+        ]);
+        command.args(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", "/tmp", "/tmp"]);
+        command.arg("--bind").args([env.folder(), env.folder()]).arg(program);
+        command
+    };
+    if !container("true".as_ref()).status().is_ok_and(|status| status.success()) {
+        skip::fences("a test makes a container with it");
+        return None;
+    }
+    let plain = env.command(arguments);
+    let mut command = container(plain.get_program());
+    command.args(plain.get_args()).current_dir(env.work()).env_clear();
+    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    Some(command)
+}
+
+#[test]
+fn a_container_without_privileges_has_the_level_landlock() {
+    let Some(env) = site("landlock") else { return };
+    let Some(mut doctor) = contained(&env, &["doctor", "--json"]) else { return };
+    let found = crate::env::answer(doctor.output().expect("bwrap")).exits(0).json();
+    let is_there = |name: &str| {
+        let offers = found["offers"].as_array().cloned().unwrap_or_default();
+        offers.iter().any(|offer| offer["name"] == name && offer["here"] == true)
+    };
+    assert!(!is_there("bubblewrap") && !is_there("cgroups"), "{found}");
+    assert_eq!(found["level"], "landlock", "{found}");
+}

@@ -1,6 +1,8 @@
 //! Tests how strong a pass is: one that held before the work, one that the agent checked itself, and one
 //! without a control. None of them is a plain ✅.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use provost_rehearsal::skip;
 use serde_json::{Value, json};
 
@@ -366,6 +368,55 @@ fn the_gate_says_which_checks_hold_already() {
         found.map(|event| event["details"]["verdict"]["cached"] == true)
     };
     assert_eq!(control(1), Some(true), "{log:?}");
+}
+
+#[test]
+fn another_plan_with_the_same_check_base_and_programs_does_not_run_it_again() {
+    let text = plan(&["mytool && test -f out/1"], "escalate");
+    let env = Env::new(&text).agent(HONEST);
+    if !env.has_fences() {
+        return;
+    }
+    for name in ["second", "third", "fourth"] {
+        env.write(&format!("PLAN-{name}.md"), text.replace("# A plan", &format!("# The {name}")));
+    }
+    let other =
+        "**contract:**\n```shell\nmytool && test -f out/1\n```\nexit_code == 0\nstdout contains \"x\"";
+    let expecting =
+        text.replace("**contract:**\n```shell\nmytool && test -f out/1\n```\nexit_code == 0", other);
+    assert_ne!(expecting, text);
+    env.write("PLAN-other.md", expecting);
+    env.git(&["add", "--all"]);
+    env.git(&["commit", "--quiet", "--message", "plans"]);
+    let tools = env.work().parent().unwrap().join("tools");
+    let install = |text: &str| {
+        std::fs::create_dir_all(&tools).unwrap();
+        std::fs::write(tools.join("mytool"), text).unwrap();
+        std::fs::set_permissions(tools.join("mytool"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap_or_default());
+    let is_known = |name: &str| {
+        let file = format!("PLAN{name}.md");
+        let [_, shown] = ["verify", "show"].map(|verb| {
+            let done = env.command(&[verb, &file]).env("PATH", &path).output().unwrap();
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+            String::from_utf8_lossy(&done.stdout).into_owned()
+        });
+        assert!(shown.contains("fails (exit 1), as it should"), "{shown}");
+        let looks = std::fs::read_dir(env.state().join("base")).unwrap().flatten();
+        let newest = looks.max_by_key(|look| look.metadata().unwrap().modified().unwrap()).unwrap();
+        let look: Value = serde_json::from_slice(&std::fs::read(newest.path()).unwrap()).unwrap();
+        let verdict = &look["steps"]["1"];
+        assert_eq!(verdict["outcome"]["kind"], "broke", "{look}");
+        verdict["cached"] == true
+    };
+    install("#!/bin/sh\nexit 0\n");
+    assert!(!is_known(""));
+    assert!(is_known("-second"));
+    assert!(!is_known("-other"), "it expects something else");
+    install("#!/bin/sh\nexit 0 # another version\n");
+    assert!(!is_known("-third"), "a program changed");
+    assert!(is_known("-fourth"));
 }
 
 #[test]

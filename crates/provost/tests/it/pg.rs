@@ -188,14 +188,3 @@ fn a_list_of_many_items_uses_few_connections() {
     let used = sessions() - before;
     assert!(used <= 10, "{used} connections");
 }
-
-/// The image of the database has no TLS, and its name is not this machine's.
-#[test]
-fn the_address_of_the_compose_file_fits_its_database() {
-    let file = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/compose.yaml"));
-    let file = file.expect("the file");
-    let url = file.split('"').find(|word| word.starts_with("postgres://")).expect("an address");
-    let address = provost_store::postgres::DatabaseAddress::new(url, &[]).expect("an address");
-    let mode = format!("{:?}", address.options());
-    assert!(!file.contains("ssl=on") && mode.contains("ssl_mode: Disable"), "{mode}");
-}

@@ -63,7 +63,8 @@ fn no_attack_gets_further_than_the_table_says() {
     let mut table = Table::read(&attacks);
     for ((attack, fixture, level), seen) in cells.iter().zip(seen) {
         let key = Key { attack: attack.name.clone(), fixture: fixture.name.clone() };
-        table.measured(key, level, Cell { got: seen.got, by: seen.by });
+        let said = format!("exit code {:?}: {}", seen.code, seen.words.join("\n---\n"));
+        table.measured(key, level, Cell { got: seen.got, by: seen.by, said });
     }
     table.settle(&attacks);
 }

@@ -81,6 +81,11 @@ impl Server {
         Self { child, address: text("address"), link: text("link") }
     }
 
+    #[cfg(feature = "cluster")]
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Sends a request with only a host header and these ones.
     pub(crate) fn bare(&self, method: &str, path: &str, head: &[(&str, &str)], body: &str) -> Reply {
         let mut stream = self.connect();

@@ -31,10 +31,12 @@ const COUNTING: [&str; 23] = [
     "works(",
 ];
 /// Functions of this kind that exist in some files only.
-const LOCAL: [&str; 17] = [
+const LOCAL: [&str; 20] = [
     "= package(",
     "= tools(",
+    "Compose::new(",
     "certified(",
+    "contained(",
     "demanding(",
     "git_project(",
     "oidc::package(",
@@ -49,6 +51,7 @@ const LOCAL: [&str; 17] = [
     "sought(",
     "talk(&env,",
     "with_test(",
+    "with_tls(",
 ];
 
 /// Marks tests that another test starts in a separate process, and settings of a developer.

@@ -59,8 +59,8 @@ pub struct CheckOrder {
     pub(super) doubts: Doubts,
     /// Verdict of the step's own worktree, if it held there; its negative controls are not run twice.
     pub(super) held_apart: Option<Verdict>,
-    /// Verdict of the same check on the base, used if the tree is the same.
-    pub(super) on_base: Option<Box<Verdict>>,
+    /// A result that is known for the tree without the work counts.
+    pub(super) reuses: bool,
     /// The agent that did the work of the step.
     pub(super) worker: String,
     /// Worktree of that work, if it was not the workspace. Its changes are judged together with what other
@@ -145,7 +145,8 @@ impl Executor<'_> {
                 && step.is_some_and(Step::writes_tests),
             doubts: doubts(run, subject),
             held_apart: held_apart(run, subject).cloned(),
-            on_base: self.verdict_on_base(subject).cloned().map(Box::new),
+            // What lets a step or the plan pass is always run.
+            reuses: matches!(subject, CheckSubject::Control(_)),
             worker: step.map(|step| run.role(step.number).to_owned()).unwrap_or_default(),
             apart,
             touches: step.filter(|_| matches!(subject, CheckSubject::Contract(_))).and_then(globs),
@@ -161,16 +162,6 @@ impl Executor<'_> {
             _ if self.site.config.verify.trace => Processes::Traceable,
             true => Processes::Unseen,
             false => Processes::Guarded,
-        }
-    }
-
-    /// Returns the verdict of the same check on the base, from the gate.
-    fn verdict_on_base(&self, subject: CheckSubject) -> Option<&Verdict> {
-        let base = self.base.as_ref()?;
-        match subject {
-            CheckSubject::Control(number) => base.steps.get(&number),
-            CheckSubject::Postcondition(number) => base.postconditions.get(&number),
-            CheckSubject::Precondition(_) | CheckSubject::Contract(_) | CheckSubject::Final(_) => None,
         }
     }
 
@@ -252,7 +243,7 @@ impl Executor<'_> {
             if let Some(reason) = &order.unseen {
                 return Some(Verdict::not_run(self.ground.level, reason.as_str()));
             }
-            (order.on_base, order.known) = (None, false);
+            (order.reuses, order.known) = (false, false);
             // Files that are in the workspace now are the work that is tried, not the start of an attempt.
             order.tree = if order.with_work { order.tree } else { self.tree(run) };
             if let (CheckSubject::Contract(_), Some(tree)) = (subject, tree) {
@@ -282,6 +273,7 @@ impl Executor<'_> {
         let Some(Check::Shell(shell)) = order.check.clone().filter(|_| !order.network) else { return None };
         order.timeout = order.timeout.min(limit);
         (order.with_work, order.runs, order.known, order.compare) = (false, 1, false, None);
+        order.reuses = true;
         self.judge(&order, &shell).ok().map(|verdict| self.redacted(verdict))
     }
 
@@ -369,7 +361,7 @@ impl Executor<'_> {
                 Some(tree) => Comparison::With(tree.as_deref()),
                 None => Comparison::Nothing,
             },
-            known: order.on_base.as_deref(),
+            reuses: order.reuses,
             shown_to: None,
         }
     }
@@ -456,6 +448,7 @@ impl Executor<'_> {
             tree: order.before.as_deref(),
             with_work: false,
             compare: Comparison::Nothing,
+            reuses: true,
             ..self.case(order, shell, &tag)
         };
         let held_before = match self.ground.judge(&case)?.outcome {

@@ -162,7 +162,7 @@ impl<'e> TreeContract<'e> {
             with_work: false,
             apart: None,
             doubts: Doubts::default(),
-            known: None,
+            reuses: false,
             compare: if self.is_alone { Comparison::Nothing } else { usual.compare },
             ..usual
         }

@@ -1,8 +1,6 @@
 //! Moves the log between the state folder and Postgres.
 
 use std::fs;
-use std::io::Write as _;
-use std::path::Path;
 
 use provost_store::{Postgres, Sqlite, TransferResult, transfer};
 
@@ -40,7 +38,7 @@ pub fn migrate(
         MoveDirection::To(url) => {
             let mut moved = transfer(&embedded, &database, told)?;
             moved.missing_roles = database.grant_roles()?.unwrap_or_default();
-            point_to(&state, url)?;
+            log_locator::point_to(&state, url)?;
             moved
         }
         MoveDirection::From(_) => {
@@ -57,16 +55,4 @@ pub fn migrate(
             }
         }
     })
-}
-
-fn point_to(state: &Path, url: &str) -> Result<(), Error> {
-    let path = log_locator::file(state);
-    let written = || {
-        let new = path.with_extension("new");
-        let mut file = fs::File::create(&new)?;
-        writeln!(file, "{url}")?;
-        file.sync_all()?;
-        fs::rename(&new, &path)
-    };
-    written().map_err(|source| Error::Io { what: "write where the log is to", path: path.clone(), source })
 }

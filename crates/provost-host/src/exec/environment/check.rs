@@ -18,7 +18,7 @@ use super::check_request::{CheckSpec, Comparison};
 use super::hidden_paths::left_at_home;
 use super::mounts::CheckMounts;
 use super::test_comparison::{Before, held_against, not_comparable, weakened};
-use super::{ApprovedTree, CheckHelper, ExecEnv, gone, told, view};
+use super::{ApprovedTree, CheckHelper, ExecEnv, gone, kept_results, told, view};
 use crate::activity::Activity;
 use crate::check::judge::reporter::{Control, Places, Reporter};
 use crate::check::judge::{self, CheckRequest, SuppliedTools};
@@ -42,9 +42,26 @@ impl ExecEnv {
             Ok(found) => found,
             Err(error) => return Ok(self.unseen(error)),
         };
-        if let Some(known) = case.known.filter(|known| is_the_same(known, self.level, &layer)) {
-            return Ok(Verdict { cached: true, ..known.clone() });
+        let file = self.verdict_file(approved, case, &layer);
+        let known = file.as_deref().filter(|_| case.reuses).and_then(kept_results::read::<Verdict>);
+        if let Some(known) = known {
+            return Ok(Verdict { cached: true, ..known });
         }
+        let verdict = self.judge_tree(approved, case, base, layer)?;
+        if let Some(file) = file {
+            kept_results::keep_verdict(&file, &verdict);
+        }
+        Ok(verdict)
+    }
+
+    /// Runs a check and its negative controls on a tree.
+    fn judge_tree(
+        &self,
+        approved: &ApprovedTree,
+        case: &CheckSpec<'_>,
+        base: Base,
+        layer: Layer,
+    ) -> Result<Verdict, Interrupted> {
         let tree = Some(Box::new(approved.told(case, seen(&base, &layer))));
         if let Some(reason) = case.given.missing().or_else(|| self.out_of_sight(case, &base, &layer)) {
             return Ok(Verdict { tree, ..Verdict::not_run(self.level, reason) });
@@ -67,7 +84,7 @@ impl ExecEnv {
             self.on(approved, case, &base, &layer, Control::AsTheyAre, &before)
         };
         let observed = run(case)?;
-        self.keep_results(case, &layer, &observed);
+        self.keep_results(approved, case, &layer, &observed);
         let ControlRun { verdict, report } =
             self.without_flaky(approved, case, (&base, &layer), observed, &before)?;
         let verdict = with_output_shown(case, verdict, |case| Ok(run(case)?.verdict))?;
@@ -394,12 +411,6 @@ impl ExecEnv {
         };
         judge::observed(elsewhere.as_ref().unwrap_or(case.shell), &court, reporter)
     }
-}
-
-/// Returns whether a check ran to its end on this tree and at this level.
-fn is_the_same(known: &Verdict, level: Isolation, layer: &Layer) -> bool {
-    let ended = matches!(known.outcome, CheckOutcome::Held | CheckOutcome::Broke { .. });
-    ended && known.isolation == level && known.tree_id() == Some(layer.id.as_str())
 }
 
 impl ApprovedTree {

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use provost_core::model::event::StartTree;
 use provost_core::model::plan::Shell;
-use provost_core::model::verdict::Verdict;
 
 use crate::check::judge::OutputListener;
 use crate::check::negative_control::Doubts;
@@ -44,8 +43,8 @@ pub struct CheckSpec<'a> {
     pub doubts: Doubts,
     /// The tree whose test results those of this check are compared with.
     pub compare: Comparison<'a>,
-    /// An earlier verdict of the same check, which is reused if the tree is the same.
-    pub known: Option<&'a Verdict>,
+    /// A result of the same check on the same tree without the work, from before, counts too.
+    pub reuses: bool,
     /// Sees the output of the check while it runs; controls and other runs are not shown.
     pub shown_to: Option<OutputListener<'a>>,
 }

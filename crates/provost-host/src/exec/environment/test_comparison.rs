@@ -1,21 +1,15 @@
 //! Holds the single tests of a check against those before the work.
 //!
-//! The results of a check without the work are kept by tree and command: in memory, and in the state folder
-//! to show what changed. Only those in memory decide, because the state folder outlives the tools of a check,
-//! and at some levels an agent can write it. If the contract needs them and they are not in memory, the check
-//! runs on that tree once more.
+//! The results of a check without the work are kept (`kept_results.rs`). If the contract needs them and they are
+//! not known, the check runs on that tree once more.
 //!
 //! **Invariant:** a check whose results cannot be read or compared never holds by an expectation about tests.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::PathBuf;
-use std::sync::PoisonError;
 
 use provost_core::language::inconclusive_failure::NOT_VERIFIABLE;
 use provost_core::language::runner::expectations::TestRun;
 use provost_core::language::test_files;
-use provost_core::model::hash::Hash;
 use provost_core::model::plan::{Expectation, Shell};
 use provost_core::model::quote;
 use provost_core::model::test_results::{TestResult, TestResults};
@@ -27,9 +21,6 @@ use crate::Interrupted;
 use crate::check::judge::reporter::Control;
 use crate::check::negative_control::ControlRun;
 use crate::tree::{Base, Layer};
-
-/// Most files with results that are kept.
-const FILES_MAX: usize = 200;
 
 /// The results before the work.
 pub(super) enum Before {
@@ -59,14 +50,14 @@ impl ExecEnv {
             Err(error) => return Ok(Before::Missing(told(&error))),
         };
         let expects = case.shell.expects_tests();
-        if let Some(known) = self.kept_results(case.shell, &layer, !expects) {
+        if let Some(known) = self.kept_results(approved, case, &layer) {
             return Ok(Before::Known(known));
         }
         if !expects {
             return Ok(Before::NotNeeded);
         }
         let observed = self.on(approved, &earlier, &base, &layer, Control::AsTheyAre, &Before::Itself)?;
-        self.keep_results(&earlier, &layer, &observed);
+        self.keep_results(approved, &earlier, &layer, &observed);
         Ok(match observed.report.results {
             Some(results) => Before::Known(results),
             None => {
@@ -126,63 +117,12 @@ impl ExecEnv {
         }
         Ok(held_against(case, before, &flaky, ControlRun { verdict, report: observed.report }))
     }
-
-    /// Keeps the results of a check, for comparisons with later ones.
-    pub(super) fn keep_results(&self, case: &CheckSpec<'_>, layer: &Layer, observed: &ControlRun) {
-        let Some(results) = &observed.report.results else { return };
-        let path = self.results_file(case.shell, layer);
-        self.test_results
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(path.clone(), results.clone());
-        // A name may contain a secret that the check has.
-        if !case.given.secrets.is_empty() {
-            return;
-        }
-        let Some(folder) = path.parent() else { return };
-        let Ok(text) = serde_json::to_vec(results) else { return };
-        let next = path.with_extension(std::process::id().to_string());
-        let _ = crate::files::make_private_folder(folder);
-        if fs::write(&next, text).and_then(|()| fs::rename(&next, &path)).is_err() {
-            let _ = fs::remove_file(&next);
-        }
-        forget_oldest(folder);
-    }
-
-    /// Returns the results of a check on a tree, if they are known; `from_disk` allows those of an earlier run.
-    fn kept_results(&self, shell: &Shell, layer: &Layer, from_disk: bool) -> Option<TestResults> {
-        let path = self.results_file(shell, layer);
-        let known = self.test_results.lock().unwrap_or_else(PoisonError::into_inner).get(&path).cloned();
-        let read = || serde_json::from_slice(&fs::read(&path).ok()?).ok();
-        known.or_else(|| read().filter(|_| from_disk && self.level.has_fence()))
-    }
-
-    fn results_file(&self, shell: &Shell, layer: &Layer) -> PathBuf {
-        let runs_all = shell.expects_tests();
-        let key = format!("{} {} {runs_all} {}", self.level, layer.id, shell.command);
-        self.state.join("tests").join(format!("{}.json", Hash::of(key.as_bytes())))
-    }
 }
 
 /// Returns the same check on a tree without the work.
 fn without_work<'a>(case: &CheckSpec<'a>, tree: Option<&'a str>) -> CheckSpec<'a> {
     let compare = Comparison::Nothing;
     CheckSpec { tree, start: None, with_work: false, apart: None, compare, shown_to: None, ..case.clone() }
-}
-
-/// Removes the oldest files beyond the most that are kept.
-fn forget_oldest(folder: &std::path::Path) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    let mut files: Vec<_> = entries
-        .flatten()
-        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
-        .collect();
-    if files.len() > FILES_MAX {
-        files.sort();
-        for (_, path) in &files[..files.len() - FILES_MAX] {
-            let _ = fs::remove_file(path);
-        }
-    }
 }
 
 /// Marks a check that held as uncontrolled if a test that it left out passed before the work: the work may be

@@ -136,7 +136,7 @@ impl ExecEnv {
             apart: None,
             network: false,
             doubts: Doubts::default(),
-            known: None,
+            reuses: false,
             shown_to: None,
             ..case.clone()
         };

@@ -82,7 +82,12 @@ impl Field {
     }
 
     /// Returns `None` if it ended before.
-    pub(super) fn try_join(&self, mut command: Command) -> Option<Worker> {
+    pub(super) fn try_join(&self, command: Command) -> Option<Worker> {
+        self.joined(command).map(|(worker, _)| worker)
+    }
+
+    /// The same, with what the worker printed when it had joined.
+    pub(super) fn joined(&self, mut command: Command) -> Option<(Worker, Value)> {
         let said = self.env.folder().join("said");
         let said = std::fs::OpenOptions::new().create(true).append(true).open(said).expect("a file");
         command.stdout(Stdio::piped()).stderr(Stdio::from(said));
@@ -90,7 +95,7 @@ impl Field {
         let mut out = std::io::BufReader::new(worker.child.stdout.take().expect("its output"));
         let mut line = String::new();
         std::io::BufRead::read_line(&mut out, &mut line).expect("its name");
-        line.contains("worker").then_some(worker)
+        line.contains("worker").then(|| (worker, serde_json::from_str(&line).expect("a document")))
     }
 
     pub(super) fn events(&self, place: usize) -> Vec<Value> {

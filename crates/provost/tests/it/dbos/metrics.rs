@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use provost_store::postgres::cluster::Cluster;
 
 use super::{Fleet, PATIENCE};
-use crate::env::plan;
+use crate::env::{HONEST, plan};
 use crate::serve::{Server, token};
 
 /// Every attempt waits until the test lets it continue.
@@ -14,7 +14,7 @@ const WAITS: &str =
     "mkdir -p out; touch ../begun\nwhile [ ! -e ../go ]; do sleep 0.05; done; touch out/1; echo did\n";
 
 /// Prometheus text: every sample by its name and its labels.
-struct Page(BTreeMap<(String, String), f64>);
+pub(super) struct Page(BTreeMap<(String, String), f64>);
 
 impl Page {
     /// Parses the text and checks the format: a family is described once, before its samples, which have
@@ -59,12 +59,17 @@ impl Page {
         self.0.iter().filter(|(series, _)| fits(series)).map(|(_, value)| value).sum()
     }
 
+    /// Returns the names and labels of all samples.
+    pub(super) fn series(&self) -> impl Iterator<Item = &(String, String)> {
+        self.0.keys()
+    }
+
     fn has(&self, prefix: &str) -> bool {
         self.0.keys().any(|(name, _)| name.starts_with(prefix))
     }
 }
 
-fn page(server: &Server, token: &str) -> Page {
+pub(super) fn page(server: &Server, token: &str) -> Page {
     Page::read(&server.get("/metrics", token).is(200).body)
 }
 
@@ -114,6 +119,7 @@ fn metrics_say_how_the_cluster_is_and_when_its_database_is_away() {
         assert!(busy.of(&format!("cluster_queue_{name}"), "queue=\"ticks\"").is_some(), "{name}");
     }
     assert!(busy.of("cluster_leases", "state=\"held\"") >= Some(1.0));
+    assert!(busy.sum("queue_wait_seconds", "labels=\"\"") > 0.0, "one item waits");
     assert!(busy.of("plans", "stage=\"in-progress\"") >= Some(1.0));
 
     // Values are cached for a moment, so some consecutive pages show an old value.
@@ -158,4 +164,22 @@ fn metrics_say_how_the_cluster_is_and_when_its_database_is_away() {
     });
     std::fs::write(fleet.env.folder().join("go"), "").expect("a sign");
     fleet.until_done(PATIENCE);
+}
+
+/// It is given back twice a second and waits on; only a worker with the label ends the wait.
+#[test]
+fn the_wait_for_a_worker_that_is_missing_is_a_signal_to_scale() {
+    let text = plan(&["test -e out/1"], "abort");
+    let Some(fleet) = Fleet::with(1, &text, HONEST, "labels = [\"gpu\"]\n") else { return };
+    let server = Server::start(&fleet.env);
+    let view = token(&fleet.env, "view");
+    let _plain = fleet.worker(&[]);
+    let idle = "pool=\"judge\",labels=\"\"";
+    until(&server, &view, "idle", |page| page.of("queue_wait_seconds", idle) == Some(0.0));
+    fleet.approve(0);
+    let waiting = "pool=\"coder\",labels=\"gpu\"";
+    until(&server, &view, "it waits", |page| page.of("queue_wait_seconds", waiting) > Some(2.0));
+    let _fitting = fleet.worker(&["--label", "gpu"]);
+    fleet.until_done(PATIENCE);
+    until(&server, &view, "nothing waits", |page| page.of("queue_wait_seconds", waiting).is_none());
 }

@@ -23,6 +23,8 @@ pub(super) struct Key {
 pub(super) struct Cell {
     pub got: Got,
     pub by: String,
+    /// What provost printed at the end of the run; empty in a row of the page.
+    pub said: String,
 }
 
 pub(super) struct Table {
@@ -85,7 +87,8 @@ impl Table {
                 };
                 let before = before.map_or(UNKNOWN, word);
                 let (attack, fixture, now) = (&key.attack, &key.fixture, word(cell.got));
-                all.push(format!("{what}: {attack} ({fixture}) at {level}: {before} → {now} {}", cell.by));
+                let Cell { by, said, .. } = cell;
+                all.push(format!("{what}: {attack} ({fixture}) at {level}: {before} → {now} {by}\n{said}"));
             }
         }
         let gone = self.known.keys().filter(|key| !self.found.contains_key(key));
@@ -190,7 +193,7 @@ fn row(line: &str, levels: &[&'static str]) -> Option<(Key, Row)> {
         let got = [Got::Prevented, Got::Caught, Got::Cheated].into_iter().find(|got| word(*got) == *text);
         if let Some(got) = got {
             let by = names.get(level).copied().unwrap_or_default().to_owned();
-            row.insert((*level).to_owned(), Cell { got, by });
+            row.insert((*level).to_owned(), Cell { got, by, said: String::new() });
         }
     }
     Some((key, row))
