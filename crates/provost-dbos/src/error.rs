@@ -16,6 +16,21 @@ pub enum Error {
     OtherWire { found: String, known: &'static str },
     #[error("the database {at} has no cluster yet; start one with `provost worker`")]
     NoCluster { at: String },
+    #[error(
+        "the login {login} may report checks only with a key that a person trusts: run `provost cluster trust \
+         {key}` with a person's login, or start the worker with --no-checks"
+    )]
+    KeyNotTrusted { login: String, key: String },
+    #[error(
+        "the login {login} may not report checks: start the worker with --no-checks, or use another login"
+    )]
+    MayNotJudge { login: String },
+    #[error("nobody holds the lease `{name}`")]
+    LeaseNotHeld { name: String },
+    #[error("{key} is not a key: expected the 64 hexadecimal digits that the worker printed")]
+    NotAKey { key: String },
+    #[error("the key {key} was not trusted")]
+    NotTrusted { key: String },
     #[error("there is no queue for `{role}` yet")]
     NoQueue { role: String },
     #[error("the database could not {attempted}")]

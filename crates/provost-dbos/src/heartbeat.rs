@@ -5,6 +5,7 @@
 //! others declare it dead. Leases are renewed three times in their lifetime, so a third of it is left.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sqlx::PgPool;
@@ -15,6 +16,10 @@ use crate::error::ErrorContext as _;
 use crate::reaper::Badge;
 use crate::worker_context::Crew;
 use crate::{Error, reaper};
+
+/// Silence after which the SDK is started again: its own pauses grow with the silence, up to a minute and a
+/// half, and longer ones than this would be noticed.
+const LONG: Duration = Duration::from_secs(8);
 
 pub(crate) struct Pulse {
     database: PgConnectOptions,
@@ -51,9 +56,11 @@ impl Pulse {
         beaten
     }
 
-    /// Stops all work if the last successful heartbeat is too old.
+    /// Stops all work if the last successful heartbeat is too old; nothing new is taken until the next one.
     pub(crate) fn look(&self, crew: &Crew) {
-        if self.left().is_zero() {
+        let is_stale = self.left().is_zero();
+        crew.is_stale.store(is_stale, Ordering::Relaxed);
+        if is_stale {
             crew.let_go();
         }
     }
@@ -65,10 +72,14 @@ impl Pulse {
     async fn once(&mut self, crew: &Arc<Crew>, badge: &Badge, drains: bool) -> Result<(), Error> {
         let sent = Instant::now();
         let (ours, stirs) = reaper::beat(crew, &self.pool, badge, drains).await?;
+        if self.heard.elapsed() > LONG {
+            crew.was_away.store(true, Ordering::Relaxed);
+        }
         self.heard = sent;
+        crew.is_stale.store(false, Ordering::Relaxed);
         crew.health.heard(sent.into_std(), self.ttl);
         crew.keep_only(&ours);
-        if stirs {
+        if stirs || crew.was_away.load(Ordering::Relaxed) {
             crew.bell.ring();
         }
         if !ours.is_empty() {

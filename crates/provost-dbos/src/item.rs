@@ -4,7 +4,7 @@
 //! **Invariant:** an item is taken once, under a held lease, before anything starts; an item that was taken
 //! and not finished is never started again, but judged.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +29,10 @@ const PATIENCE: Duration = Duration::from_millis(300);
 /// `LATER` after an error.
 const SOON: Duration = Duration::from_millis(500);
 const LATER: Duration = Duration::from_secs(5);
+/// Delay before an item that needs another worker is offered again: `OTHERS` if such a worker is running,
+/// `PARKED` if none is.
+const OTHERS: Duration = Duration::from_secs(1);
+const PARKED: Duration = Duration::from_secs(60);
 /// Time that a tree waits for a machine that did not make it, if there is one.
 const ANOTHER: Duration = Duration::from_secs(60);
 
@@ -50,6 +54,10 @@ pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str,
         give_back(&crew, &piece.id, Duration::ZERO).await?;
         return Ok("it leaves");
     }
+    if crew.is_stale.load(Ordering::Relaxed) {
+        give_back(&crew, &piece.id, SOON).await?;
+        return Ok("its heartbeat is too old");
+    }
     perform(&crew, piece, item).await
 }
 
@@ -57,8 +65,12 @@ pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str,
 async fn refusal(crew: &Arc<Crew>, piece: &Piece, item: WorkItem) -> Result<Option<&'static str>, Error> {
     let Some(asked) = asked(crew, &piece.id).await? else { return Ok(Some("not wanted any more")) };
     if let Some(lacking) = labels::lacking(&crew.labels, &asked) {
-        crew.trouble(&piece.plan, &format!("{item} waits for a worker with the label {lacking}")).await?;
-        give_back(crew, &piece.id, SOON).await?;
+        let is_served = another_fits(crew, &piece.id).await?;
+        let none = if is_served { "" } else { "; no running worker has it" };
+        crew.trouble(&piece.plan, &format!("{item} waits for a worker with the label {lacking}{none}"))
+            .await?;
+        // The first heartbeat of a worker brings items back that wait for one.
+        give_back(crew, &piece.id, if is_served { OTHERS } else { PARKED }).await?;
         return Ok(Some("does not fit"));
     }
     if judges_a_tree(item) && another_is_to_judge(crew, piece).await? {
@@ -131,6 +143,19 @@ async fn report(
             Ok("lost")
         }
     }
+}
+
+/// Returns whether a worker is running that has the labels of the item and serves its pool.
+async fn another_fits(crew: &Crew, id: &str) -> Result<bool, Error> {
+    sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM provost_cluster.item i JOIN provost_cluster.worker w \
+             ON NOT w.drains AND w.seen > clock_timestamp() - w.ttl_ms * interval '1 millisecond' \
+             AND provost_cluster.fits(w.labels, i.labels) AND (w.roles IS NULL OR i.pool = ANY (w.roles)) WHERE i.id = $1)",
+    )
+    .bind(id)
+    .fetch_one(&crew.pool)
+    .await
+    .attempted("look for a worker with the labels of an item")
 }
 
 fn judges_a_tree(item: WorkItem) -> bool {

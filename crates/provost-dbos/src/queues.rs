@@ -9,6 +9,7 @@
 //! started, or with a row that is done and not written.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -31,6 +32,10 @@ const MOMENT: Duration = Duration::from_millis(300);
 const BREATH: Duration = Duration::from_millis(20);
 /// The SDK starts with this poll interval and shortens it by a tenth each time, down to the configured one.
 const AT_FIRST: Duration = Duration::from_secs(1);
+/// Longest time for starting the SDK after an outage; then it is started anew.
+const LAUNCH: Duration = Duration::from_secs(10);
+/// The same when a worker joins, on a machine that may be busy.
+const FIRST_LAUNCH: Duration = Duration::from_secs(120);
 /// Pause before a tick is retried when the database is unreachable.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -50,25 +55,73 @@ pub(crate) async fn join(
 ) -> Result<JoinHandle<()>, Error> {
     let (tell, joined) = oneshot::channel();
     let thread = std::thread::Builder::new().name("provost-queues".to_owned()).spawn(move || {
-        let launched = Builder::new_current_thread().enable_all().build().map_err(Error::Runtime);
-        let launched = launched.and_then(|runtime| {
-            let dbos = runtime.block_on(launch(&wanted, &database, &crew))?;
-            Ok((runtime, dbos))
-        });
-        match launched {
-            Err(error) => drop(tell.send(Err(error))),
-            Ok((runtime, dbos)) => {
-                let _ = tell.send(Ok(()));
-                pace(&runtime, &crew, wanted.poll);
-                runtime.block_on(dbos.shutdown());
-            }
+        let mut running = match start(&wanted, &database, &crew, FIRST_LAUNCH) {
+            Err(error) => return drop(tell.send(Err(error))),
+            Ok(running) => running,
+        };
+        let _ = tell.send(Ok(()));
+        while pace(&running.0, &crew, wanted.poll) == PaceEnd::Again {
+            // The old one sleeps for as long as the database was away.
+            running.0.shutdown_background();
+            running = match start_again(&wanted, &database, &crew) {
+                Some(running) => running,
+                None => return,
+            };
         }
+        running.0.block_on(running.1.shutdown());
     });
     let thread = thread.map_err(Error::Runtime)?;
     match joined.await {
         Ok(joined) => joined.map(|()| thread),
         Err(_) => Err(Error::Queues { attempted: "joined", why: "their thread ended".to_owned() }),
     }
+}
+
+/// Starts the SDK on a runtime of its own.
+fn start(
+    wanted: &WorkerQueue,
+    database: &PgConnectOptions,
+    crew: &Arc<Crew>,
+    patience: Duration,
+) -> Result<(Runtime, DBOS), Error> {
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(Error::Runtime)?;
+    // The SDK retries by itself, after pauses that grow up to a minute and a half.
+    let launched =
+        runtime.block_on(async { tokio::time::timeout(patience, launch(wanted, database, crew)).await });
+    let slow = |_| Err(Error::Queues { attempted: "joined", why: "the database did not answer".to_owned() });
+    match launched.unwrap_or_else(slow) {
+        Ok(dbos) => Ok((runtime, dbos)),
+        Err(error) => {
+            runtime.shutdown_background();
+            Err(error)
+        }
+    }
+}
+
+/// Starts the SDK again after the database was away; `None` if the worker leaves.
+fn start_again(
+    wanted: &WorkerQueue,
+    database: &PgConnectOptions,
+    crew: &Arc<Crew>,
+) -> Option<(Runtime, DBOS)> {
+    loop {
+        match start(wanted, database, crew, LAUNCH) {
+            Ok(running) => return Some(running),
+            Err(error) => (crew.told)(&with_causes(&error)),
+        }
+        if crew.leaves() {
+            return None;
+        }
+        std::thread::sleep(AGAIN);
+    }
+}
+
+/// Why the SDK is no longer driven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PaceEnd {
+    Leaves,
+    /// It must be started again.
+    Again,
 }
 
 enum Stillness {
@@ -80,10 +133,13 @@ enum Stillness {
     Cut,
 }
 
-fn pace(sdk: &Runtime, crew: &Arc<Crew>, poll: Duration) {
+fn pace(sdk: &Runtime, crew: &Arc<Crew>, poll: Duration) -> PaceEnd {
     // Let the SDK reach its configured poll interval first; a later wake-up would otherwise be slow.
     let mut time = MOMENT.max(AT_FIRST.saturating_sub(poll) * 11);
     while let Some(rings) = sdk.block_on(crew.bell.calm(time)) {
+        if crew.was_away.swap(false, Ordering::Relaxed) {
+            return PaceEnd::Again;
+        }
         time = match crew.runtime.block_on(may_stand_still(crew)) {
             Ok(Stillness::Until(until)) => {
                 crew.bell.sleep(rings, until);
@@ -94,6 +150,7 @@ fn pace(sdk: &Runtime, crew: &Arc<Crew>, poll: Duration) {
             Ok(Stillness::Stirs) | Err(_) => MOMENT,
         };
     }
+    PaceEnd::Leaves
 }
 
 async fn may_stand_still(crew: &Crew) -> Result<Stillness, Error> {

@@ -10,8 +10,10 @@ use crate::{Error, wire};
 
 const LOOK: Duration = Duration::from_millis(50);
 const SCHEMA: &str = include_str!("schema.sql");
+/// Run at every join by the owner: roles can be made after the tables.
+const RIGHTS: &str = include_str!("rights.sql");
 /// Raised with every change of the schema, so that existing clusters are updated.
-const REVISION: i32 = 2;
+const REVISION: i32 = 3;
 
 /// Wakes plans that were approved and have not ended since; unapproved plans have nothing to do.
 const WAITING: &str = "
@@ -45,11 +47,29 @@ pub(crate) async fn make(
         Ok(true) => brought_up_to_date(connection).await,
         Err(error) => Err(error),
     };
+    let made = match made {
+        Ok(()) => give_rights(connection).await,
+        failed => failed,
+    };
     let _ = sqlx::query("SELECT pg_advisory_unlock(hashtext('provost_cluster.schema'))")
         .execute(&mut *connection)
         .await;
     made?;
     understood(connection).await
+}
+
+/// Gives the roles their rights, if this login owns the tables.
+async fn give_rights(connection: &mut PgConnection) -> Result<(), Error> {
+    let owns: bool = sqlx::query_scalar(
+        "SELECT pg_has_role(session_user, nspowner, 'USAGE') FROM pg_namespace WHERE nspname = 'provost_cluster'",
+    )
+    .fetch_one(&mut *connection)
+    .await
+    .attempted("check whether this login owns the cluster")?;
+    if owns {
+        sqlx::raw_sql(RIGHTS).execute(connection).await.attempted("give the roles their rights")?;
+    }
+    Ok(())
 }
 
 async fn tables(connection: &mut PgConnection) -> Result<(), Error> {
@@ -130,6 +150,6 @@ mod tests {
         let digest = SCHEMA.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| {
             (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        assert_eq!(format!("{REVISION} {digest:016x}"), "2 32f58742568200a2");
+        assert_eq!(format!("{REVISION} {digest:016x}"), "3 6ccfbefc44444c99");
     }
 }

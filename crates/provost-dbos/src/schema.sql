@@ -67,16 +67,36 @@ CREATE OR REPLACE FUNCTION provost_cluster.ring(p_queue text) RETURNS void LANGU
     SELECT pg_notify('provost_cluster', p_queue);
 $$;
 
--- Somebody is to look at the plan: now, or at this time.
-CREATE OR REPLACE FUNCTION provost_cluster.wake(p_plan text, p_at_ms bigint) RETURNS void LANGUAGE sql AS $$
-    SELECT dbos.enqueue_workflow('tick', 'ticks',
-        positional_args => ARRAY[json_build_object('plan', p_plan)],
-        workflow_id => 'tick ' || nextval('provost_cluster.number') || ' ' || p_plan,
-        app_version => (SELECT version FROM provost_cluster.wire),
-        queue_partition_key => p_plan,
-        delay_until_epoch_ms => p_at_ms,
-        application_name => 'provost');
-    SELECT provost_cluster.ring('ticks');
+-- A look at a plan that waits is found by its plan.
+CREATE INDEX IF NOT EXISTS provost_cluster_looks ON dbos.workflow_status (queue_partition_key)
+    WHERE queue_name = 'ticks' AND status IN ('ENQUEUED', 'DELAYED');
+
+-- Somebody is to look at the plan: now, or at this time. A look that waits already is enough: it is locked until
+-- this transaction ends, so that it begins after that, and sees what was written.
+CREATE OR REPLACE FUNCTION provost_cluster.wake(p_plan text, p_at_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM dbos.workflow_status
+    WHERE queue_name = 'ticks' AND status IN ('ENQUEUED', 'DELAYED') AND queue_partition_key = p_plan
+        AND application_version = (SELECT version FROM provost_cluster.wire)
+        AND (status = 'ENQUEUED' OR delay_until_epoch_ms <= p_at_ms)
+    LIMIT 1 FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        PERFORM dbos.enqueue_workflow('tick', 'ticks',
+            positional_args => ARRAY[json_build_object('plan', p_plan)],
+            workflow_id => 'tick ' || nextval('provost_cluster.number') || ' ' || p_plan,
+            app_version => (SELECT version FROM provost_cluster.wire),
+            queue_partition_key => p_plan,
+            delay_until_epoch_ms => p_at_ms,
+            application_name => 'provost');
+    END IF;
+    PERFORM provost_cluster.ring('ticks');
+END $$;
+
+-- Whether a machine with these labels has all that are asked for: `gpu` is asked for `gpu` and for `gpu=…`, as in
+-- `labels.rs` of provost-core.
+CREATE OR REPLACE FUNCTION provost_cluster.fits(p_labels text[], p_asked text[]) RETURNS boolean LANGUAGE sql AS $$
+    SELECT NOT EXISTS (SELECT FROM unnest(p_asked) AS a WHERE NOT EXISTS (
+        SELECT FROM unnest(p_labels) AS l WHERE l = a OR position('=' IN a) = 0 AND split_part(l, '=', 1) = a))
 $$;
 
 -- Puts an item on its queue, under a number of its own: what is left of an earlier try is another's.
@@ -257,10 +277,19 @@ LANGUAGE plpgsql AS $$
 DECLARE
     now_ms bigint := (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
     again text[];
+    is_new boolean;
 BEGIN
     INSERT INTO provost_cluster.worker (id, host, pid, roles, jobs, labels, program, ttl_ms, drains)
     VALUES (p_id, p_host, p_pid, p_roles, p_jobs, p_labels, p_program, p_ttl_ms, p_drains)
-    ON CONFLICT (id) DO UPDATE SET seen = clock_timestamp(), drains = excluded.drains;
+    ON CONFLICT (id) DO UPDATE SET seen = clock_timestamp(), drains = excluded.drains
+    RETURNING xmax = 0 INTO is_new;
+    -- Items that wait for a worker like this one wait no longer.
+    IF is_new THEN
+        UPDATE dbos.workflow_status w SET delay_until_epoch_ms = now_ms
+        WHERE w.status = 'DELAYED' AND w.name = 'item' AND w.delay_until_epoch_ms > now_ms
+            AND EXISTS (SELECT FROM provost_cluster.item i WHERE i.id = w.workflow_uuid AND i.worker IS NULL
+                AND provost_cluster.fits(p_labels, i.labels) AND (p_roles IS NULL OR i.pool = ANY (p_roles)));
+    END IF;
     SELECT coalesce(array_agg(i.id), '{}') INTO ours FROM provost_cluster.item i WHERE i.worker = p_id;
     -- Claimed for it and never begun: the SDK could not read what it had claimed. What becomes of items the sweep sees.
     WITH over AS (
@@ -272,21 +301,4 @@ BEGIN
     PERFORM provost_cluster.wake(plan, NULL) FROM unnest(again) AS plan;
     SELECT s.lost, s.gone INTO lost, gone FROM provost_cluster.sweep() s;
     SELECT s.stirs INTO stirs FROM provost_cluster.stirs(p_id, p_queues, p_begun, p_full) s;
-END $$;
-
--- Those who may write to the log as the harness or as a worker use the queues, too. A person's word comes in by the
--- trigger.
-DO $$
-DECLARE
-    role text;
-BEGIN
-    FOREACH role IN ARRAY ARRAY['provost_harness', 'provost_worker'] LOOP
-        IF EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
-            EXECUTE format('GRANT USAGE ON SCHEMA provost_cluster, dbos TO %I', role);
-            EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA provost_cluster, dbos
-                            TO %I', role);
-            EXECUTE format('GRANT USAGE ON ALL SEQUENCES IN SCHEMA provost_cluster, dbos TO %I', role);
-            EXECUTE format('GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA provost_cluster, dbos TO %I', role);
-        END IF;
-    END LOOP;
 END $$;

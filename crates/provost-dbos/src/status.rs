@@ -3,9 +3,12 @@
 
 use std::time::Duration;
 
+use provost_core::model::proof::PublicKey;
 use provost_engine::journal::log_locator;
 use provost_engine::settings::EngineSettings;
+use provost_store::Postgres;
 use provost_store::postgres::DatabaseAddress;
+pub use provost_store::postgres::TrustedKey;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
@@ -24,6 +27,8 @@ pub struct ClusterStatus {
     pub queues: Vec<Queue>,
     /// Offered items that are not done, oldest first.
     pub items: Vec<QueuedItem>,
+    /// Offered items whose role no running worker serves.
+    pub unserved: Vec<UnservedItem>,
     /// Plans that make no progress, and why.
     pub troubles: Vec<Trouble>,
     /// The newest late reports, newest first.
@@ -79,6 +84,13 @@ pub struct QueuedItem {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+pub struct UnservedItem {
+    pub plan: String,
+    pub item: String,
+    pub role: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Trouble {
     pub plan: String,
     pub what: String,
@@ -93,6 +105,17 @@ pub struct RefusedItem {
     pub worker: String,
     pub what: String,
     pub age_ms: i64,
+}
+
+impl UnservedItem {
+    /// Returns what to do.
+    pub fn says(&self) -> String {
+        let Self { item, role, .. } = self;
+        format!(
+            "{item} is only offered: no running worker serves the role `{role}`; start one with `provost \
+             worker --roles {role}`"
+        )
+    }
 }
 
 const WORKERS: &str = "
@@ -122,6 +145,14 @@ const ITEMS: &str = "
 SELECT plan, name AS item, pool, labels, worker, epoch,
     (extract(epoch FROM clock_timestamp() - coalesce(taken, offered)) * 1000)::bigint AS age_ms
 FROM provost_cluster.item ORDER BY offered, plan, name";
+
+const UNSERVED: &str = "
+SELECT i.plan, i.name AS item, i.pool AS role FROM provost_cluster.item i
+WHERE i.worker IS NULL AND i.pool NOT IN ('judge', 'end') AND NOT EXISTS (
+    SELECT FROM provost_cluster.worker w
+    WHERE NOT w.drains AND w.seen >= clock_timestamp() - w.ttl_ms * interval '1 millisecond'
+        AND (w.roles IS NULL OR i.pool = ANY (w.roles)))
+ORDER BY i.offered, i.plan, i.name";
 
 const TROUBLES: &str = "
 SELECT plan, what, worker, (extract(epoch FROM clock_timestamp() - at) * 1000)::bigint AS age_ms
@@ -168,11 +199,30 @@ impl ClusterView {
                 workers: rows(&mut database, WORKERS).await?,
                 queues: rows(&mut database, QUEUES).await?,
                 items: rows(&mut database, ITEMS).await?,
+                unserved: rows(&mut database, UNSERVED).await?,
                 troubles: rows(&mut database, TROUBLES).await?,
                 refused: rows(&mut database, REFUSED).await?,
                 wire,
             })
         })
+    }
+
+    /// Returns why the offered items of a plan wait for a worker, one line each.
+    pub fn waits(&self, plan: &str) -> Result<Vec<String>, Error> {
+        let (items, unserved) = self.ask(async |database| {
+            let items: Vec<QueuedItem> = rows(database, ITEMS).await?;
+            let unserved: Vec<UnservedItem> = rows(database, UNSERVED).await?;
+            Ok((items, unserved))
+        })?;
+        let waiting = items.iter().filter(|item| item.plan == plan && item.worker.is_none());
+        let why = |item: &QueuedItem| {
+            let is_unserved = |each: &&UnservedItem| each.plan == item.plan && each.item == item.item;
+            match unserved.iter().find(is_unserved) {
+                Some(each) => each.says(),
+                None => format!("{} is offered, and no worker has taken it yet", item.item),
+            }
+        };
+        Ok(waiting.map(why).collect())
     }
 
     /// Sets how many items of a role may run at once in the cluster, and how many may start in a period.
@@ -201,6 +251,30 @@ impl ClusterView {
                 _ => Ok(()),
             }
         })
+    }
+
+    /// Takes a lease away from its holder, and returns who that was.
+    pub fn break_lease(&self, name: &str) -> Result<String, Error> {
+        let log = Postgres::open(&self.address)?;
+        log.break_lease(name)?.ok_or_else(|| Error::LeaseNotHeld { name: name.to_owned() })
+    }
+
+    /// Returns the keys of workers whose checks count.
+    pub fn trusted_keys(&self) -> Result<Vec<TrustedKey>, Error> {
+        Ok(Postgres::open(&self.address)?.checkers()?)
+    }
+
+    /// Lets the checks count that this key signs, or lets them count no longer.
+    pub fn trust(&self, key: &str, name: &str, is_trusted: bool) -> Result<(), Error> {
+        let public = PublicKey::read(key).map_err(|_| Error::NotAKey { key: key.to_owned() })?;
+        let log = Postgres::open(&self.address)?;
+        if is_trusted {
+            return Ok(log.trust_checker(&public, name)?);
+        }
+        match log.distrust_checker(&public)? {
+            true => Ok(()),
+            false => Err(Error::NotTrusted { key: key.to_owned() }),
+        }
     }
 
     /// Schedules a tick of the plan.

@@ -17,7 +17,7 @@ use provost_engine::plan::harness::Harness;
 use provost_store::Effect;
 
 use crate::Error;
-use crate::error::with_causes;
+use crate::error::{ErrorContext as _, with_causes};
 use crate::wire::{END, JUDGE};
 use crate::work_items::{self, PassResult};
 use crate::worker_context::Crew;
@@ -60,7 +60,10 @@ pub(crate) async fn look(crew: &Arc<Crew>, plan: &str) -> Result<&'static str, E
             // The process whose result caused this tick may be about to release the plan.
             PassResult::Busy => tokio::time::sleep(MOMENT).await,
             PassResult::Offered => return Ok("offered"),
-            PassResult::Idle => return Ok("idle"),
+            PassResult::Idle => {
+                withdraw(crew, plan).await?;
+                return Ok("idle");
+            }
             PassResult::LawChanged => {
                 crew.trouble(plan, "the plan file is not what was approved").await?;
                 return Ok("law changed");
@@ -90,6 +93,20 @@ async fn once(crew: &Arc<Crew>, plan: &str) -> Result<Result<PassResult, provost
     });
     // A tick that panicked counts as not done.
     Ok(looked.await.unwrap_or(Ok(PassResult::Busy)))
+}
+
+/// Withdraws what was offered and not taken of a plan that a person has sent back.
+async fn withdraw(crew: &Crew, plan: &str) -> Result<(), Error> {
+    sqlx::query(
+        "DELETE FROM provost_cluster.item i USING provost.plan p WHERE i.plan = $1 AND i.worker IS NULL \
+         AND p.name = to_json(i.plan)::text AND (SELECT e.name FROM provost.event e WHERE e.plan = p.id \
+             AND e.name IN ('GATE_APPROVED', 'GATE_REJECTED') ORDER BY e.seq DESC LIMIT 1) = 'GATE_REJECTED'",
+    )
+    .bind(plan)
+    .execute(&crew.pool)
+    .await
+    .attempted("withdraw items that are no longer wanted")?;
+    Ok(())
 }
 
 /// Returns the offered items that are not done; `None` while the database is unreachable.

@@ -8,8 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use provost_core::fleet::labels::Label;
+use provost_core::model::chain::PlanId;
+use provost_core::model::proof::{ProofKey, PublicKey};
 use provost_core::model::timestamp::Timestamp;
 use provost_engine::journal::log_locator;
+use provost_engine::plan::prove::Prover;
 use provost_engine::settings::EngineSettings;
 use provost_store::{Holder, Postgres};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -31,6 +34,9 @@ use crate::{Error, queues, reaper, remote, schema, wakeup, wire, work_items};
 
 /// Interval at which the request to leave is checked.
 const EAR: Duration = Duration::from_millis(50);
+
+/// Pause before the next heartbeat while the database is away.
+const AGAIN: Duration = Duration::from_secs(1);
 
 pub struct WorkerOptions {
     /// Settings of the harness of each plan; plans are searched in its folder.
@@ -67,12 +73,37 @@ pub fn run(
     told: impl Fn(&str) + Send + Sync + 'static,
 ) -> Result<(), Error> {
     let address = log_locator::database(&options.settings.state)?.ok_or(Error::NotShared)?;
+    let key = checker_key(&options.settings)?;
     let log = Postgres::open(&address)?.with_dispatch(Arc::new(Queues)).with_lease_ttl(options.ttl);
+    may_judge(&options, &log, &key.public())?;
+    let log = log.with_signer(key);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::Runtime)?;
     let ended = runtime.block_on(work(&options, address.options(), Arc::new(log), joined, Box::new(told)));
     runtime.shutdown_timeout(Duration::from_secs(1));
     work_items::leave();
     ended
+}
+
+/// Returns the key of this machine, which signs the verdicts of its checks.
+fn checker_key(settings: &EngineSettings) -> Result<ProofKey, Error> {
+    let prover = Prover::new(&settings.state, &PlanId(String::new()), None);
+    Ok(prover.secret()?.key())
+}
+
+/// Refuses a worker whose checks would count for nothing.
+fn may_judge(options: &WorkerOptions, log: &Postgres, key: &PublicKey) -> Result<(), Error> {
+    if options.looks_only || options.checks_never {
+        return Ok(());
+    }
+    let rights = log.rights()?;
+    if !rights.may_judge {
+        return Err(Error::MayNotJudge { login: rights.login });
+    }
+    let key = key.to_string();
+    if rights.must_sign && !log.checkers()?.iter().any(|trusted| trusted.key == key) {
+        return Err(Error::KeyNotTrusted { login: rights.login, key });
+    }
+    Ok(())
 }
 
 /// Makes the tables of the log and of the cluster, or brings them up to date. The login must own the database;
@@ -113,7 +144,8 @@ async fn work(
         id: id.clone(),
         host: holder.host,
         pid: holder.pid,
-        roles: options.roles.clone(),
+        // A worker that only schedules serves no role.
+        roles: if options.looks_only { Some(Vec::new()) } else { options.roles.clone() },
         jobs: options.jobs,
         labels: options.labels.iter().map(ToString::to_string).chain(judges(options, carries)).collect(),
         ttl_ms: i64::try_from(options.ttl.as_millis()).unwrap_or(i64::MAX),
@@ -177,6 +209,8 @@ fn crew(
         bell: Bell::default(),
         runtime: Handle::current(),
         rows: Mutex::default(),
+        was_away: AtomicBool::new(false),
+        is_stale: AtomicBool::new(false),
         health: options.health.clone(),
     }
 }
@@ -228,9 +262,12 @@ async fn take_part(
     let mut next = tokio::time::Instant::now();
     while is_there() {
         if tokio::time::Instant::now() >= next {
-            if let Err(error) = pulse.beat(crew, badge, drains).await {
-                (crew.told)(&with_causes(&error));
+            let beaten = pulse.beat(crew, badge, drains).await;
+            if let Err(error) = &beaten {
+                (crew.told)(&with_causes(error));
             }
+            // While the database is away it is asked more often, so that work goes on soon after it is back.
+            let pause = if beaten.is_ok() { pause } else { pause.min(AGAIN) };
             next = tokio::time::Instant::now() + pause;
         }
         pulse.look(crew);

@@ -50,6 +50,10 @@ pub(crate) struct Crew {
     pub bell: Bell,
     /// Runtime that is never paused.
     pub runtime: Handle,
+    /// Set when the database answers again after it was away for longer than the SDK should wait.
+    pub was_away: AtomicBool,
+    /// The last heartbeat is too old to take anything: it would be ended at once.
+    pub is_stale: AtomicBool,
     /// Queue rows that were started here and have not ended.
     pub rows: Mutex<BTreeSet<String>>,
     pub health: Arc<WorkerHealth>,

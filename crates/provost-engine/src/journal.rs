@@ -214,19 +214,23 @@ impl<'a> Journal<'a> {
         let events: Vec<Event> = events.into_iter().map(|event| self.context.redacted(event)).collect();
         let entries: Vec<LogEntry<'_>> =
             events.iter().map(|event| LogEntry { event, task_name: None }).collect();
+        // The process that wrote to the log may also have changed the leases in it.
+        let mut fence = None;
         for _ in 0..RACES {
             let Ok(head) = self.log.head(self.plan) else { break };
             let written = self.log.append(Append {
                 plan: self.plan,
                 expected_seq: head.seq,
                 at: self.context.now(),
-                // The process that wrote to the log may also have changed the leases in it.
-                fence: None,
+                fence,
                 events: &entries,
                 effects: &[],
             });
-            if !matches!(written, Err(StoreError::Conflict { .. })) {
-                break;
+            match written {
+                Err(StoreError::Conflict { .. }) => {}
+                // A worker of a shared log writes nothing without its lease.
+                Err(_) if fence.is_none() && self.fence.is_some() => fence = self.fence.as_ref(),
+                _ => break,
             }
         }
         Error::Forged { plan: self.plan.clone(), from_seq, what }

@@ -154,6 +154,8 @@ pub(crate) async fn unknown(app: &SharedState, ends: &Ends) -> Problem {
     }
     match outside(app, ends).await {
         Ok(()) => Problem::unauthenticated(),
+        // Why the log cannot be read is nothing for an unknown client.
+        Err(problem) if problem.status >= 500 => Problem::unauthenticated(),
         Err(problem) => problem,
     }
 }

@@ -47,6 +47,8 @@ pub enum Error {
     OtherEvents { plan: PlanId, seq: u64 },
     #[error("event {seq} of plan {plan} was changed after it was sealed; provost wrote nothing")]
     BadSeal { plan: PlanId, seq: u64 },
+    #[error("event {seq} of plan {plan} {why}; provost moved nothing after the events before it")]
+    InDoubt { plan: PlanId, seq: u64, why: String },
     #[error("this is not an address of a log: {why}")]
     BadAddress { why: String },
     #[error(

@@ -78,6 +78,68 @@ pub trait Log: Send + Sync {
     /// Returns the current holder, for people. The fence decides who may write, not this. A held lease
     /// without a description of its holder is an error, because every holder writes one first.
     fn holder(&self, name: &str) -> Result<Option<Holder>, Error>;
+
+    /// Returns the one name that this process can decide under, if the log knows who it is. `None` if the log
+    /// believes the name that it is told.
+    fn own_name(&self) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
+
+    /// Records that a person trusts a policy, where the log asks for that before the policy may approve.
+    fn trust_policy(&self, _digest: &str) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// A log that several parts of a process use.
+impl<L: Log + ?Sized> Log for std::sync::Arc<L> {
+    fn append(&self, append: Append<'_>) -> Result<Vec<SealedEvent>, Error> {
+        (**self).append(append)
+    }
+
+    fn head(&self, plan: &PlanId) -> Result<Head, Error> {
+        (**self).head(plan)
+    }
+
+    fn read_placed(
+        &self,
+        query: &Query,
+        each: &mut dyn FnMut(Cursor, SealedEvent) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        (**self).read_placed(query, each)
+    }
+
+    fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
+        (**self).wait(after, timeout)
+    }
+
+    fn cursor(&self) -> Result<Cursor, Error> {
+        (**self).cursor()
+    }
+
+    fn plans(&self) -> Result<Vec<PlanId>, Error> {
+        (**self).plans()
+    }
+
+    fn take_wakes(&self) -> Result<Vec<PlanId>, Error> {
+        (**self).take_wakes()
+    }
+
+    fn lease(&self, name: &str, holder: &Holder) -> Result<Lease, Error> {
+        (**self).lease(name, holder)
+    }
+
+    fn holder(&self, name: &str) -> Result<Option<Holder>, Error> {
+        (**self).holder(name)
+    }
+
+    fn own_name(&self) -> Result<Option<String>, Error> {
+        (**self).own_name()
+    }
+
+    fn trust_policy(&self, digest: &str) -> Result<(), Error> {
+        (**self).trust_policy(digest)
+    }
 }
 
 /// The events to write, and the conditions.

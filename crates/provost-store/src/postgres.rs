@@ -11,10 +11,12 @@
 
 use std::collections::HashMap;
 use std::ops::{AsyncFnMut, ControlFlow};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use provost_core::model::chain::{Head, PlanId, SealedEvent, seal};
+use provost_core::model::proof::ProofKey;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{Connection as _, Row as _};
 
@@ -30,7 +32,9 @@ mod leases;
 mod rows;
 mod runtime;
 mod schema;
+mod seals;
 mod select;
+mod trust;
 mod silence;
 #[cfg(test)]
 mod tests;
@@ -41,9 +45,15 @@ pub mod wire;
 pub use address::DatabaseAddress;
 pub use leases::ExpiredLease;
 use runtime::run;
+pub use trust::{LoginRights, TrustedKey};
 
-/// How long a lost server is retried.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a lost server is retried, in milliseconds.
+static PATIENCE_MS: AtomicU64 = AtomicU64::new(30_000);
+/// Until then nobody retries, because a retry has just failed; only in a process that answers soon.
+static AWAY_UNTIL: Mutex<Option<Instant>> = Mutex::new(None);
+const AWAY: Duration = Duration::from_secs(2);
+/// Longest run time of a statement in a process that answers soon.
+const SOON: Duration = Duration::from_secs(5);
 const SECOND_TRY: Duration = Duration::from_millis(100);
 /// Longest run time of a statement, unless a lease is shorter; after that the server counts as lost.
 const LOST_AFTER: Duration = Duration::from_secs(25);
@@ -57,6 +67,10 @@ pub struct Postgres {
     /// Heads of the chains after this process's last write; saves a round trip.
     heads: Mutex<HashMap<PlanId, Head>>,
     dispatch: Option<Arc<dyn Dispatch>>,
+    /// Signs the verdicts that this process writes.
+    signer: Option<ProofKey>,
+    /// The answer of [`Log::own_name`].
+    own_name: OnceLock<Option<String>>,
     lease_ttl: Duration,
 }
 
@@ -66,6 +80,7 @@ struct Shared {
     at: String,
     options: PgConnectOptions,
     idle: Mutex<Vec<PgConnection>>,
+    renewals: Mutex<leases::Renewals>,
 }
 
 /// Executes effects in the transaction of the events that they belong to.
@@ -89,6 +104,16 @@ pub enum Param {
     Number(Option<i64>),
 }
 
+/// Makes every log of this process give up on a lost server soon, because people and probes wait for its
+/// answers.
+pub fn answer_soon() {
+    PATIENCE_MS.store(1_000, Ordering::Relaxed);
+}
+
+fn patience() -> Duration {
+    Duration::from_millis(PATIENCE_MS.load(Ordering::Relaxed))
+}
+
 impl Postgres {
     /// Opens the log; creates or migrates it if needed and allowed.
     pub fn open(address: &DatabaseAddress) -> Result<Self, Error> {
@@ -109,10 +134,24 @@ impl Postgres {
     }
 
     fn unchecked(address: &DatabaseAddress) -> Self {
-        let shared =
-            Shared { at: address.to_string(), options: address.options().clone(), idle: Mutex::default() };
+        let (idle, renewals) = (Mutex::default(), Mutex::default());
+        let shared = Shared { at: address.to_string(), options: address.options().clone(), idle, renewals };
         let bell = follow::Bell::new(shared.options.clone());
-        Self { shared: Arc::new(shared), bell, heads: Mutex::default(), dispatch: None, lease_ttl: LEASE_TTL }
+        let (dispatch, signer) = (None, None);
+        Self {
+            shared: Arc::new(shared),
+            bell,
+            heads: Mutex::default(),
+            dispatch,
+            signer,
+            own_name: OnceLock::new(),
+            lease_ttl: LEASE_TTL,
+        }
+    }
+
+    /// Signs the verdicts that are appended here.
+    pub fn with_signer(self, signer: ProofKey) -> Self {
+        Self { signer: Some(signer), ..self }
     }
 
     /// Executes effects as statements of `dispatch` instead of rows of the log.
@@ -152,7 +191,8 @@ impl Postgres {
     }
 
     fn lost_after(&self) -> Duration {
-        LOST_AFTER.min(self.lease_ttl)
+        let longest = LOST_AFTER.min(self.lease_ttl);
+        if patience() < SOON { longest.min(SOON) } else { longest }
     }
 
     fn known_head(&self, plan: &PlanId) -> Option<Head> {
@@ -175,7 +215,9 @@ impl Postgres {
 impl Shared {
     async fn connect(&self) -> sqlx::Result<PgConnection> {
         let connecting = PgConnection::connect_with(&self.options);
-        tokio::time::timeout(Duration::from_secs(10), connecting).await.unwrap_or_else(|_| Err(silent()))
+        tokio::time::timeout(patience().min(Duration::from_secs(10)), connecting)
+            .await
+            .unwrap_or_else(|_| Err(silent()))
     }
 
     /// Runs `work` on a connection of its own, and retries while the server is away for a moment.
@@ -184,11 +226,17 @@ impl Shared {
         lost_after: Duration,
         mut work: impl AsyncFnMut(&mut PgConnection) -> sqlx::Result<T>,
     ) -> sqlx::Result<T> {
-        let deadline = Instant::now() + PATIENCE;
+        let away = || AWAY_UNTIL.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_away = away().is_some_and(|until| Instant::now() < until);
+        let deadline = Instant::now() + if is_away { Duration::ZERO } else { patience() };
         loop {
             match run(self.once(lost_after, &mut work)) {
                 Err(error) if failure::is_a_lost_server(&error) && Instant::now() < deadline => {
                     std::thread::sleep(SECOND_TRY);
+                }
+                Err(error) if failure::is_a_lost_server(&error) => {
+                    *away() = (patience() < SOON).then(|| Instant::now() + AWAY);
+                    return Err(error);
                 }
                 done => return done,
             }
@@ -218,6 +266,10 @@ impl Shared {
             }
         }
         done
+    }
+
+    fn renewals(&self) -> MutexGuard<'_, leases::Renewals> {
+        self.renewals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn idle(&self) -> Option<PgConnection> {
@@ -258,7 +310,15 @@ impl Log for Postgres {
                 return Ok(Err(head.seq));
             }
             let events = sealed.insert(sealed_after(head, &append));
-            match rows::write(connection, &append, events, &effects).await {
+            let call = rows::AppendCall {
+                plan: &append.plan.0,
+                expected: append.expected_seq,
+                fence: append.fence.map(|fence| (fence.name.as_str(), fence.epoch)),
+                wakes: &effects.wakes,
+                token: append.fence.and_then(|fence| leases::token(&self.shared.at, fence)),
+                signer: self.signer.as_ref(),
+            };
+            match rows::write(connection, call, events, &effects).await {
                 // The earlier try had not committed yet when it was searched for.
                 Err(error) if !is_first && failure::is_conflict(&error) => {
                     sqlx::raw_sql("ROLLBACK").execute(&mut *connection).await?;
@@ -341,6 +401,18 @@ impl Log for Postgres {
     fn holder(&self, name: &str) -> Result<Option<Holder>, Error> {
         leases::holder(self, name)
     }
+
+    fn own_name(&self) -> Result<Option<String>, Error> {
+        if let Some(known) = self.own_name.get() {
+            return Ok(known.clone());
+        }
+        let found = self.ask_own_name()?;
+        Ok(self.own_name.get_or_init(|| found).clone())
+    }
+
+    fn trust_policy(&self, digest: &str) -> Result<(), Error> {
+        self.keep_policy(digest)
+    }
 }
 
 impl SealedLog for Postgres {
@@ -368,6 +440,8 @@ impl SealedLog for Postgres {
                     expected: run[0].seq - 1,
                     fence: None,
                     wakes: &[],
+                    token: None,
+                    signer: None,
                 };
                 call.write(connection, run).await?;
             }

@@ -18,13 +18,15 @@ pub trait SealedLog: Log {
     fn keep(&self, events: &[SealedEvent]) -> Result<(), Error>;
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TransferResult {
     pub plans: u64,
     /// Events written by this call.
     pub events: u64,
     /// Events that existed before.
     pub present: u64,
+    /// Roles of the target that do not exist and that its login may not create.
+    pub missing_roles: Vec<String>,
 }
 
 const AT_ONCE: usize = 512;
@@ -56,7 +58,14 @@ pub fn transfer(
                 batch.push(sealed);
                 moved.events += 1;
             }
-            if batch.len() == AT_ONCE {
+            // The other log would not know why it is not believed.
+            if let Some(event) = batch.last().filter(|event| event.doubt.is_some()) {
+                kept = Err(Error::InDoubt {
+                    plan: event.plan.clone(),
+                    seq: event.seq,
+                    why: event.doubt.clone().unwrap_or_default(),
+                });
+            } else if batch.len() == AT_ONCE {
                 kept = to.keep(&batch);
                 batch.clear();
                 told(moved.present + moved.events);
@@ -144,7 +153,10 @@ mod tests {
             suite::append_steps(&from, &format!("plan {}", round % 7), 1 + round % 3);
         }
         let moved = transfer(&from, &to, &mut |_| {}).unwrap();
-        assert_eq!(moved, TransferResult { plans: 7, events: from.cursor().unwrap().0, present: 0 });
+        assert_eq!(
+            moved,
+            TransferResult { plans: 7, events: from.cursor().unwrap().0, ..TransferResult::default() }
+        );
         assert_eq!(everything(&from), everything(&to));
         let again = transfer(&from, &to, &mut |_| {}).unwrap();
         assert_eq!((again.events, again.present), (0, moved.events));

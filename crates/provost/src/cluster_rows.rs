@@ -64,7 +64,11 @@ pub(crate) fn worker(worker: &provost_dbos::status::Worker) -> Vec<String> {
         worker.id.clone(),
         format!("{} of {}", worker.busy, worker.jobs),
         format!("{} ago{state}", time(worker.seen_ms)),
-        worker.roles.as_ref().map_or("any".to_owned(), |roles| roles.join(",")),
+        match worker.roles.as_deref() {
+            None => "any".to_owned(),
+            Some([]) => "none".to_owned(),
+            Some(roles) => roles.join(","),
+        },
         worker.labels.join(","),
     ]
 }

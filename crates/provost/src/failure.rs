@@ -72,6 +72,11 @@ impl From<provost_dbos::Error> for Failure {
             Spread::NotShared => "Move it to a database that all machines reach: `provost migrate --to URL`.",
             Spread::OtherWire { .. } => "Use the version of provost that the other workers have.",
             Spread::NoCluster { .. } => "Start one with `provost worker`.",
+            Spread::KeyNotTrusted { .. }
+            | Spread::MayNotJudge { .. }
+            | Spread::NotAKey { .. }
+            | Spread::NotTrusted { .. } => "docs/cluster.md says which login may do what.",
+            Spread::LeaseNotHeld { .. } => "`provost cluster status` shows who holds which item.",
             Spread::NoQueue { .. } => {
                 "`provost cluster status` lists the queues; a worker makes the queue of its role when it joins."
             }

@@ -27,6 +27,7 @@ mod run_view;
 mod start;
 mod table;
 mod terminal;
+mod visible_text;
 mod watch;
 
 use std::process::ExitCode;

@@ -4,6 +4,7 @@
 
 use provost_engine::exec::base_look;
 use provost_engine::plan::{commands, outside, queries, recording};
+use std::borrow::Cow;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -22,12 +23,14 @@ use provost_engine::plan::reading::BoundPlan;
 use provost_engine::plan::{human_check, uncommitted};
 
 use crate::failure::Failure;
+use crate::visible_text::visible_in_colour;
 use crate::{activity_line, diagnose, hints};
 
-/// Writes data to stdout.
+/// Writes data to stdout. On a terminal, what others wrote can colour it and do nothing else to it.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let shown = if out.is_terminal() { visible_in_colour(text).into() } else { Cow::Borrowed(text) };
+    let written = out.write_all(shown.as_bytes()).and_then(|()| out.flush());
     written.map_err(|source| Failure::Io { what: "write to standard output".to_owned(), source })
 }
 
@@ -66,7 +69,9 @@ pub(crate) fn print_json(document: &impl serde::Serialize) -> Result<(), Failure
 
 /// Writes a message to stderr; write errors are ignored.
 pub(crate) fn talk(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", text.trim_end_matches('\n'));
+    let mut err = std::io::stderr().lock();
+    let shown = if err.is_terminal() { visible_in_colour(text).into() } else { Cow::Borrowed(text) };
+    let _ = writeln!(err, "{}", shown.trim_end_matches('\n'));
 }
 
 /// Writes a message that names commands; they work when they are pasted.

@@ -40,6 +40,8 @@ pub struct SealedEvent {
     pub details: String,
     pub prev: Hash,
     pub hash: Hash,
+    /// Why nothing from this event on is believed, if the store found a reason. Not a part of the chain.
+    pub doubt: Option<String>,
 }
 
 /// The end of a plan's chain.
@@ -66,6 +68,7 @@ pub fn seal(plan: &PlanId, head: Head, at: Timestamp, event: &Event, task_name: 
         details: details(event),
         prev: head.hash,
         hash: Hash::NONE,
+        doubt: None,
     };
     sealed.hash = sealed.computed_hash();
     sealed
@@ -96,8 +99,13 @@ fn written(value: &(impl Serialize + ?Sized)) -> String {
 }
 
 impl SealedEvent {
-    /// Decodes the event.
+    /// Decodes the event. One in doubt is read as a record of tampering, so that every reader stops to
+    /// believe the log there.
     pub fn event(&self) -> Result<Event, Unreadable> {
+        if let Some(doubt) = &self.doubt {
+            let what = format!("event {} ({}) {doubt}", self.seq, self.name);
+            return Ok(Event::TamperDetected { step: None, what, from_seq: Some(self.seq) });
+        }
         let wire = format!("{{\"event\":{},\"details\":{}}}", quoted(&self.name), self.details);
         let event = serde_json::from_str(&wire).map(Event::upgraded);
         event.map_err(|source| Unreadable {

@@ -320,6 +320,10 @@ pub enum Event {
         train: Option<Box<Landing>>,
     },
 
+    /// A person took the plan's lease away from its holder, who can write nothing from then on.
+    #[serde(rename = "LEASE_BROKEN")]
+    LeaseBroken { lease: String, held_by: String, by: String },
+
     /// These plans are to land on a branch together, in this order.
     #[serde(rename = "TRAIN_STARTED")]
     TrainStarted {
@@ -424,6 +428,7 @@ impl Event {
             | Event::IsolationAttested { .. }
             | Event::LawChanged { .. }
             | Event::RunEnded { .. }
+            | Event::LeaseBroken { .. }
             | Event::TrainStarted { .. }
             | Event::PlanLanded { .. } => None,
         }

@@ -19,6 +19,8 @@ pub mod ssh;
 
 pub const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v1";
 pub const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
+/// The type of a signed event hash; no statement has it.
+const EVENT_TYPE: &str = "application/vnd.provost.event-hash";
 /// The predicate type of provost's statements.
 pub const PREDICATE_TYPE: &str = "urn:provost:verdict:v1";
 
@@ -135,6 +137,11 @@ impl ProofKey {
         envelope.signatures.push(SignedProof { keyid: self.public().id(), sig });
     }
 
+    /// Signs the hash of an event of a log, which fixes every event before it.
+    pub fn sign_event(&self, hash: &Hash) -> [u8; 64] {
+        self.0.sign(&pre_authentication(EVENT_TYPE, &hash.0)).to_bytes()
+    }
+
     pub fn seal(&self, statement: &ProofStatement) -> Envelope {
         let payload = chain::sorted(serde_json::to_value(statement).unwrap_or_default()).to_string();
         let signature = self.0.sign(&pre_authentication(PAYLOAD_TYPE, payload.as_bytes()));
@@ -173,6 +180,21 @@ impl PublicKey {
 
     pub fn id(&self) -> String {
         Hash::of(self.0.as_bytes()).to_string()
+    }
+
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        VerifyingKey::from_bytes(bytes.try_into().ok()?).map(Self).ok()
+    }
+
+    pub fn to_bytes(&self) -> [u8; 32] {
+        self.0.to_bytes()
+    }
+
+    /// Returns whether this key signed the hash of an event.
+    pub fn signed_event(&self, hash: &Hash, signature: &[u8]) -> bool {
+        let signature = Signature::from_slice(signature).ok();
+        let message = pre_authentication(EVENT_TYPE, &hash.0);
+        signature.is_some_and(|signature| self.0.verify_strict(&message, &signature).is_ok())
     }
 
     /// Returns the statement if this key signed it.

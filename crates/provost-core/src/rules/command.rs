@@ -60,6 +60,12 @@ pub enum HumanCommand {
         note: String,
         by: String,
     },
+    /// Records that the person took the plan's lease away from its holder.
+    BreakLease {
+        lease: String,
+        held_by: String,
+        by: String,
+    },
 }
 
 /// Observations and intentions of provost.

@@ -35,7 +35,7 @@ pub fn lets_through(command: &HumanCommand) -> bool {
             Choice::Retry | Choice::Abort | Choice::Revise => false,
         },
         HumanCommand::Raise { .. } => true,
-        HumanCommand::Reject { .. } | HumanCommand::Ask { .. } => false,
+        HumanCommand::Reject { .. } | HumanCommand::Ask { .. } | HumanCommand::BreakLease { .. } => false,
     }
 }
 
@@ -109,6 +109,9 @@ fn again(run: &Run, event: &Event) -> Vec<Event> {
         }
         Event::Answered { step, choice, by, note, .. } => {
             human(run, HumanCommand::Answer { step, choice, note, by })
+        }
+        Event::LeaseBroken { lease, held_by, by } => {
+            human(run, HumanCommand::BreakLease { lease, held_by, by })
         }
         Event::StepClaimed { step, evidence } => decide::agent(run, AgentCommand::Claim { step, evidence }),
         Event::Escalated { step: Some(step), reason, cause: Some(EscalationCause::AgentBlocked) } => {

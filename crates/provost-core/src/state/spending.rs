@@ -322,6 +322,7 @@ fn is_said_at_work(event: &Event) -> bool {
         | Event::Escalated { step: None, .. }
         | Event::Answered { .. }
         | Event::TamperDetected { .. }
+        | Event::LeaseBroken { .. }
         | Event::TrainStarted { .. }
         | Event::PlanLanded { .. } => false,
     }

@@ -35,7 +35,7 @@ impl PlanPaths {
             workspace: &harness.place().workspace,
             state: harness.state(),
             read_only: &self.read_only,
-            secret: None,
+            secrets: &[],
             launcher: &self.launcher,
         }
     }

@@ -129,7 +129,7 @@ fn tried_on_base(harness: &Harness, run: &Run, patience: Patience) -> Result<Opt
     let launcher = confined::launcher(&harness.site().launcher);
     let workspace = &harness.place().workspace;
     let estate =
-        RunPaths { workspace, state: harness.state(), read_only: &[], secret: None, launcher: &launcher };
+        RunPaths { workspace, state: harness.state(), read_only: &[], secrets: &[], launcher: &launcher };
     let (offer, seen) = environment::attest(harness.config().verify.isolation, &estate)?;
     if seen.level != Isolation::Clean {
         return Ok(None);

@@ -50,7 +50,7 @@ pub fn try_checks(
     let launcher = confined::launcher(&harness.site().launcher);
     let workspace = &harness.place().workspace;
     let paths =
-        RunPaths { workspace, state: harness.state(), read_only: &[], secret: None, launcher: &launcher };
+        RunPaths { workspace, state: harness.state(), read_only: &[], secrets: &[], launcher: &launcher };
     let (features, seen) = environment::attest(harness.config().verify.isolation, &paths)?;
     watch(TrialEvent::Begun(seen.level));
     let executor = Executor::new(harness.site(), on_the_base(harness, &run, features, seen.level, &paths)?);

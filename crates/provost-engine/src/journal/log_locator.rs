@@ -26,14 +26,17 @@ pub use remote::database;
 #[cfg(feature = "postgres")]
 pub(crate) use remote::{at, know_first, same};
 
-/// Environment variables that are credentials of a Postgres log.
-const KEYS: [&str; 2] = [PASSWORD, "PGPASSFILE"];
+/// Returns whether a variable says how to connect to a Postgres server, as its own programs read it.
+fn is_of_postgres(name: &OsString) -> bool {
+    // PGP is another program.
+    name.to_str().is_some_and(|name| name.starts_with("PG") && !name.starts_with("PGP_"))
+}
 const PASSWORD: &str = "PGPASSWORD";
 
 /// Opens the log of the state folder.
 pub fn open(state: &Path, access: Access) -> Result<Box<dyn Log>, Error> {
     if let Some(url) = address(state)? {
-        return remote_log(&url, access);
+        return remote_log(state, &url, access);
     }
     Ok(match access {
         Access::Write => Box::new(Sqlite::open(state)?),
@@ -42,6 +45,12 @@ pub fn open(state: &Path, access: Access) -> Result<Box<dyn Log>, Error> {
             None => Box::new(Memory::default()),
         },
     })
+}
+
+/// Makes this process give up on a log that does not answer after a second or so.
+pub fn answer_soon() {
+    #[cfg(feature = "postgres")]
+    provost_store::postgres::answer_soon();
 }
 
 /// Opens the log of the state folder for reading.
@@ -68,15 +77,42 @@ pub fn keep_the_keys(state: &Path, environment: &mut Vec<(OsString, OsString)>) 
         given::settle(state, self::address(state)?.as_deref(), address)?;
     }
     if file(state).exists() || given.password.is_some() {
-        let is_key = |name: &OsString| KEYS.iter().any(|key| name == key);
-        let keys = environment.iter().filter(|(name, _)| is_key(name)).cloned();
+        let keys = environment.iter().filter(|(name, _)| is_of_postgres(name)).cloned();
         // The first of two counts.
         let password = given.password.map(|password| (OsString::from(PASSWORD), password));
         let keys = password.into_iter().chain(keys).chain(given.files).collect();
-        environment.retain(|(name, _)| !is_key(name));
+        environment.retain(|(name, _)| !is_of_postgres(name));
         know(keys);
     }
     Ok(())
+}
+
+/// Returns the files and folders on this machine that can have credentials of the log, if it is in Postgres.
+pub fn credential_files(state: &Path, environment: &[(OsString, OsString)]) -> Vec<PathBuf> {
+    let Ok(Some(url)) = address(state) else { return Vec::new() };
+    let home = environment.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
+    let of_home = [".pgpass", ".pg_service.conf", ".postgresql"];
+    let of_home = home.into_iter().flat_map(|home| of_home.map(|name| home.join(name)));
+    let named = [
+        "PGPASSFILE",
+        "PGSERVICEFILE",
+        "PGSYSCONFDIR",
+        "PGSSLKEY",
+        "PGSSLCERT",
+        "PROVOST_DATABASE_URL_FILE",
+        "PROVOST_DATABASE_PASSWORD_FILE",
+    ];
+    let named = named.into_iter().filter_map(known).map(PathBuf::from);
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    let of_url = query.split('&').filter_map(|pair| pair.split_once('='));
+    let of_url =
+        of_url.filter(|(name, _)| matches!(*name, "sslkey" | "ssl-key" | "passfile" | "servicefile"));
+    let of_url = of_url.map(|(_, path)| PathBuf::from(path.replace("%2F", "/")));
+    let mut found: Vec<PathBuf> =
+        of_home.chain(named).chain(of_url).filter_map(|path| path.canonicalize().ok()).collect();
+    found.sort();
+    found.dedup();
+    found
 }
 
 /// Returns the address of the log, if it is not in the state folder.
@@ -94,10 +130,15 @@ pub(crate) fn file(state: &Path) -> PathBuf {
 }
 
 #[cfg(feature = "postgres")]
-use remote::{know, remote_log};
+use remote::{know, known, remote_log};
 
 #[cfg(not(feature = "postgres"))]
 fn know(_keys: Vec<(OsString, OsString)>) {}
+
+#[cfg(not(feature = "postgres"))]
+fn known(_name: &str) -> Option<OsString> {
+    None
+}
 
 #[cfg(not(feature = "postgres"))]
 fn same(here: &str, wanted: &str) -> bool {
@@ -105,6 +146,6 @@ fn same(here: &str, wanted: &str) -> bool {
 }
 
 #[cfg(not(feature = "postgres"))]
-fn remote_log(url: &str, _access: Access) -> Result<Box<dyn Log>, Error> {
+fn remote_log(_state: &Path, url: &str, _access: Access) -> Result<Box<dyn Log>, Error> {
     Err(Error::NoPostgres { url: url.to_owned() })
 }

@@ -80,7 +80,7 @@ pub fn examine(settings: &EngineSettings) -> Result<Findings, Error> {
     let _ = process::become_subreaper();
     let launcher = confined::launcher(&settings.launcher);
     let estate =
-        RunPaths { workspace: &workspace, state: &state, read_only: &[], secret: None, launcher: &launcher };
+        RunPaths { workspace: &workspace, state: &state, read_only: &[], secrets: &[], launcher: &launcher };
     let (offer, seen) = environment::levels(&estate);
     let strongest = seen.iter().find(|(_, probes)| probes.iter().all(|probe| probe.held));
     Ok(Findings {

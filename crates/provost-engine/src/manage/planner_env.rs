@@ -1,7 +1,7 @@
 //! The environment of a planner: it reads the workspace, and writes only into a folder for its answer.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use provost_core::model::verdict::Isolation;
 use provost_host::exec::environment::{self, ExecEnv, RunPaths};
@@ -13,6 +13,7 @@ use crate::Error;
 use crate::exec::confined;
 use crate::plan::harness::{self, Harness};
 use crate::plan::plan_context;
+use crate::run::run_environment;
 
 pub(super) struct PlannerEnv {
     pub ground: ExecEnv,
@@ -20,6 +21,7 @@ pub(super) struct PlannerEnv {
     /// The folder for the answer.
     pub desk: TempDir,
     launcher: Vec<OsString>,
+    secrets: Vec<PathBuf>,
     /// An agent works here, so commands for people must see a lease.
     _lease: Lease,
 }
@@ -36,24 +38,25 @@ impl PlannerEnv {
         let timeout = harness.config().run.lease_timeout;
         let _lease = harness::lease(harness, &harness.workspace_lease(), &holder, timeout)?;
         let launcher = confined::launcher(&harness.site().launcher);
-        let paths = paths(harness, &launcher);
+        let secrets = run_environment::secrets(harness);
+        let paths = paths(harness, &launcher, &secrets);
         let (features, seen) = environment::attest(harness.config().verify.isolation, &paths)?;
         let ground = ExecEnv::to_read(features, seen.level, &paths);
         let desk = ground.desk().map_err(failed("make a folder in", harness.state()))?;
-        Ok(Self { ground, level: seen.level, desk, launcher, _lease })
+        Ok(Self { ground, level: seen.level, desk, launcher, secrets, _lease })
     }
 
     pub(super) fn paths<'a>(&'a self, harness: &'a Harness) -> RunPaths<'a> {
-        paths(harness, &self.launcher)
+        paths(harness, &self.launcher, &self.secrets)
     }
 }
 
-fn paths<'a>(harness: &'a Harness, launcher: &'a [OsString]) -> RunPaths<'a> {
+fn paths<'a>(harness: &'a Harness, launcher: &'a [OsString], secrets: &'a [PathBuf]) -> RunPaths<'a> {
     RunPaths {
         workspace: &harness.place().workspace,
         state: harness.state(),
         read_only: &[],
-        secret: harness.config().proof.ssh_key.as_deref(),
+        secrets,
         launcher,
     }
 }

@@ -68,7 +68,7 @@ pub fn draft(
             }
             Ok(test) => {
                 // A check needs no key that signs proofs.
-                let verdict = on_base(harness, &test, &RunPaths { secret: None, ..env.paths(harness) })?;
+                let verdict = on_base(harness, &test, &RunPaths { secrets: &[], ..env.paths(harness) })?;
                 match test_draft::objection(&test, &verdict) {
                     Some(reason) => reason,
                     None => {

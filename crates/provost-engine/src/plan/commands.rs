@@ -95,6 +95,7 @@ pub fn trust_policy(harness: &Harness, name: &str) -> Result<(), Error> {
         .iter()
         .find(|(policy, _)| policy.name == name)
         .ok_or_else(|| Error::NoSuchPolicy { name: name.to_owned() })?;
+    harness.log().trust_policy(digest)?;
     gate::trust(harness.state(), &harness.prover().secret()?.key(), digest)
 }
 
@@ -143,6 +144,7 @@ pub fn human(harness: &Harness, command: HumanCommand) -> Result<Run, Error> {
 
 /// Records a command of a person, after the caller checked that it comes from one.
 fn record_of_person(harness: &Harness, command: &HumanCommand) -> Result<Run, Error> {
+    let command = &as_known_to_the_log(harness, command.clone())?;
     let run = harness.say(|run| match harness.is_under_way() {
         true => foreign_events::human(run, command.clone()),
         false => decide::human(run, command.clone()),
@@ -163,8 +165,24 @@ pub(crate) fn retry_from_dialog(
     record_of_person(harness, &HumanCommand::Answer { step: Some(step), choice, note, by })
 }
 
+/// Replaces the person's name by the one that the log knows them by, if it does: a name that a client sends is
+/// not who it is. The name of a token stays; the log decides whether this process may speak for others.
+fn as_known_to_the_log(harness: &Harness, mut command: HumanCommand) -> Result<HumanCommand, Error> {
+    let (HumanCommand::Approve { by, .. }
+    | HumanCommand::Reject { by, .. }
+    | HumanCommand::Ask { by, .. }
+    | HumanCommand::Answer { by, .. }
+    | HumanCommand::Raise { by, .. }
+    | HumanCommand::BreakLease { by, .. }) = &mut command;
+    if harness.log().own_name()?.is_some() {
+        *by = harness.person();
+    }
+    Ok(command)
+}
+
 /// If a quorum is configured, replaces the approver's name by the authenticated one.
 fn in_their_name(harness: &Harness, command: HumanCommand) -> Result<HumanCommand, Error> {
+    let command = as_known_to_the_log(harness, command)?;
     Ok(match command {
         HumanCommand::Approve { revision, modifications, .. } if !harness.run()?.quorum().is_usual() => {
             HumanCommand::Approve { revision, by: harness.person(), modifications }

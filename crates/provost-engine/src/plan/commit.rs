@@ -84,7 +84,7 @@ pub(crate) fn trees(harness: &Harness, run: &Run, commit: &str) -> Result<(Trees
         workspace: &harness.place().workspace,
         state: harness.state(),
         read_only: &read_only,
-        secret: None,
+        secrets: &[],
         launcher: &[],
     };
     let (verify, caches) = (&harness.config().verify, kept_trees::caches(harness, run));

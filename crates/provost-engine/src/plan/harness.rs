@@ -154,7 +154,8 @@ impl Harness {
 
     /// Returns the name under which approvals made here count, and under which recorded plans are authored.
     pub fn person(&self) -> String {
-        self.name.clone().unwrap_or_else(human_check::account)
+        let known = || self.log.own_name().ok().flatten();
+        self.name.clone().or_else(known).unwrap_or_else(human_check::account)
     }
 
     /// Sets the callback for the events of sub-plans.

@@ -14,6 +14,7 @@ use provost_store::Fence;
 
 use crate::Error;
 use crate::exec::approved_base::{PlanPaths, on_the_base};
+use crate::journal::log_locator;
 use crate::plan::harness::Harness;
 use crate::run::run_strategy::{ProgressListener, RunStrategy};
 
@@ -38,9 +39,9 @@ pub(crate) fn prepare(
     fence: &Fence,
     told: &mut ProgressListener<'_>,
 ) -> Result<ExecEnv, Error> {
-    let secret = secret(harness);
+    let secrets = secrets(harness);
     let paths = PlanPaths::of(harness);
-    let paths = RunPaths { secret: secret.as_deref(), ..paths.for_checks(harness) };
+    let paths = RunPaths { secrets: &secrets, ..paths.for_checks(harness) };
     let demand = harness.config().verify.isolation;
     let (features, attestation) = strategy.attest(demand, &paths, &harness.place().path)?;
     let level = attestation.level;
@@ -51,11 +52,14 @@ pub(crate) fn prepare(
     on_the_base(harness, run, features, level, &paths)
 }
 
-/// Returns the path that no agent may see: the key that signs proofs, or the folder of ssh keys around it.
-fn secret(harness: &Harness) -> Option<PathBuf> {
-    let keys = harness.workplace.key_folder(&harness.site().environment);
+/// Returns the paths that no agent may see: the key that signs proofs, or the folder of ssh keys around it, and
+/// the credentials of the log.
+pub(crate) fn secrets(harness: &Harness) -> Vec<PathBuf> {
+    let environment = &harness.site().environment;
+    let keys = harness.workplace.key_folder(environment);
     let secret = harness.config().proof.ssh_key.clone();
-    keys.filter(|keys| secret.as_ref().is_none_or(|key| key.starts_with(keys))).or(secret)
+    let keys = keys.filter(|keys| secret.as_ref().is_none_or(|key| key.starts_with(keys))).or(secret);
+    keys.into_iter().chain(log_locator::credential_files(harness.state(), environment)).collect()
 }
 
 /// Records the attested level.

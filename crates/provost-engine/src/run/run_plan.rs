@@ -15,7 +15,7 @@ use provost_host::check::judge;
 use provost_host::config::Demand;
 use provost_host::exec::environment::{self, ExecEnv};
 use provost_host::process;
-use provost_store::{Error as StoreError, Holder, Lease};
+use provost_store::{Error as StoreError, Fence, Holder, Lease};
 
 use crate::exec::approved_base::{PlanPaths, on_the_base_with};
 use crate::exec::executor::Executor;
@@ -93,7 +93,7 @@ fn drive_shown(
         source,
     })?;
     let mut leases = Leases::take(harness, strategy)?;
-    let fence = leases.plan.fence();
+    let fence = &leases.plan.fence().clone();
     if let Some(over) = strategy.begin(harness, fence)? {
         return Ok((over, Rest::Nothing));
     }
@@ -110,7 +110,7 @@ fn drive_shown(
     let took_over = leases.took_over();
     let told = &mut |run: &Run, sealed: &SealedEvent, event: &Event| observers.hear(run, sealed, event);
     let environment = run_environment::prepare(harness, strategy, took_over, &mut run, fence, told)?;
-    resume_steps(harness, strategy, &mut run, told)?;
+    resume_steps(harness, strategy, &mut run, fence, told)?;
     let executor = executor(harness, strategy, environment, &tampering, fence.epoch);
     let driven = enter_loop(harness, strategy, &executor, &leases, run, &mut observers);
     let tampered = tampering.at_the_end();
@@ -127,8 +127,9 @@ fn drive_shown(
     };
     for what in tampered {
         let events = decide::harness(&run, HarnessCommand::Tampered { step: None, what })?;
-        harness
-            .tell(&mut run, &events, None, &mut |run, sealed, event| observers.hear(run, sealed, event))?;
+        harness.tell(&mut run, &events, Some(fence), &mut |run, sealed, event| {
+            observers.hear(run, sealed, event)
+        })?;
     }
     let left = executor.leave(&run);
     observers.finish(&run)?;
@@ -214,11 +215,12 @@ fn resume_steps(
     harness: &Harness,
     strategy: &dyn RunStrategy,
     run: &mut Run,
+    fence: &Fence,
     told: &mut ProgressListener<'_>,
 ) -> Result<(), Error> {
     while let Some(step) = strategy.resumes_steps().then(|| harness.resumable_step(run)).flatten() {
         let events = decide::harness(run, HarnessCommand::PlanGoesOn { step })?;
-        harness.tell(run, &events, None, told)?;
+        harness.tell(run, &events, Some(fence), told)?;
     }
     Ok(())
 }

@@ -82,8 +82,8 @@ pub struct RunPaths<'a> {
     pub state: &'a Path,
     /// provost's files inside the workspace that no agent may write.
     pub read_only: &'a [PathBuf],
-    /// A key that signs proofs, which no agent may read.
-    pub secret: Option<&'a Path>,
+    /// Files and folders that no agent may read: the key that signs proofs, credentials of the log.
+    pub secrets: &'a [PathBuf],
     /// The command that starts a process that confines itself; without it, `landlock` is not available.
     pub launcher: &'a [OsString],
 }
@@ -94,7 +94,7 @@ pub struct ExecEnv {
     state: PathBuf,
     scratch: PathBuf,
     read_only: Vec<PathBuf>,
-    secret: Option<PathBuf>,
+    secrets: Vec<PathBuf>,
     /// How the programs of checks are found, worked out before any agent ran.
     tools: CheckTools,
     /// Versions of the tools that contracts call, as far as they were asked for.
@@ -171,7 +171,7 @@ impl ExecEnv {
             state: estate.state.to_owned(),
             scratch,
             read_only: estate.read_only.to_vec(),
-            secret: estate.secret.map(Path::to_owned),
+            secrets: estate.secrets.to_vec(),
             tools: match &trees {
                 Some(approved) => approved.tools.clone(),
                 None => CheckTools::of_person(estate.workspace),

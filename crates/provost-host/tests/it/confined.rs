@@ -49,7 +49,7 @@ impl Site {
     }
 
     fn estate<'a>(&'a self, launcher: &'a [OsString]) -> RunPaths<'a> {
-        RunPaths { workspace: &self.workspace, state: &self.state, read_only: &[], secret: None, launcher }
+        RunPaths { workspace: &self.workspace, state: &self.state, read_only: &[], secrets: &[], launcher }
     }
 }
 

@@ -43,7 +43,7 @@ impl Site {
         site.commit();
         let (work, state) = (site.at("work"), site.at("state"));
         let estate =
-            RunPaths { workspace: &work, state: &state, read_only: &[], secret: None, launcher: &[] };
+            RunPaths { workspace: &work, state: &state, read_only: &[], secrets: &[], launcher: &[] };
         match environment::attest(Demand::Exactly(level), &estate) {
             Ok(_) => Some(site),
             Err(error) => {
@@ -82,7 +82,7 @@ impl Site {
     fn ground(&self) -> ExecEnv {
         let (work, state) = (self.at("work"), self.at("state"));
         let estate =
-            RunPaths { workspace: &work, state: &state, read_only: &[], secret: None, launcher: &[] };
+            RunPaths { workspace: &work, state: &state, read_only: &[], secrets: &[], launcher: &[] };
         let (offer, _) = environment::attest(Demand::Exactly(self.level), &estate).unwrap();
         let commit = self.git(&["rev-parse", "HEAD"]);
         let verify = &self.config.verify;

@@ -49,7 +49,7 @@ impl Project {
         std::fs::create_dir(&state).unwrap();
         write(&work, files);
         let estate =
-            RunPaths { workspace: &work, state: &state, read_only: &[], secret: None, launcher: &[] };
+            RunPaths { workspace: &work, state: &state, read_only: &[], secrets: &[], launcher: &[] };
         let touches: Vec<String> = touches.iter().map(|glob| glob.to_string()).collect();
         let provision = Config::default().verify.provision;
         let wanted = CheckSettings { provision: &provision, build_caches: false, stop: None };

@@ -23,6 +23,15 @@ use super::{DatabaseAddress, Postgres};
 pub const USER: &str = "olga";
 pub const PASSWORD: &str = "sesame";
 
+const CERTIFICATES: &str = r#"
+    new="-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
+    openssl req -x509 $new -keyout ca.key -out ca.crt -subj /CN=authority -days 30 &&
+    openssl req $new -keyout server.key -out server.csr -subj /CN=localhost &&
+    echo subjectAltName=DNS:localhost > names &&
+    openssl x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 30 -extfile names -out server.crt &&
+    chmod 600 server.key && chown --reference=. server.key server.crt
+"#;
+
 pub struct Cluster {
     folder: tempfile::TempDir,
     port: u16,
@@ -100,6 +109,23 @@ impl Cluster {
             assert!(Instant::now() < deadline, "the server does not start: {error}\n{}", self.said());
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// Starts the server again with TLS, which the port then demands. Returns the authority that signed its
+    /// certificate, which is for `localhost`.
+    pub fn use_tls(&self) -> PathBuf {
+        let made = Command::new("sh").args(["-c", CERTIFICATES]).current_dir(self.folder()).output();
+        let made = made.expect("sh");
+        assert!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
+        self.stop();
+        let (at, data) = (self.folder().display(), self.folder().join("data"));
+        let settings = fs::read_to_string(data.join("postgresql.conf")).expect("settings");
+        let tls = format!("ssl = on\nssl_cert_file = '{at}/server.crt'\nssl_key_file = '{at}/server.key'\n");
+        fs::write(data.join("postgresql.conf"), settings + &tls).expect("settings");
+        let doors = "local all all trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n";
+        fs::write(data.join("pg_hba.conf"), doors).expect("who is let in how");
+        self.run();
+        self.folder().join("ca.crt")
     }
 
     /// Kills all server processes at once, as in a power failure.
@@ -216,6 +242,11 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         self.end_shell();
     }
+}
+
+/// Returns the first column of a row, which is a text.
+pub fn text(row: &PgRow) -> String {
+    sqlx::Row::get(row, 0)
 }
 
 pub fn address(url: &str) -> DatabaseAddress {

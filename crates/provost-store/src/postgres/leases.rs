@@ -1,24 +1,48 @@
 //! Leases: one row per name, with an epoch and an expiry time by the clock of the database.
 //!
-//! A holder renews its lease in a background task. A dead holder is replaced when its lease expires, or at
+//! A background task renews all leases of a holder. A dead holder is replaced when its lease expires, or at
 //! once if this machine can see that its process is gone.
 //!
 //! **Invariant:** the epoch is incremented before the lease is handed out, so a former holder's fence is
 //! stale before any other process can act.
 
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
+
+use provost_core::model::hash::Hash;
 
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection as _, Row as _};
-use tokio::task::JoinHandle;
 
 use super::{Postgres, SECOND_TRY, Shared, rows, runtime::runtime};
 use crate::{Error, Fence, Holder, Lease};
 
 /// Longest time for giving back a lease.
 const LAST_WORD: Duration = Duration::from_secs(5);
+
+type Tokens = BTreeMap<(String, String), (u64, [u8; 32])>;
+
+/// The secret of the last holding of each lease that this process has taken, with its epoch, by database and
+/// name. The database has only its digest, so no other process can write or release in the name of this one.
+static TOKENS: Mutex<Tokens> = Mutex::new(BTreeMap::new());
+
+fn tokens() -> MutexGuard<'static, Tokens> {
+    TOKENS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the secret of a lease, if this process has taken it.
+pub(super) fn token(at: &str, fence: &Fence) -> Option<[u8; 32]> {
+    let (epoch, token) = *tokens().get(&(at.to_owned(), fence.name.clone()))?;
+    (epoch == fence.epoch).then_some(token)
+}
+
+fn new_token() -> sqlx::Result<[u8; 32]> {
+    let mut token = [0; 32];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut token)?;
+    Ok(token)
+}
 
 /// A lease that has expired and was not taken by another holder yet.
 #[derive(Clone, Debug)]
@@ -52,15 +76,21 @@ pub(super) fn take(log: &Postgres, name: &str, holder: &Holder) -> Result<Lease,
 fn try_to(log: &Postgres, name: &str, holder: &Holder, over: Option<i64>) -> Result<Taken, Error> {
     let written = serde_json::to_string(holder).unwrap_or_default();
     log.with("take a lease", async |connection| {
-        let row = sqlx::query("SELECT taken, held, holder FROM provost.take_lease($1, $2, $3, $4)")
+        let token = new_token()?;
+        let row = sqlx::query("SELECT taken, held, holder FROM provost.take_lease($1, $2, $3, $4, $5)")
             .bind(rows::quoted(name))
             .bind(&written)
             .bind(milliseconds(log.lease_ttl))
             .bind(over)
+            .bind(Hash::of(&token).0.as_slice())
             .fetch_one(connection)
             .await?;
         Ok(match row.try_get::<Option<i64>, _>(0)? {
-            Some(epoch) => Taken::Epoch(epoch.cast_unsigned()),
+            Some(epoch) => {
+                let epoch = epoch.cast_unsigned();
+                tokens().insert((log.shared.at.clone(), name.to_owned()), (epoch, token));
+                Taken::Epoch(epoch)
+            }
             None => Taken::By {
                 epoch: row.try_get::<Option<i64>, _>(1)?.unwrap_or(0),
                 holder: read(row.try_get(2)?),
@@ -91,7 +121,7 @@ pub(super) fn holder(log: &Postgres, name: &str) -> Result<Option<Holder>, Error
 
 pub(super) fn renew(log: &Postgres, fence: &Fence) -> Result<(), Error> {
     let (is_ours, current) = log.with("renew a lease", async |connection| {
-        let is_ours = again(connection, fence, log.lease_ttl).await?;
+        let is_ours = again(connection, &log.shared.at, fence, log.lease_ttl).await?;
         let row = sqlx::query("SELECT epoch FROM provost.lease WHERE name = $1")
             .bind(rows::quoted(&fence.name))
             .fetch_optional(connection)
@@ -122,22 +152,33 @@ pub(super) fn lapsed(log: &Postgres) -> Result<Vec<ExpiredLease>, Error> {
     })
 }
 
+/// The leases that a log holds. One task renews all of them, in one statement on one connection.
+#[derive(Default)]
+pub(super) struct Renewals {
+    held: BTreeSet<(String, u64)>,
+    is_running: bool,
+}
+
 struct Held {
     shared: Arc<Shared>,
     fence: Fence,
-    renewing: JoinHandle<()>,
 }
 
 impl Held {
     fn new(shared: Arc<Shared>, fence: Fence, ttl: Duration) -> Self {
-        let renewing = runtime().spawn(keep_renewing(shared.clone(), fence.clone(), ttl));
-        Self { shared, fence, renewing }
+        let mut renewals = shared.renewals();
+        renewals.held.insert((fence.name.clone(), fence.epoch));
+        if !std::mem::replace(&mut renewals.is_running, true) {
+            runtime().spawn(keep_renewing(shared.clone(), ttl));
+        }
+        drop(renewals);
+        Self { shared, fence }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.renewing.abort();
+        self.shared.renewals().held.remove(&(self.fence.name.clone(), self.fence.epoch));
         // The drop may happen in any thread, also inside a runtime, and the next caller must find the lease
         // free. If the server is away, the lease simply expires.
         let (shared, fence) = (self.shared.clone(), self.fence.clone());
@@ -155,48 +196,87 @@ async fn release(shared: &Shared, fence: &Fence) -> sqlx::Result<()> {
         Some(connection) => connection,
         None => shared.connect().await?,
     };
-    sqlx::query("SELECT provost.release_lease($1, $2)")
+    sqlx::query("SELECT provost.release_lease($1, $2, $3)")
         .bind(rows::quoted(&fence.name))
         .bind(fence.epoch.cast_signed())
+        .bind(token(&shared.at, fence).as_ref().map(|token| token.as_slice()))
         .execute(&mut connection)
         .await?;
     shared.give_back(connection);
     Ok(())
 }
 
-/// Renews the lease until the task is aborted or another process has taken it. A connection that does not
-/// answer is given up early enough to try another one.
-async fn keep_renewing(shared: Arc<Shared>, fence: Fence, ttl: Duration) {
+/// Renews the leases of a log as long as it holds any. A connection that does not answer is given up early
+/// enough to try another one.
+async fn keep_renewing(shared: Arc<Shared>, ttl: Duration) {
     let patience = ttl / 3;
-    // A separate connection, because the others may be busy for longer than the lease lasts.
+    // A separate connection, because the others may be busy for longer than a lease lasts.
     let mut connection: Option<PgConnection> = None;
     let mut pause = patience;
     loop {
         tokio::time::sleep(pause).await;
+        let held = match shared.renewals() {
+            mut renewals if renewals.held.is_empty() => {
+                renewals.is_running = false;
+                break;
+            }
+            renewals => renewals.held.clone(),
+        };
         let renewed = tokio::time::timeout(patience, async {
             let mut open = match connection.take() {
                 Some(open) => open,
                 None => shared.connect().await?,
             };
-            let is_ours = again(&mut open, &fence, ttl).await?;
-            Ok::<_, sqlx::Error>((is_ours, open))
+            let lost = renew_all(&mut open, &shared.at, &held, ttl).await?;
+            Ok::<_, sqlx::Error>((lost, open))
         });
         match renewed.await {
-            Ok(Ok((true, open))) => (connection, pause) = (Some(open), patience),
-            Ok(Ok((false, open))) => {
-                let _ = open.close().await;
-                return;
+            Ok(Ok((lost, open))) => {
+                // Another process has taken these.
+                shared.renewals().held.retain(|lease| !lost.contains(lease));
+                (connection, pause) = (Some(open), patience);
             }
             Ok(Err(_)) | Err(_) => pause = SECOND_TRY,
         }
     }
+    if let Some(open) = connection {
+        let _ = open.close().await;
+    }
 }
 
-async fn again(connection: &mut PgConnection, fence: &Fence, ttl: Duration) -> sqlx::Result<bool> {
-    let row = sqlx::query("SELECT provost.renew_lease($1, $2, $3)")
+/// Renews the leases, and returns those that this process no longer holds.
+async fn renew_all(
+    connection: &mut PgConnection,
+    at: &str,
+    held: &BTreeSet<(String, u64)>,
+    ttl: Duration,
+) -> sqlx::Result<Vec<(String, u64)>> {
+    let fence = |(name, epoch): &(String, u64)| Fence { name: name.clone(), epoch: *epoch };
+    let names: Vec<String> = held.iter().map(|(name, _)| rows::quoted(name)).collect();
+    let epochs: Vec<i64> = held.iter().map(|(_, epoch)| epoch.cast_signed()).collect();
+    let tokens: Vec<Option<Vec<u8>>> =
+        held.iter().map(|lease| token(at, &fence(lease)).map(|token| token.to_vec())).collect();
+    let rows = sqlx::query(
+        "SELECT provost.renew_lease(l.name, l.epoch, $3, l.token) \
+         FROM unnest($1::text[], $2::bigint[], $4::bytea[]) WITH ORDINALITY AS l (name, epoch, token, place) \
+         ORDER BY l.place",
+    )
+    .bind(names)
+    .bind(epochs)
+    .bind(milliseconds(ttl))
+    .bind(tokens)
+    .fetch_all(connection)
+    .await?;
+    let ours: Vec<bool> = rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
+    Ok(held.iter().zip(ours).filter(|(_, is_ours)| !is_ours).map(|(lease, _)| lease.clone()).collect())
+}
+
+async fn again(connection: &mut PgConnection, at: &str, fence: &Fence, ttl: Duration) -> sqlx::Result<bool> {
+    let row = sqlx::query("SELECT provost.renew_lease($1, $2, $3, $4)")
         .bind(rows::quoted(&fence.name))
         .bind(fence.epoch.cast_signed())
         .bind(milliseconds(ttl))
+        .bind(token(at, fence).as_ref().map(|token| token.as_slice()))
         .fetch_one(connection)
         .await?;
     row.try_get(0)

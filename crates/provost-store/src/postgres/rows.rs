@@ -5,12 +5,14 @@
 use provost_core::model::chain::{Head, PlanId, SealedEvent};
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::StepNumber;
+use provost_core::model::proof::ProofKey;
 use provost_core::model::timestamp::Timestamp;
 use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::{Arguments as _, AssertSqlSafe, Row as _};
 
+use super::seals::{self, EventSource};
 use super::{Effects, Param, SqlStatement};
-use crate::{Append, Cursor};
+use crate::Cursor;
 
 /// Returns the stored form: a JSON string.
 pub(super) fn quoted(text: &str) -> String {
@@ -58,16 +60,10 @@ pub(super) async fn are_there(connection: &mut PgConnection, written: &[SealedEv
 /// between its turn and the commit.
 pub(super) async fn write(
     connection: &mut PgConnection,
-    append: &Append<'_>,
+    call: AppendCall<'_>,
     events: &[SealedEvent],
     effects: &Effects,
 ) -> sqlx::Result<()> {
-    let call = AppendCall {
-        plan: &append.plan.0,
-        expected: append.expected_seq,
-        fence: append.fence.map(|fence| (fence.name.as_str(), fence.epoch)),
-        wakes: &effects.wakes,
-    };
     if effects.statements.is_empty() {
         return call.write(connection, events).await;
     }
@@ -99,6 +95,9 @@ pub(super) struct AppendCall<'a> {
     pub expected: u64,
     pub fence: Option<(&'a str, u64)>,
     pub wakes: &'a [String],
+    /// The secret of the lease, if this process has taken it.
+    pub token: Option<[u8; 32]>,
+    pub signer: Option<&'a ProofKey>,
 }
 
 impl AppendCall<'_> {
@@ -116,7 +115,9 @@ impl AppendCall<'_> {
             events.iter().map(|event| event.task_name.as_deref().map(quoted)).collect();
         let details: Vec<&str> = events.iter().map(|event| event.details.as_str()).collect();
         let hashes: Vec<&[u8]> = events.iter().map(|event| event.hash.0.as_slice()).collect();
-        sqlx::query("SELECT provost.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)")
+        let signed = self.signer.map(|key| (key.public().to_bytes(), seals::signed(key, events)));
+        let (signer, seals) = signed.unzip();
+        sqlx::query("SELECT provost.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)")
             .bind(quoted(self.plan))
             .bind(self.expected.cast_signed())
             .bind(fence.map(quoted))
@@ -128,6 +129,9 @@ impl AppendCall<'_> {
             .bind(details)
             .bind(hashes)
             .bind(self.wakes)
+            .bind(self.token.as_ref().map(|token| token.as_slice()))
+            .bind(signer.as_ref().map(|key| key.as_slice()))
+            .bind(seals)
             .execute(connection)
             .await
             .map(drop)
@@ -136,13 +140,15 @@ impl AppendCall<'_> {
 
 /// The columns of [`sealed`], with `event` as `e`.
 pub(super) const COLUMNS: &str = "(SELECT p.name FROM provost.plan p WHERE p.id = e.plan), e.seq, e.at_ms, e.name, \
-                           e.step, e.task_name, e.details, e.prev, e.hash, e.id";
+                           e.step, e.task_name, e.details, e.prev, e.hash, e.id, e.login, e.writer, e.signer, \
+                           e.seal, e.signer IS NOT NULL AND EXISTS (SELECT FROM provost.checker c \
+                           WHERE c.key = e.signer)";
 
 pub(super) fn sealed(row: &PgRow) -> sqlx::Result<(Cursor, SealedEvent)> {
     let step: Option<i64> = row.try_get(4)?;
     let step = step.map(u32::try_from).transpose().map_err(|error| sqlx::Error::Decode(error.into()))?;
     let task_name: Option<&str> = row.try_get(5)?;
-    let sealed = SealedEvent {
+    let mut sealed = SealedEvent {
         plan: plan(row.try_get(0)?)?,
         seq: row.try_get::<i64, _>(1)?.cast_unsigned(),
         at: Timestamp(row.try_get::<i64, _>(2)?.cast_unsigned()),
@@ -152,7 +158,16 @@ pub(super) fn sealed(row: &PgRow) -> sqlx::Result<(Cursor, SealedEvent)> {
         details: row.try_get(6)?,
         prev: hash(row, 7)?,
         hash: hash(row, 8)?,
+        doubt: None,
     };
+    let writer = EventSource {
+        login: row.try_get(10)?,
+        rights: row.try_get(11)?,
+        signer: row.try_get(12)?,
+        seal: row.try_get(13)?,
+        is_trusted: row.try_get(14)?,
+    };
+    sealed.doubt = writer.doubt(&sealed);
     Ok((Cursor(row.try_get::<i64, _>(9)?.cast_unsigned()), sealed))
 }
 

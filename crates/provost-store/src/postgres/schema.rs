@@ -11,7 +11,8 @@ use super::failure;
 use crate::Error;
 
 /// In order; the version of each is its position, counted from one.
-const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_log.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("migrations/0001_log.sql"), include_str!("migrations/0002_trust.sql")];
 const ROLES: &str = include_str!("roles.sql");
 /// Oldest server version that the functions of the schema support.
 const OLDEST_SERVER: i32 = 140_000;
@@ -104,6 +105,35 @@ async fn bring_up_to_date(connection: &mut PgConnection, at: &str) -> Result<(),
     make_roles(connection).await.map_err(failed)?;
     sqlx::raw_sql("COMMIT").execute(&mut *connection).await.map_err(failed)?;
     Ok(())
+}
+
+/// All roles, as in `roles.sql`.
+const ALL_ROLES: [&str; 6] = [
+    "provost_harness",
+    "provost_person",
+    "provost_gateway",
+    "provost_worker",
+    "provost_agents",
+    "provost_reader",
+];
+
+/// Creates the roles that may be created and gives all of them their rights. Returns those that are missing;
+/// `None` if this login does not own the log.
+pub(super) async fn grant_roles(connection: &mut PgConnection) -> sqlx::Result<Option<Vec<String>>> {
+    let owner =
+        "SELECT pg_has_role(session_user, nspowner, 'USAGE') FROM pg_namespace WHERE nspname = 'provost'";
+    if !sqlx::query(owner).fetch_one(&mut *connection).await?.try_get::<bool, _>(0)? {
+        return Ok(None);
+    }
+    sqlx::raw_sql("BEGIN").execute(&mut *connection).await?;
+    make_roles(connection).await?;
+    sqlx::raw_sql("COMMIT").execute(&mut *connection).await?;
+    let missing =
+        sqlx::query("SELECT r FROM unnest($1::text[]) r WHERE r NOT IN (SELECT rolname FROM pg_roles)")
+            .bind(ALL_ROLES.map(str::to_owned).to_vec())
+            .fetch_all(connection)
+            .await?;
+    missing.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>().map(Some)
 }
 
 /// Creates the roles. They belong to the whole server, and not every owner of a database may create them.

@@ -15,6 +15,7 @@ mod doors;
 mod outage;
 mod scale;
 mod tls;
+mod trust;
 mod trouble;
 mod writers;
 
@@ -162,4 +163,17 @@ fn a_lease_is_renewed_while_it_is_held() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(held.fence().epoch, 1);
+    // Many leases are renewed on one connection, and one that was lost does not keep the others from it.
+    let many: Vec<_> =
+        (0..20).map(|n| log.lease(&format!("b{n}"), &suite::someone()).expect("free")).collect();
+    cluster.sql(&url, "UPDATE provost.lease SET epoch = 9 WHERE name = '\"b0\"'");
+    let renewed = "SELECT count(*) FILTER (WHERE expires > clock_timestamp()) FROM provost.lease";
+    cluster.sql(&url, "UPDATE provost.lease SET expires = clock_timestamp()");
+    while cluster.sql(&url, renewed)[0].get::<i64, _>(0) < 20 {
+        assert!(Instant::now() < deadline + Duration::from_secs(60), "nobody renews them");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let open = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    let connections = cluster.sql(&url, open)[0].get::<i64, _>(0);
+    assert!(connections <= 3, "{connections} connections for {} leases", many.len() + 1);
 }

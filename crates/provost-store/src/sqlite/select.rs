@@ -151,6 +151,7 @@ fn time_as_ids(connection: &Connection, query: &Query) -> rusqlite::Result<Optio
 
 fn sealed(row: &Row<'_>) -> rusqlite::Result<SealedEvent> {
     Ok(SealedEvent {
+        doubt: None,
         plan: PlanId(row.get(0)?),
         seq: row.get::<_, i64>(1)?.cast_unsigned(),
         at: Timestamp(row.get::<_, i64>(2)?.cast_unsigned()),

@@ -57,7 +57,7 @@ impl Bench {
             workspace: &workspace,
             state: &state,
             read_only: &[],
-            secret: None,
+            secrets: &[],
             launcher: &launcher,
         };
         let (offer, seen) = environment::attest(Demand::Auto, &estate).ok()?;

@@ -13,6 +13,8 @@ Examples:
   provost cluster limit coder --rate 3/2s        start at most three in two seconds
   provost cluster limit coder                    remove its limits
   provost cluster wake PLAN                      make a worker schedule the plan now
+  provost cluster trust KEY                      let the checks of a worker count, by its key
+  provost cluster break-lease PLAN               take a plan away from a run or a worker that keeps it
   provost cluster prepare                        create or update the tables, before workers start
   provost cluster remote git@host:carry.git      exchange trees through this git remote
   provost cluster push PLAN                      push the approved base of the plan to it")]
@@ -53,6 +55,27 @@ enum What {
     Push {
         /// Path or name of the plan [default: the active plan]
         plan: Option<String>,
+    },
+    /// Let the checks of a worker count whose login is only a worker's; without a key, list the trusted keys
+    #[command(after_help = "Examples:\n  provost cluster trust 1f2e…  --name build7")]
+    Trust {
+        /// The key that the worker printed when it was refused
+        key: Option<String>,
+        /// A name for the machine of the key
+        #[arg(long, requires = "key")]
+        name: Option<String>,
+        /// Let nothing count that the key signed, now and in the past
+        #[arg(long, requires = "key", conflicts_with = "name")]
+        revoke: bool,
+    },
+    /// Take a plan away from the run or worker that holds it; recorded in the log
+    #[command(after_help = "Examples:\n  provost cluster break-lease PLAN.md")]
+    BreakLease {
+        /// Path or name of the plan [default: the active plan]
+        plan: Option<String>,
+        /// The lease of the plan's folder too
+        #[arg(long)]
+        workspace: bool,
     },
     /// Create or update the tables of the log and the cluster
     ///
@@ -105,14 +128,7 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
     match args.what {
         What::Status => show(global, &desk()?.status()?)?,
         What::Remote { address: None, none: false } => {
-            let address = remote::address(&settings.state)?;
-            match (global.json, address) {
-                (true, address) => {
-                    terminal::print(&format!("{}\n", serde_json::json!({ "remote": address })))?
-                }
-                (false, Some(address)) => terminal::print(&format!("{address}\n"))?,
-                (false, None) => terminal::talk("no git remote is set; workers share a disk"),
-            }
+            show_remote(global, remote::address(&settings.state)?)?;
         }
         What::Remote { address, .. } => {
             Overview::open(settings.clone())?.only_people(&Who::Here)?;
@@ -135,6 +151,18 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
             desk()?.limit(&role, concurrency, rate.map(|rate| (rate.most, rate.period)))?;
             terminal::talk("saved; the limits apply from now on");
         }
+        What::Trust { key: None, .. } => show_keys(global, &desk()?.trusted_keys()?)?,
+        What::Trust { key: Some(key), name, revoke } => {
+            Overview::open(settings.clone())?.only_people(&Who::Here)?;
+            desk()?.trust(&key, name.as_deref().unwrap_or(""), !revoke)?;
+            let said =
+                if revoke { "nothing counts that this key signed" } else { "checks of this key count" };
+            terminal::talk(said);
+        }
+        What::BreakLease { plan, workspace } => {
+            let harness = global.open(plan.as_deref(), Access::Write)?;
+            break_leases(&desk()?, &harness, workspace)?;
+        }
         What::Prepare => {
             Overview::open(settings.clone())?.only_people(&Who::Here)?;
             provost_dbos::worker::prepare(&settings)?;
@@ -156,7 +184,13 @@ fn show(
     status: &provost_dbos::status::ClusterStatus,
 ) -> Result<(), crate::failure::Failure> {
     use crate::cluster_rows::{item, queue, time, worker};
+    use crate::visible_text::line;
     use crate::{table, terminal};
+
+    // Other machines wrote all of this.
+    let shown = |rows: Vec<Vec<String>>| -> Vec<Vec<String>> {
+        rows.iter().map(|row| row.iter().map(|cell| line(cell)).collect()).collect()
+    };
 
     if global.json {
         let text = serde_json::to_string(status).unwrap_or_default();
@@ -165,26 +199,89 @@ fn show(
     if status.workers.is_empty() {
         terminal::talk("no worker is running; start one with `provost worker`");
     } else {
-        let rows: Vec<Vec<String>> = status.workers.iter().map(worker).collect();
+        let rows = shown(status.workers.iter().map(worker).collect());
         terminal::print(&table::lines(&["WORKER", "BUSY", "SEEN", "ROLES", "LABELS"], &rows))?;
     }
-    let rows: Vec<Vec<String>> = status.queues.iter().map(queue).collect();
+    let rows = shown(status.queues.iter().map(queue).collect());
     terminal::print("\n")?;
     terminal::print(&table::lines(&["QUEUE", "WAITING", "RUNNING", "LATER", "LAG", "LIMITS"], &rows))?;
     if !status.items.is_empty() {
-        let rows: Vec<Vec<String>> = status.items.iter().map(item).collect();
+        let rows = shown(status.items.iter().map(item).collect());
         terminal::print("\n")?;
         terminal::print(&table::lines(&["PLAN", "ITEM", "POOL", "AGE", "WORKER"], &rows))?;
     }
+    for unserved in &status.unserved {
+        terminal::print(&format!("\n{}: {}\n", line(&unserved.plan), line(&unserved.says())))?;
+    }
     for trouble in &status.troubles {
-        terminal::print(&format!("\n{} ({} ago): {}\n", trouble.plan, time(trouble.age_ms), trouble.what))?;
+        let (plan, what) = (line(&trouble.plan), line(&trouble.what));
+        terminal::print(&format!("\n{plan} ({} ago): {what}\n", time(trouble.age_ms)))?;
     }
     for late in &status.refused {
         let when = time(late.age_ms);
         terminal::print(&format!(
             "\n{}: the result of {} by {} came too late, {when} ago, and was refused\n",
-            late.plan, late.item, late.worker
+            line(&late.plan),
+            line(&late.item),
+            line(&late.worker)
         ))?;
+    }
+    Ok(())
+}
+
+#[cfg(feature = "cluster")]
+fn show_keys(
+    global: &Global,
+    keys: &[provost_dbos::status::TrustedKey],
+) -> Result<(), crate::failure::Failure> {
+    use crate::visible_text::line;
+    use crate::{table, terminal};
+
+    if global.json {
+        let row = |key: &provost_dbos::status::TrustedKey| serde_json::json!({ "key": key.key, "name": key.name, "added_by": key.added_by });
+        let rows: Vec<_> = keys.iter().map(row).collect();
+        return terminal::print(&format!("{}\n", serde_json::Value::from(rows)));
+    }
+    if keys.is_empty() {
+        terminal::talk("no key is trusted; workers whose login is only a worker's run no checks");
+        return Ok(());
+    }
+    let rows = keys.iter().map(|key| vec![key.key.clone(), line(&key.name), line(&key.added_by)]);
+    terminal::print(&table::lines(&["KEY", "NAME", "TRUSTED BY"], &rows.collect::<Vec<_>>()))
+}
+
+#[cfg(feature = "cluster")]
+fn show_remote(global: &Global, address: Option<String>) -> Result<(), crate::failure::Failure> {
+    use crate::terminal;
+
+    match (global.json, address) {
+        (true, address) => terminal::print(&format!("{}\n", serde_json::json!({ "remote": address }))),
+        (false, Some(address)) => terminal::print(&format!("{address}\n")),
+        (false, None) => {
+            terminal::talk("no git remote is set; workers share a disk");
+            Ok(())
+        }
+    }
+}
+
+/// Takes the plan, and its folder if that is wanted, away from the holder, and records it.
+#[cfg(feature = "cluster")]
+fn break_leases(
+    desk: &provost_dbos::status::ClusterView,
+    harness: &provost_engine::plan::harness::Harness,
+    workspace: bool,
+) -> Result<(), crate::failure::Failure> {
+    use provost_core::rules::command::HumanCommand;
+    use provost_engine::plan::commands;
+
+    commands::only_people(harness)?;
+    let folder = format!("workspace {}", harness.place().workspace.display());
+    let names = [Some(format!("plan {}", harness.id())), workspace.then_some(folder)];
+    for lease in names.into_iter().flatten() {
+        let held_by = desk.break_lease(&lease)?;
+        crate::terminal::talk(&format!("broke the lease `{lease}`, which {held_by} held"));
+        let broken = HumanCommand::BreakLease { lease, held_by, by: harness.person() };
+        commands::human(harness, broken)?;
     }
     Ok(())
 }

@@ -38,8 +38,21 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
             next += 100_000;
         }
     })?;
+    if !moved.missing_roles.is_empty() {
+        let create = |role: &String| format!("CREATE ROLE {role} NOLOGIN;");
+        terminal::talk(&format!(
+            "this login may not create the roles of the log, so only the owner can use it. An administrator \
+             creates them:\n  {}\nThen run the same command again, which gives them their rights.",
+            moved.missing_roles.iter().map(create).collect::<Vec<_>>().join(" ")
+        ));
+    }
     if global.json {
-        let found = json!({ "plans": moved.plans, "events": moved.events, "present": moved.present });
+        let found = json!({
+            "plans": moved.plans,
+            "events": moved.events,
+            "present": moved.present,
+            "missing_roles": moved.missing_roles,
+        });
         terminal::print(&format!("{found}\n"))?;
     } else {
         let (MoveDirection::To(url) | MoveDirection::From(url)) = &way;

@@ -147,6 +147,7 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
 
 fn serve(global: &Global, args: Args) -> Answer {
     let settings = global.settings(None)?;
+    provost_engine::journal::log_locator::answer_soon();
     Overview::open(settings.clone())?.only_people(&Who::Here)?;
     let options = ServeOptions {
         listen: args.listen,

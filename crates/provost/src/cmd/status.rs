@@ -76,6 +76,7 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         let how = format!("  `provost inbox {id}` shows more\n  {}\n", item.how(&id));
         text.push_str(&hints::complete(&how));
     }
+    waits(global, &harness.id().to_string()).iter().for_each(|line| text.push_str(&format!("{line}\n")));
     terminal::print(&text)?;
     Ok(Outcome::Done)
 }
@@ -124,4 +125,19 @@ fn line(step: &StepView, total: u32) -> String {
         outcome.unwrap_or_default(),
         wait.unwrap_or_default()
     )
+}
+
+/// Returns what of the plan waits for a worker of the cluster. The log cannot say: an attempt is in it from the
+/// moment it is offered.
+#[cfg(feature = "cluster")]
+fn waits(global: &Global, plan: &str) -> Vec<String> {
+    let Ok(settings) = global.settings(None) else { return Vec::new() };
+    let view = provost_dbos::status::ClusterView::open(&settings);
+    let lines = view.and_then(|view| view.waits(plan)).unwrap_or_default();
+    lines.iter().map(|line| crate::visible_text::line(line)).collect()
+}
+
+#[cfg(not(feature = "cluster"))]
+fn waits(_global: &Global, _plan: &str) -> Vec<String> {
+    Vec::new()
 }

@@ -4,7 +4,8 @@
 //! `joining.rs` the tests that only a cluster has; `apart.rs` machines without a shared disk; `idle.rs` the
 //! cost while nothing is to do; `cost.rs` the cost of a step; `stint.rs` the continuation with the same
 //! plan; `metrics.rs`, `restore.rs`, `operate.rs` and `deploy.rs` what operators need; `chaos.rs` all of it at once, with machines
-//! (`station.rs`) whose connection to the database is disturbed; `lines.rs` the failures that chaos found.
+//! (`station.rs`) whose connection to the database is disturbed; `lines.rs` the failures that chaos found;
+//! `trust.rs` which logins can make a step pass; `waiting.rs` what waits and why.
 
 use std::ops::Deref;
 use std::process::{Child, Command, Stdio};
@@ -31,6 +32,8 @@ mod restore;
 mod station;
 mod stint;
 mod suite;
+mod trust;
+mod waiting;
 
 use field::Field;
 

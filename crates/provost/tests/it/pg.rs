@@ -123,3 +123,68 @@ fn the_password_can_be_in_a_file_that_agents_are_not_told_of() {
     assert!(told.contains("PATH=") && !told.contains("PGPASSFILE"), "{told}");
     env.provost(&["log"]).exits(70);
 }
+
+#[test]
+fn credentials_of_the_log_are_out_of_reach_of_agents_behind_a_fence() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let Some(cluster) = Cluster::shared() else { return };
+    for level in ["clean", "landlock"] {
+        let url = database(cluster);
+        let env = Env::new(&plan(&["test -f out/1"], "escalate"));
+        if !env.has_fences() {
+            return;
+        }
+        let home = env.folder().join("home");
+        std::fs::create_dir(home.join(".postgresql")).expect("a folder");
+        let files = [".pgpass", ".pg_service.conf", ".postgresql/postgresql.key", "elsewhere"];
+        for file in files.map(|file| home.join(file)) {
+            std::fs::write(&file, format!("127.0.0.1:*:*:*:{PASSWORD}\n")).expect("a file");
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).expect("its mode");
+        }
+        let looks = files.map(|file| format!("cat '{}'", home.join(file).display())).join("; ");
+        let agent = format!("mkdir -p out; ({looks}; env | grep ^PG) > out/seen 2> /dev/null\n{HONEST}\n");
+        let env = env.agent(&agent);
+        env.write("provost.toml", format!("{}network = \"on\"\n", env.read("provost.toml")));
+        let env = env.isolation(level);
+        let go = |arguments: &[&str]| {
+            let mut command = env.command(arguments);
+            command.env("PGPASSFILE", home.join("elsewhere")).env("PGUSER", "olga").env("PGSERVICE", "log");
+            answer(command.output().expect("provost"))
+        };
+        go(&["migrate", "--to", &url]).exits(0);
+        go(&["run"]).exits(4);
+        let revision = go(&["show", "--json"]).exits(0).json()["revision"].as_str().expect("one").to_owned();
+        go(&["approve", "--revision", &revision]).exits(0);
+        go(&["run"]).exits(0);
+        assert_eq!(env.read("out/seen"), "", "at {level}");
+    }
+}
+
+#[test]
+fn a_list_of_many_items_uses_few_connections() {
+    let Some(cluster) = Cluster::start() else { return };
+    let url = cluster.database();
+    let env = Env::new(&plan(&["true"], "escalate")).agent(HONEST).isolation("in-place");
+    env.provost(&["migrate", "--to", &url]).exits(0);
+    std::fs::create_dir_all(env.work().join("plans")).expect("a folder");
+    for number in 0..30 {
+        let path = format!("plans/plan-{number}.md");
+        env.write(&path, plan(&["test -e out/1"], "escalate"));
+        env.provost(&["verify", &path]).exits(0);
+    }
+    let sessions = || {
+        let name = url.split(['/', '?']).nth(3).expect("a name");
+        let question = format!(
+            "SELECT pg_stat_clear_snapshot(); SELECT sessions::text FROM pg_stat_database WHERE datname = '{name}'"
+        );
+        let rows = cluster.sql(&cluster.url("postgres"), &question);
+        provost_store::postgres::cluster::text(rows.last().expect("a row")).parse::<u64>().expect("a number")
+    };
+    let before = sessions();
+    let listed = env.provost(&["inbox", "--json"]).exits(0).json();
+    assert!(listed.as_array().is_some_and(|items| items.len() >= 30), "{listed}");
+    // The statistics of a session arrive when it ends.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let used = sessions() - before;
+    assert!(used <= 10, "{used} connections");
+}

@@ -32,6 +32,7 @@ impl Event {
             Event::LawChanged { .. } => "LAW_CHANGED",
             Event::TamperDetected { .. } => "TAMPER_DETECTED",
             Event::RunEnded { .. } => "EXECUTION_COMPLETE",
+            Event::LeaseBroken { .. } => "LEASE_BROKEN",
             Event::TrainStarted { .. } => "TRAIN_STARTED",
             Event::PlanLanded { .. } => "PLAN_LANDED",
         }
@@ -43,6 +44,7 @@ impl Event {
             Event::Rejected { .. }
             | Event::QuestionAsked { .. }
             | Event::Answered { .. }
+            | Event::LeaseBroken { .. }
             | Event::Approved { by: Approver::Person(_) | Approver::Dialog { .. }, .. } => {
                 EventWriter::Person
             }
@@ -164,6 +166,10 @@ pub const DESCRIPTIONS: &[(&str, &str)] = &[
     (
         "EXECUTION_COMPLETE",
         "The plan is done or has failed: the number of completed, failed and skipped steps, the retries, the cost, and why it ended: done, failed, budget, person, stuck. With `train` it is the decision of a merge train: which plans land as which commit, and why the others do not. The branch is moved after that.",
+    ),
+    (
+        "LEASE_BROKEN",
+        "A person took the lease of the plan away from its holder (`provost cluster break-lease`). The former holder can write nothing from then on, and another run or worker can take the plan.",
     ),
     (
         "TRAIN_STARTED",

@@ -42,6 +42,9 @@ pub fn human(run: &Run, command: HumanCommand) -> Decision {
         }
         HumanCommand::Answer { step, choice, note, by } => answer(run, step, choice, note, by),
         HumanCommand::Raise { step, budget, note, by } => raise(run, step, budget, note, by),
+        HumanCommand::BreakLease { lease, held_by, by } => {
+            Ok(vec![Event::LeaseBroken { lease, held_by, by }])
+        }
     }
 }
 

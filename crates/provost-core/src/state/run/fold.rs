@@ -125,6 +125,7 @@ impl Run {
             }
             // Recorded for people; these events change no decision.
             Event::TrainStarted { .. }
+            | Event::LeaseBroken { .. }
             | Event::PermissionRequired { .. }
             | Event::Escalated { step: None, .. }
             | Event::TamperDetected { from_seq: None, .. } => {}

@@ -135,6 +135,9 @@ fn meaning(event: &Event) -> (Symbol, String) {
             (Symbol::Bad, format!("the plan file is not what was approved: {}", list(changes)))
         }
         Event::TamperDetected { what, .. } => (Symbol::Bad, format!("tampering: {what}")),
+        Event::LeaseBroken { lease, held_by, by } => {
+            (Symbol::Note, format!("{by} broke the lease `{lease}`, which {held_by} held"))
+        }
         Event::TrainStarted { target, base, plans } => {
             let names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
             let base = base.get(..12).unwrap_or(base);

@@ -1,9 +1,11 @@
 //! The log of a state folder in Postgres.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use provost_core::model::proof::ProofKey;
 use provost_store::postgres::DatabaseAddress;
 use provost_store::{Log, Memory, Postgres};
 
@@ -17,6 +19,12 @@ static KEYS: Mutex<Option<Arc<Variables>>> = Mutex::new(None);
 
 pub(super) fn know(keys: Variables) {
     *KEYS.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(keys));
+}
+
+/// Returns a variable that was moved out of the environment of agents.
+pub(super) fn known(name: &str) -> Option<OsString> {
+    let keys = KEYS.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+    keys.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
 }
 
 /// Remembers the credentials of the log, unless some are known already.
@@ -43,13 +51,31 @@ pub(crate) fn same(here: &str, wanted: &str) -> bool {
     }
 }
 
-pub(super) fn remote_log(url: &str, access: Access) -> Result<Box<dyn Log>, Error> {
+/// Logs that this process has opened, by state folder, address and access. A command about many plans uses one
+/// connection for all of them.
+static OPEN: Mutex<BTreeMap<(PathBuf, String, bool), Arc<Postgres>>> = Mutex::new(BTreeMap::new());
+
+pub(super) fn remote_log(state: &Path, url: &str, access: Access) -> Result<Box<dyn Log>, Error> {
+    let open = || OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let name = (state.to_owned(), url.to_owned(), access == Access::Write);
+    if let Some(known) = open().get(&name) {
+        return Ok(Box::new(known.clone()));
+    }
     let address = at(url)?;
-    Ok(match access {
-        Access::Write => Box::new(Postgres::open(&address)?),
-        Access::Read => match Postgres::open_existing(&address)? {
-            Some(log) => Box::new(log),
-            None => Box::new(Memory::default()),
-        },
-    })
+    let opened = match access {
+        Access::Write => Some(signing(state, Postgres::open(&address)?)),
+        Access::Read => Postgres::open_existing(&address)?,
+    };
+    let Some(opened) = opened.map(Arc::new) else { return Ok(Box::new(Memory::default())) };
+    open().insert(name, opened.clone());
+    Ok(Box::new(opened))
+}
+
+/// Makes the log sign the verdicts that this process writes, if the state folder has a key.
+fn signing(state: &Path, log: Postgres) -> Postgres {
+    let seed = std::fs::read(state.join("key")).ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+    match seed {
+        Some(seed) => log.with_signer(ProofKey::new(&seed)),
+        None => log,
+    }
 }

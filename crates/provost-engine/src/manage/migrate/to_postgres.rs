@@ -36,7 +36,8 @@ pub fn migrate(
     let (embedded, database) = (Sqlite::open(&state)?, Postgres::open(&remote)?);
     Ok(match way {
         MoveDirection::To(url) => {
-            let moved = transfer(&embedded, &database, told)?;
+            let mut moved = transfer(&embedded, &database, told)?;
+            moved.missing_roles = database.grant_roles()?.unwrap_or_default();
             log_locator::point_to(&state, url)?;
             moved
         }

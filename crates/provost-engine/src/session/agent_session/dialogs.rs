@@ -12,8 +12,8 @@ use provost_core::model::plan::StepNumber;
 use provost_core::state::run::Run;
 
 use super::{AgentSessions, Answer};
+use crate::plan::commands;
 use crate::plan::sessions::ClientSession;
-use crate::plan::{commands, human_check};
 
 impl AgentSessions {
     /// Returns whether a person may decide in dialogs of this client. Not inside of an attempt, and not if the
@@ -34,7 +34,7 @@ impl AgentSessions {
         let (harness, run) = self.to_write(session)?;
         let mut shown = Arc::unwrap_or_clone(run);
         shown.revision = revision.clone();
-        let by = Approver::Dialog { by: human_check::account(), client: client.to_owned() };
+        let by = Approver::Dialog { by: harness.person(), client: client.to_owned() };
         Ok((commands::approve_by_rule(&harness, &shown, by.clone())?, by))
     }
 
@@ -47,7 +47,7 @@ impl AgentSessions {
         client: &str,
     ) -> Answer<Run> {
         let (harness, _) = self.to_write(session)?;
-        let by = Approver::Dialog { by: human_check::account(), client: client.to_owned() };
+        let by = Approver::Dialog { by: harness.person(), client: client.to_owned() };
         let note = harness.redactor().text(words.trim()).into_owned();
         Ok(commands::retry_from_dialog(&harness, StepNumber(step), note, &by)?)
     }

@@ -169,7 +169,7 @@ impl ExecEnv {
         let read_only = read_only.chain(&sight.read_only).chain(declared.clone().flat_map(|each| &each.read));
         let read_only = read_only.map(PathBuf::as_path);
         let read_only: Vec<&Path> = read_only.filter(|path| path.exists()).collect();
-        let hidden = [&self.state].into_iter().chain(&self.secret).chain(&sight.hidden);
+        let hidden = [&self.state].into_iter().chain(&self.secrets).chain(&sight.hidden);
         let hidden: Vec<&Path> = hidden.map(PathBuf::as_path).collect();
         let own = apart.map(|apart| (self.workspace.as_path(), apart.folder.as_path()));
         let others = sight.instead.iter().map(|(place, source)| (place.as_path(), source.as_path()));

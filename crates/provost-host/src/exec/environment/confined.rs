@@ -144,7 +144,7 @@ impl ExecEnv {
     ) -> Result<(PrivateFolders, Rules), Unavailable> {
         let own = PrivateFolders::make()?;
         let hidden: Vec<&Path> =
-            [&self.state].into_iter().chain(&self.secret).map(PathBuf::as_path).collect();
+            [&self.state].into_iter().chain(&self.secrets).map(PathBuf::as_path).collect();
         let mut rules = Rules::of_agent(&hidden, work.workspace)?;
         rules.write.push(own.tmp().to_path_buf());
         rules.write.extend(grant.folders.into_iter().flat_map(|folders| folders.write.iter().cloned()));

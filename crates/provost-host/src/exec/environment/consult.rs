@@ -37,7 +37,7 @@ impl ExecEnv {
             state: estate.state.to_owned(),
             scratch,
             read_only: estate.read_only.to_vec(),
-            secret: estate.secret.map(Path::to_owned),
+            secrets: estate.secrets.to_vec(),
             tools: CheckTools::of_person(estate.workspace),
             versions: Mutex::default(),
             test_results: Mutex::default(),
@@ -87,7 +87,7 @@ impl ExecEnv {
         let read_only = [self.workspace.as_path(), desk.sees].into_iter();
         let read_only = read_only.chain(tools.chain(&sight.read_only).map(PathBuf::as_path));
         let read_only: Vec<&Path> = read_only.filter(|path| path.exists()).collect();
-        let hidden = [&self.state].into_iter().chain(&self.secret).chain(&sight.hidden);
+        let hidden = [&self.state].into_iter().chain(&self.secrets).chain(&sight.hidden);
         let hidden: Vec<&Path> = hidden.map(PathBuf::as_path).collect();
         let instead: Vec<_> =
             sight.instead.iter().map(|(place, source)| (place.as_path(), source.as_path())).collect();
@@ -126,7 +126,7 @@ impl ExecEnv {
         grant: &Grant<'_>,
     ) -> Result<Result<AttemptReport, Interrupted>, Unavailable> {
         let own = PrivateFolders::make()?;
-        let hidden: Vec<&Path> = self.secret.iter().map(PathBuf::as_path).collect();
+        let hidden: Vec<&Path> = self.secrets.iter().map(PathBuf::as_path).collect();
         let hides_state = !desk.sees.starts_with(&self.state);
         let state = hides_state.then_some(self.state.as_path());
         let hidden: Vec<&Path> = hidden.into_iter().chain(state).collect();

@@ -8,14 +8,21 @@ use super::super::cluster::{Cluster, address};
 use super::super::*;
 use crate::suite;
 
-/// Creates a log with one user per role: `walter`, `hanna`, `petra` and `rita` (worker, harness, person,
-/// reader); `nemo` has no role.
-fn with_people(cluster: &Cluster) -> String {
+/// Creates a log with one user per role: `walter`, `hanna`, `petra`, `rita`, `agnes` and `gerda` (worker,
+/// harness, person, reader, agents, gateway); `nemo` has no role.
+pub(super) fn with_people(cluster: &Cluster) -> String {
     let url = cluster.database();
     Postgres::open(&address(&url)).expect("a log");
-    for (user, role) in
-        [("walter", "worker"), ("hanna", "harness"), ("petra", "person"), ("rita", "reader"), ("nemo", "")]
-    {
+    let users = [
+        ("walter", "worker"),
+        ("hanna", "harness"),
+        ("petra", "person"),
+        ("rita", "reader"),
+        ("agnes", "agents"),
+        ("gerda", "gateway"),
+        ("nemo", ""),
+    ];
+    for (user, role) in users {
         // Other tests may have created the user already.
         let _ = cluster.try_sql(&url, &format!("CREATE ROLE {user} LOGIN"));
         if !role.is_empty() {
@@ -25,19 +32,19 @@ fn with_people(cluster: &Cluster) -> String {
     url
 }
 
-fn as_user(url: &str, user: &str) -> String {
+pub(super) fn as_user(url: &str, user: &str) -> String {
     url.replacen(super::super::cluster::USER, user, 1)
 }
 
-fn approved(by: Approver) -> Event {
+pub(super) fn approved(by: Approver) -> Event {
     Event::Approved { revision: Revision("r".to_owned()), by, modifications: Vec::new(), missing: 0 }
 }
 
 fn person() -> Event {
-    approved(Approver::Person("ada".to_owned()))
+    approved(Approver::Person("petra".to_owned()))
 }
 
-fn policy() -> Event {
+pub(super) fn policy() -> Event {
     approved(Approver::Policy {
         name: "docs".to_owned(),
         digest: "c0de".to_owned(),
@@ -55,16 +62,29 @@ fn each_role_says_what_it_may_and_nothing_else() {
         ("walter", person(), false),
         ("walter", policy(), false),
         ("hanna", suite::started(1), true),
-        ("hanna", policy(), true),
+        ("hanna", policy(), false),
         ("hanna", person(), false),
         ("petra", person(), true),
+        ("petra", policy(), true),
         ("petra", suite::started(1), false),
+        ("gerda", person(), true),
         ("rita", suite::started(1), false),
+        ("agnes", suite::started(1), true),
+        ("agnes", person(), false),
     ];
     for (user, event, may) in cases {
         let log = Postgres::open(&address(&as_user(&url, user))).expect("a log that is there");
         let before = log.head(&suite::plan("a")).expect("a head").seq;
-        let written = suite::write(&log, "a", before, 1, std::slice::from_ref(&event));
+        let lease = log.lease("plan a", &suite::someone()).ok();
+        let entry = crate::LogEntry { event: &event, task_name: None };
+        let written = log.append(Append {
+            plan: &suite::plan("a"),
+            expected_seq: before,
+            at: Timestamp(1),
+            fence: lease.as_ref().map(crate::Lease::fence),
+            events: &[entry],
+            effects: &[],
+        });
         match (may, &written) {
             (true, Ok(_)) | (false, Err(Error::NotAllowed { .. })) => {}
             _ => panic!("{user} says {}: {written:?}", event.name()),
@@ -182,7 +202,13 @@ fn a_lease_that_is_held_is_no_workers_to_take() {
     let take = "SELECT taken FROM provost.take_lease('\"a\"', '{}', 1000, 1)";
     let taken = |user: &str| -> Option<i64> { cluster.sql(&as_user(&url, user), take)[0].get(0) };
     assert_eq!(taken("walter"), None);
+    assert_eq!(taken("hanna"), None, "the lease is another login's");
     log.renew(held.fence()).expect("ours");
-    assert_eq!(taken("hanna"), Some(2), "the harness is believed that it is dead");
-    assert!(log.renew(held.fence()).is_err());
+    drop(held);
+    let harness = Postgres::open(&address(&as_user(&url, "hanna"))).expect("a log");
+    let held = harness.lease("a", &suite::someone()).expect("free");
+    let take = take.replace(", 1)", &format!(", {})", held.fence().epoch));
+    let again: Option<i64> = cluster.sql(&as_user(&url, "hanna"), &take)[0].get(0);
+    assert_eq!(again, Some(3), "a harness is believed that another process of its login is dead");
+    assert!(harness.renew(held.fence()).is_err());
 }

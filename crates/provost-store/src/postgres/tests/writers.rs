@@ -6,7 +6,7 @@ use provost_core::model::event::{Approver, DESCRIPTIONS, Event, EventWriter};
 
 /// Examples of all events, of every version.
 const EVENTS: &str = include_str!("../../../../provost-core/test_data/events/v1.jsonl");
-const MIGRATION: &str = include_str!("../migrations/0001_log.sql");
+const MIGRATION: &str = include_str!("../migrations/0002_trust.sql");
 
 /// Returns the names in the list that follows `begin` in the migration.
 fn list(begin: &str) -> BTreeSet<String> {

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use super::suite::{STALLS, TWO, WAITS, WORKS};
+use super::suite::{STALLS, TWO, WAITS};
 use super::{Fleet, PATIENCE, Worker};
 use crate::env::HONEST;
 
@@ -17,26 +17,6 @@ fn a_person_decides_on_one_machine_and_another_does_the_work() {
     let _worker = fleet.worker_of(&other, &[]);
     fleet.until_done(PATIENCE);
     fleet.is_sound(0, 2);
-}
-
-#[test]
-fn a_workers_role_in_the_database_is_enough_to_work() {
-    let Some(fleet) = Fleet::new(1, &TWO, HONEST) else { return };
-    let _looks = fleet.worker(&["--ticks-only"]);
-    fleet.cluster.sql(&fleet.url, "CREATE ROLE hand LOGIN; GRANT provost_worker TO hand");
-    let (other, url) = (
-        fleet.env.folder().join("other-state"),
-        fleet.url.replacen("postgres://olga@", "postgres://hand@", 1),
-    );
-    assert_ne!(url, fleet.url);
-    let joins = fleet.command(0, &["migrate", "--to", &url]).env("PROVOST_STATE", &other).output();
-    crate::env::answer(joins.expect("provost")).exits(0);
-    let _hand = fleet.worker_of(&other, &WORKS);
-    fleet.approve(0);
-    fleet.until_done(PATIENCE);
-    fleet.is_sound(0, 2);
-    let held = fleet.cluster.try_sql(&url, "DELETE FROM provost.event");
-    assert!(held.is_err(), "a worker took an event away");
 }
 
 #[test]
@@ -127,4 +107,26 @@ fn work_goes_to_a_machine_that_has_what_it_asks_for() {
     let _fitting = fleet.worker(&["--label", "gpu=big", "--label", "os=linux"]);
     fleet.until_done(PATIENCE);
     fleet.is_sound(0, 1);
+}
+
+#[test]
+fn a_worker_joins_over_tls_with_an_authority_of_its_own() {
+    use provost_store::postgres::cluster::{Cluster, PASSWORD};
+    let Some(cluster) = Cluster::start() else { return };
+    let cluster: &'static Cluster = Box::leak(Box::new(cluster));
+    let plain = cluster.database();
+    let authority = cluster.use_tls();
+    let text = crate::env::plan(&["test -e out/1"], "abort");
+    let fleet = Fleet::at(cluster, plain, 1, &text, HONEST, "");
+    let tls = cluster.tcp_url(fleet.database()).replacen("127.0.0.1", "localhost", 1);
+    let tls = format!("{tls}?sslmode=verify-full&sslrootcert={}", authority.display());
+    let other = fleet.env.folder().join("other-state");
+    let mut joins = fleet.command(0, &["migrate", "--to", &tls]);
+    joins.env("PROVOST_STATE", &other).env("PGPASSWORD", PASSWORD);
+    crate::env::answer(joins.output().expect("provost")).exits(0);
+    let mut worker = fleet.worker_command(&other, &[]);
+    worker.env("PGPASSWORD", PASSWORD);
+    let _worker = fleet.join(worker);
+    fleet.approve(0);
+    fleet.until_done(PATIENCE);
 }

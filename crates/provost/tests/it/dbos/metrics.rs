@@ -151,6 +151,13 @@ fn metrics_say_how_the_cluster_is_and_when_its_database_is_away() {
     assert_eq!((away.of("log_up", ""), away.of("cluster_up", "")), (Some(0.0), Some(0.0)));
     assert!(away.has("provost_http_responses_total") && !away.has("provost_plans"));
     server.bare("GET", "/metrics", &[], "").is(401);
+    // A probe and a person get an answer while the database is away.
+    for (path, bound) in [("/readyz", 10), ("/", 20)] {
+        let begun = Instant::now();
+        let said = server.get(path, &view);
+        println!("{path} after {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(bound), "{path} took {:?}: {said:?}", begun.elapsed());
+    }
     own.run();
     until(&server, &view, "back", |page| {
         (page.of("log_up", ""), page.of("cluster_up", "")) == (Some(1.0), Some(1.0))

@@ -150,7 +150,7 @@ fn a_worker_in_a_container_needs_only_files() {
     answer(prepare.into_output()).exits(0);
     assert_eq!(fleet.workers(), 0, "the tables are there, and no worker was");
 
-    own.sql(&fleet.url, "CREATE ROLE hand LOGIN PASSWORD 'a@b'; GRANT provost_worker TO hand");
+    own.sql(&fleet.url, "CREATE ROLE hand LOGIN PASSWORD 'a@b'; GRANT provost_agents TO hand");
     let hand = ["--no-ticks", "--no-checks", "--roles", "coder"];
     let hand = fleet.worker_command(&folder.join("hand-state"), &hand);
     let _hand = fleet.join(with_file(hand, "hand", &address("hand", "a%40b")));

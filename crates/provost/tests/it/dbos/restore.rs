@@ -158,6 +158,11 @@ fn a_dump_that_is_brought_back_is_gone_on_from_and_what_it_lacks_is_noticed() {
     std::fs::write(hand.join("log.url"), &url).expect("the address");
     assert!(moved.new.try_sql(&url, "DELETE FROM provost.event").is_err(), "a worker took events away");
     let _looks = fleet.worker_of(&there, &["--ticks-only"]);
+    // The key of the machine is made with its first command.
+    let _ = fleet.worker_command(&hand, &["--no-ticks", "--roles", "coder"]).output();
+    let key = std::fs::read_to_string(hand.join("key.pub")).expect("its key");
+    let mut trust = fleet.command(0, &["cluster", "trust", key.trim()]);
+    crate::env::answer(trust.env("PROVOST_STATE", &there).output().expect("provost")).exits(0);
     moved.goes_on(&hand, &["--no-ticks", "--roles", "coder"]);
     moved.audit(&there).exits(0);
 
