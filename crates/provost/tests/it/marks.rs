@@ -377,7 +377,7 @@ fn another_plan_with_the_same_check_base_and_programs_does_not_run_it_again() {
     if !env.has_fences() {
         return;
     }
-    for name in ["second", "third", "fourth"] {
+    for name in ["second", "third", "fourth", "fifth"] {
         env.write(&format!("PLAN-{name}.md"), text.replace("# A plan", &format!("# The {name}")));
     }
     let other =
@@ -388,7 +388,9 @@ fn another_plan_with_the_same_check_base_and_programs_does_not_run_it_again() {
     env.write("PLAN-other.md", expecting);
     env.git(&["add", "--all"]);
     env.git(&["commit", "--quiet", "--message", "plans"]);
-    let tools = env.work().parent().unwrap().join("tools");
+    let tools = env.work().parent().unwrap().join("tools/bin");
+    let libraries = tools.with_file_name("lib").join("python3.99/site-packages");
+    std::fs::create_dir_all(&libraries).unwrap();
     let install = |text: &str| {
         std::fs::create_dir_all(&tools).unwrap();
         std::fs::write(tools.join("mytool"), text).unwrap();
@@ -417,6 +419,8 @@ fn another_plan_with_the_same_check_base_and_programs_does_not_run_it_again() {
     install("#!/bin/sh\nexit 0 # another version\n");
     assert!(!is_known("-third"), "a program changed");
     assert!(is_known("-fourth"));
+    std::fs::create_dir(libraries.join("added")).unwrap();
+    assert!(!is_known("-fifth"), "a library was installed");
 }
 
 #[test]

@@ -57,6 +57,7 @@ struct Inner {
     folders: Vec<PathBuf>,
     project: ProjectTools,
     stamps: OnceLock<Vec<Vec<u8>>>,
+    libraries: OnceLock<Hash>,
     /// The record that was made last, and for which folders: it digests thousands of names of programs.
     record: Mutex<Option<(Vec<SuppliedTools>, CheckEnvironment)>>,
 }
@@ -172,8 +173,8 @@ impl CheckTools {
         let needed: Vec<PathBuf> = kept.iter().chain(project.interpreters()).cloned().collect();
         let folders = toolchains::folders(&needed, &places, forbidden);
         let workspace = workspace.to_path_buf();
-        let (stamps, record) = (OnceLock::new(), Mutex::default());
-        Self(Arc::new(Inner { workspace, path, variables, folders, project, stamps, record }))
+        let (stamps, libraries, record) = (OnceLock::new(), OnceLock::new(), Mutex::default());
+        Self(Arc::new(Inner { workspace, path, variables, folders, project, stamps, libraries, record }))
     }
 
     /// Returns the folders that a sandbox has to show for these programs.
@@ -287,6 +288,25 @@ impl CheckTools {
         }
     }
 
+    /// Returns a hash that changes when a library is installed, upgraded or removed where the programs look for
+    /// them. A file that is edited in place does not change it.
+    pub fn libraries(&self) -> Hash {
+        let hash = || {
+            let mut parts = Vec::new();
+            for entry in &self.0.path {
+                if let ToolFolder::Outside(folder) = entry {
+                    // `/usr/bin` is often found by a link.
+                    let folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+                    parts.extend(folder.parent().map(|prefix| folder_times(&prefix.join("lib"), 4)));
+                }
+            }
+            // A version manager has folders of versions above them.
+            parts.extend(self.0.folders.iter().map(|folder| folder_times(folder, 5)));
+            Hash::of(&joined(&unique(parts)))
+        };
+        *self.0.libraries.get_or_init(hash)
+    }
+
     /// Returns names, sizes and times of the programs. Those of the tree are part of its id.
     fn stamps(&self) -> Vec<Vec<u8>> {
         let outside = |entry: &ToolFolder| match entry {
@@ -344,6 +364,25 @@ fn stamps(folder: &Path) -> Vec<Vec<u8>> {
     let mut stamps: Vec<Vec<u8>> = entries.filter_map(stamp).collect();
     stamps.sort_unstable();
     stamps
+}
+
+/// Returns the paths of the folders below `top`, each with the time when an entry was last added or removed.
+fn folder_times(top: &Path, depth: usize) -> Vec<u8> {
+    use std::os::unix::fs::MetadataExt as _;
+    let folders = ignore::WalkBuilder::new(top)
+        .standard_filters(false)
+        .max_depth(Some(depth))
+        .filter_entry(|entry| entry.file_type().is_some_and(|kind| kind.is_dir()))
+        .sort_by_file_name(Ord::cmp)
+        .build();
+    let mut times = Vec::new();
+    for folder in folders.flatten() {
+        let Ok(found) = folder.metadata() else { continue };
+        times.extend_from_slice(folder.path().as_os_str().as_encoded_bytes());
+        times.extend_from_slice(&found.mtime().to_le_bytes());
+        times.extend_from_slice(&found.mtime_nsec().to_le_bytes());
+    }
+    times
 }
 
 /// Joins the parts, each with its length before it, so that different lists give different bytes.

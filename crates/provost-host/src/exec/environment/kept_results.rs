@@ -1,8 +1,8 @@
 //! Keeps what checks said, so that the same check is not run twice on the same tree: verdicts of checks without
 //! the work, for a later run or another plan, and the results of single tests, for comparisons.
 //!
-//! They are kept by everything that a check can see: its command, the tree, the repository, the environment of
-//! its programs, its limits, the level and the version of provost.
+//! They are kept by everything that a check can see: its command, the tree, the repository, its programs and their
+//! libraries, its limits, the level and the version of provost.
 //!
 //! **Invariant:** a result of an earlier process decides only if the check saw nothing else (no network, secrets
 //! or other folders), and at a level at which no agent can write the state folder.
@@ -23,8 +23,7 @@ use super::{ApprovedTree, ExecEnv};
 use crate::check::negative_control::ControlRun;
 use crate::tree::Layer;
 
-/// How long a verdict counts: a person may install a library, and the environment of the programs does not show
-/// every library that they load.
+/// How long a verdict counts: a person may edit an installed library in place, which nothing else shows.
 const RECENT: Duration = Duration::from_secs(600);
 /// Most files of one kind that are kept.
 const FILES_MAX: usize = 200;
@@ -85,7 +84,7 @@ impl ExecEnv {
             self.level,
             &layer.id,
             approved.repository.as_ref().map(|repository| &repository.folder),
-            self.tools.record(&[]).sha256,
+            (self.tools.record(&[]).sha256, self.tools.libraries()),
             (case.processes, case.bounds),
             &case.shell.command,
             // Expectations about tests have every test run; the results do not depend on the others.
