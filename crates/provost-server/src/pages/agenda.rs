@@ -20,8 +20,8 @@ use crate::request::UrlQuery;
 use crate::state::{SharedState, ask};
 
 /// Number of plans that wait, and of plans that neither wait nor run, unless all are asked for.
-const WAITING: usize = 40;
-const REST: usize = 20;
+const WAITING: usize = 20;
+const REST: usize = 10;
 
 /// Filter for the plans, as it is in the URL.
 #[derive(Deserialize)]
