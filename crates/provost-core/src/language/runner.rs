@@ -47,6 +47,10 @@ pub enum Runner {
 }
 
 impl Runner {
+    /// Those whose tests a control run can make fail. For the others, a failing test is planted.
+    pub const MADE_TO_FAIL: [Runner; 6] =
+        [Runner::Pytest, Runner::Unittest, Runner::Mocha, Runner::Rspec, Runner::Node, Runner::NodeFile];
+
     pub fn word(self) -> &'static str {
         match self {
             Runner::Cargo => "cargo test",

@@ -41,6 +41,9 @@ const NAMES_MAX: usize = 3;
 /// Most test file names in a verdict; it also has their number.
 const TESTS_NAMED: usize = 40;
 
+/// What provost says while a control runs.
+pub const CONTROL_ACTIVITY: &str = "trying whether the check can fail";
+
 const NO_RUNNER: &str = "no test runner was seen, so there was nothing to plant a failing test in";
 
 /// Which negative controls to run on a check.
@@ -151,7 +154,7 @@ impl ControlRequest<'_> {
 
     /// Runs a control. If something outside killed it, it counts as not run: it did not fail by itself.
     fn again(&self, layer: &Layer, control: Control) -> Result<ControlRun, Interrupted> {
-        let _activity = Activity::begin("trying whether the check can fail");
+        let _activity = Activity::begin(CONTROL_ACTIVITY);
         let mut with = (self.run)(layer, control)?;
         if let CheckOutcome::Killed { signal } = with.verdict.outcome {
             let reason = format!("a run that had to fail was killed by signal {signal} from outside");

@@ -44,6 +44,7 @@ mod consult;
 mod change_set;
 mod level;
 mod hidden_paths;
+mod control_beside;
 mod kept_results;
 mod mounts;
 mod start;

@@ -135,6 +135,7 @@ fn judge(ground: &ExecEnv, tree: Option<&str>, with_work: bool, command: &str) -
             processes: Default::default(),
             given: CheckExtras::default(),
             bounds: None,
+            in_background: false,
             shown_to: None,
             doubts: Default::default(),
             compare: Comparison::Nothing,

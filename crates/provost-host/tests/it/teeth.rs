@@ -104,6 +104,7 @@ impl Project {
             compare: if with_work { Comparison::With(None) } else { Comparison::Nothing },
             reuses: false,
             bounds: None,
+            in_background: false,
             shown_to: None,
         };
         self.ground.judge(&case).unwrap()

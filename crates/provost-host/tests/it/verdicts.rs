@@ -38,6 +38,7 @@ fn judge_in(workspace: &Path, shell: &Shell) -> Verdict {
             env: &[],
             isolation: Isolation::InPlace,
             bounds: None,
+            in_background: false,
             shown_to: None,
         },
     )
@@ -190,6 +191,7 @@ fn a_stronger_fence_than_there_is_is_refused() {
             env: &[],
             isolation,
             bounds: None,
+            in_background: false,
             shown_to: None,
         };
         let verdict = contract(&shell("true", &[]), &court).unwrap();
@@ -215,6 +217,7 @@ fn a_check_that_was_stopped_has_no_verdict() {
         env: &[],
         isolation,
         bounds: None,
+        in_background: false,
         shown_to: None,
     };
     assert_eq!(contract(&shell("sleep 60", &[]), &court), Err(Interrupted));

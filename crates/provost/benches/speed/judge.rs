@@ -145,6 +145,7 @@ impl Bench {
             processes: Default::default(),
             given: CheckExtras::default(),
             bounds: None,
+            in_background: false,
             shown_to: None,
             doubts: Doubts::default(),
             compare: Comparison::Nothing,

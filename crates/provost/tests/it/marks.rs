@@ -1,7 +1,10 @@
 //! Tests how strong a pass is: one that held before the work, one that the agent checked itself, and one
 //! without a control. None of them is a plain ✅.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+use std::time::Duration;
 
 use provost_rehearsal::skip;
 use serde_json::{Value, json};
@@ -368,6 +371,53 @@ fn the_gate_says_which_checks_hold_already() {
         found.map(|event| event["details"]["verdict"]["cached"] == true)
     };
     assert_eq!(control(1), Some(true), "{log:?}");
+}
+
+/// Returns the values of `PROVOST_ATTEMPT` that running processes have and that begin with `prefix`.
+fn tags(prefix: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for process in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(variables) = std::fs::read(process.path().join("environ")) else { continue };
+        let values =
+            variables.split(|byte| *byte == 0).filter_map(|each| each.strip_prefix(b"PROVOST_ATTEMPT="));
+        let values = values.map(|value| String::from_utf8_lossy(value).into_owned());
+        found.extend(values.filter(|value| value.starts_with(prefix)));
+    }
+    found
+}
+
+#[test]
+fn the_control_runs_beside_the_check_where_there_is_a_free_core() {
+    let contract = "python3 -m unittest discover -s tests";
+    let agent = "mkdir -p out; echo 'def two(): return 2' > out/calc.py\n";
+    let env = Env::new(&plan(&[contract], "escalate")).agent(agent);
+    let has_cores = std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
+    if !env.has_fences() || !has_cores {
+        return;
+    }
+    let test = "import sys, time, unittest\nsys.path.insert(0, 'out')\n\n\nclass Two(unittest.TestCase):\n    \
+                def test_two(self):\n        import calc\n        time.sleep(1)\n        \
+                self.assertEqual(calc.two(), 2)\n";
+    env.write("tests/test_two.py", test);
+    env.git(&["add", "--all"]);
+    env.git(&["commit", "--quiet", "--message", "tests"]);
+    env.approve();
+    let id = env.provost(&["status", "--json"]).exits(0).json()["id"].as_str().unwrap().to_owned();
+    let mut run = env.command(&["run"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let both = BTreeSet::from([format!("{id}/1/1"), format!("{id}/1/1/control")]);
+    let mut seen = false;
+    let ended = loop {
+        seen |= tags(&format!("{id}/1/1")) == both;
+        if let Some(ended) = run.try_wait().unwrap() {
+            break ended;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(ended.success());
+    assert!(seen, "both were never seen at once");
+    let log = env.provost(&["log", "--json", "--event", "CONTRACT_JUDGED"]).exits(0).lines();
+    let judged = log.iter().find(|event| event["details"]["subject"]["contract"] == 1).unwrap();
+    assert_eq!(judged["details"]["verdict"]["teeth"]["bit"], true, "{judged}");
 }
 
 #[test]

@@ -362,6 +362,7 @@ impl Executor<'_> {
                 None => Comparison::Nothing,
             },
             reuses: order.reuses,
+            in_background: false,
             shown_to: None,
         }
     }

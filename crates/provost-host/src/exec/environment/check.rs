@@ -3,6 +3,7 @@
 //!
 //! **Invariant:** a tree is kept only after the check held on it.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
@@ -79,15 +80,15 @@ impl ExecEnv {
             return Ok(Verdict { tree, ..Verdict::not_run(self.level, reason) });
         }
         let before = self.results_before(approved, case)?;
-        let run = |case: &CheckSpec<'_>| {
+        let run = |case: &CheckSpec<'_>, control: Control| {
             let _activity = activity(case);
-            self.on(approved, case, &base, &layer, Control::AsTheyAre, &before)
+            self.on(approved, case, &base, &layer, control, &before)
         };
-        let observed = run(case)?;
+        let (observed, control) = self.with_control_beside(case, &run)?;
         self.keep_results(approved, case, &layer, &observed);
         let ControlRun { verdict, report } =
             self.without_flaky(approved, case, (&base, &layer), observed, &before)?;
-        let verdict = with_output_shown(case, verdict, |case| Ok(run(case)?.verdict))?;
+        let verdict = with_output_shown(case, verdict, |case| Ok(run(case, Control::AsTheyAre)?.verdict))?;
         let verdict = self.with_versions(approved, case, (&base, &layer), verdict)?;
         let observed = ControlRun { verdict, report };
         if !observed.verdict.held() {
@@ -100,6 +101,7 @@ impl ExecEnv {
             return Ok(Verdict { tree, unmet, ..observed.verdict });
         }
         let of_step = case.touches.and_then(|globs| Touches::new(globs).ok());
+        let has_failed = Cell::new(control);
         let unseen = CheckSpec { shown_to: None, ..case.clone() };
         let bench = ControlRequest {
             level: self.level,
@@ -109,7 +111,11 @@ impl ExecEnv {
             base: &base,
             layer: &layer,
             touches: of_step.as_ref().unwrap_or(&approved.touches),
-            run: &|layer, control| self.on(approved, &unseen, &base, layer, control, &before),
+            run: &|own: &Layer, how| {
+                let is_known = how == Control::Fail && own.id == layer.id;
+                let known = is_known.then(|| has_failed.take()).flatten();
+                known.map_or_else(|| self.on(approved, &unseen, &base, own, how, &before), Ok)
+            },
         };
         let now = observed.report.results.clone();
         let verdict = weakened(&before, now.as_ref(), bench.doubt(observed)?);
@@ -407,6 +413,7 @@ impl ExecEnv {
             env: &env,
             isolation: self.level,
             bounds: case.bounds,
+            in_background: case.in_background,
             shown_to: case.shown_to,
         };
         judge::observed(elsewhere.as_ref().unwrap_or(case.shell), &court, reporter)

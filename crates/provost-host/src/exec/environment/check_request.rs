@@ -45,6 +45,8 @@ pub struct CheckSpec<'a> {
     pub compare: Comparison<'a>,
     /// A result of the same check on the same tree without the work, from before, counts too.
     pub reuses: bool,
+    /// It runs with the lowest priority, because another check runs beside it.
+    pub in_background: bool,
     /// Sees the output of the check while it runs; controls and other runs are not shown.
     pub shown_to: Option<OutputListener<'a>>,
 }

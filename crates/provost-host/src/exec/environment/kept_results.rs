@@ -97,7 +97,7 @@ impl ExecEnv {
 }
 
 /// Returns whether a check sees its tree and the programs of the machine, and nothing else.
-fn sees_tree_only(case: &CheckSpec<'_>) -> bool {
+pub(super) fn sees_tree_only(case: &CheckSpec<'_>) -> bool {
     let folders = case.given.folders;
     let has_folders = folders.is_some_and(|folders| !folders.read.is_empty() || !folders.write.is_empty());
     !case.network && case.given.secrets.is_empty() && !has_folders
