@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use provost_core::language::parse;
 use provost_core::model::approved_spec;
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::NamedFile;
@@ -187,8 +186,7 @@ fn plan_place(work: &Path, plan: &PlanId, run: &Run) -> Result<PlanPlace, Error>
         let name = if slug == "plan" { "PLAN.md".to_owned() } else { format!("PLAN-{slug}.md") };
         work.join(folder).join(name)
     });
-    let is_lawful = fs::read_to_string(&path)
-        .is_ok_and(|text| run.law == Some(approved_spec::digest(&text, &parse::plan(&text).plan)));
+    let is_lawful = fs::read_to_string(&path).is_ok_and(|text| run.has_spec(&text));
     if !is_lawful {
         let text = approved_spec::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step));
         write(&path, &text).map_err(|source| Error::Io {

@@ -134,6 +134,28 @@ pub fn mark(text: &str, plan: &Plan, status: &str, marks: impl Fn(StepNumber) ->
     out
 }
 
+/// Returns whether `other` is `text` with other marks or another of the words in `statuses`; it is not parsed. If
+/// this returns `false`, the specs can still be the same.
+pub fn is_marked(text: &str, plan: &Plan, other: &str, statuses: &[&str]) -> bool {
+    let status = plan.status.as_ref().map(|status| status.span);
+    let mut rest = other;
+    let mut from = 0;
+    for cut in owned(plan) {
+        let Some(after) = text.get(from..cut.start).and_then(|same| rest.strip_prefix(same)) else {
+            return false;
+        };
+        rest = if Some(cut) == status {
+            let Some(after) = statuses.iter().find_map(|word| after.strip_prefix(word)) else { return false };
+            after
+        } else {
+            let symbol = Mark::ALL.iter().find_map(|mark| after.strip_prefix(mark.symbol()));
+            symbol.and_then(|after| after.strip_prefix(' ')).unwrap_or(after)
+        };
+        from = cut.end;
+    }
+    text.get(from..) == Some(rest)
+}
+
 /// One side of a comparison: a plan with its text.
 #[derive(Clone, Copy)]
 pub struct Law<'a> {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::language::parse;
 use crate::model::approved_spec::{self, Binding};
 use crate::model::check_author::CheckAuthor;
 use crate::model::escalation::EscalationCause;
@@ -61,6 +62,21 @@ impl Stage {
             Stage::Failed => "failed",
         }
     }
+}
+
+impl Run {
+    /// Returns whether this text has the spec of the run.
+    pub fn has_spec(&self, text: &str) -> bool {
+        has_spec(self.law, &self.text, &self.plan, text)
+    }
+}
+
+/// Returns whether `other` has the spec with this digest, which is that of `text`.
+pub fn has_spec(law: Option<Hash>, text: &str, plan: &Plan, other: &str) -> bool {
+    let statuses = Stage::ALL.map(Stage::word);
+    law.is_some()
+        && (approved_spec::is_marked(text, plan, other, &statuses)
+            || law == Some(approved_spec::digest(other, &parse::plan(other).plan)))
 }
 
 /// A question of a person about one step.

@@ -100,11 +100,11 @@ impl PlanContext {
             Err(error) => return Some(vec![error.to_string()]),
         };
         let text = String::from_utf8_lossy(&found.bytes);
-        let plan = parse::plan(&text).plan;
-        if run.law == Some(approved_spec::digest(&text, &plan)) {
+        if run.has_spec(&text) {
             self.now_lawful(found.stamp, run.law);
             return None;
         }
+        let plan = parse::plan(&text).plan;
         let approved = Law { text: &run.text, plan: &run.plan, binding: None };
         Some(approved_spec::diff(approved, Law { text: &text, plan: &plan, binding: None }))
     }

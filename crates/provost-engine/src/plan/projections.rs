@@ -12,14 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use provost_core::language::parse;
 use provost_core::model::approved_spec;
 use provost_core::model::chain::SealedEvent;
 use provost_core::model::event::Event;
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::{Mark, Plan, StepNumber};
 use provost_core::model::verdict::Isolation;
-use provost_core::state::run::{Run, Stage, StepState};
+use provost_core::state::run::{Run, Stage, StepState, has_spec};
 use provost_core::text::render;
 use provost_host::plans::{plan_file, progress};
 
@@ -233,7 +232,7 @@ impl Changed {
 
 impl Marked {
     fn write(&self, site: &PlanContext) -> Result<(), String> {
-        write_marks(site, self.digest, || {
+        write_marks(site, (self.digest, &self.text, &self.plan), || {
             let mark = |step| self.steps.get(&step).copied();
             approved_spec::mark(&self.text, &self.plan, self.stage.word(), mark)
         })
@@ -258,20 +257,20 @@ fn holds_back(run: &Run, number: StepNumber) -> bool {
 /// A file with the run's spec differs from the text in the log only by status and marks. The marked text is
 /// therefore made from the log, and an unchanged file is not parsed again.
 pub fn marks(site: &PlanContext, run: &Run) -> Result<(), String> {
-    write_marks(site, run.law, || {
+    write_marks(site, (run.law, &run.text, &run.plan), || {
         approved_spec::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step))
     })
 }
 
 fn write_marks(
     site: &PlanContext,
-    digest: Option<Hash>,
+    (digest, text, plan): (Option<Hash>, &str, &Plan),
     marked: impl FnOnce() -> String,
 ) -> Result<(), String> {
     let found = plan_file::read(&site.place.path).map_err(|error| error.to_string())?;
     if !site.is_lawful(found.stamp, digest) {
-        let Ok(text) = std::str::from_utf8(&found.bytes) else { return Ok(()) };
-        if digest != Some(approved_spec::digest(text, &parse::plan(text).plan)) {
+        let Ok(other) = std::str::from_utf8(&found.bytes) else { return Ok(()) };
+        if !has_spec(digest, text, plan, other) {
             return Ok(());
         }
     }

@@ -352,10 +352,9 @@ impl Gate {
 
     fn law_changes(&self, found: &Found, run: &Run) -> Option<String> {
         let text = plan_file::read(&found.place.path).ok()?;
-        let text = String::from_utf8_lossy(&text.bytes).into_owned();
-        let plan = provost_core::language::parse::plan(&text).plan;
-        let now = provost_core::model::approved_spec::digest(&text, &plan);
-        (run.law != Some(now)).then(|| {
+        let text = String::from_utf8_lossy(&text.bytes);
+        (!run.has_spec(&text)).then(|| {
+            let plan = provost_core::language::parse::plan(&text).plan;
             let old =
                 provost_core::model::approved_spec::Law { text: &run.text, plan: &run.plan, binding: None };
             let new = provost_core::model::approved_spec::Law { text: &text, plan: &plan, binding: None };

@@ -125,7 +125,8 @@ fn a_difference_is_told_in_the_words_of_the_plan() {
 proptest! {
     #[test]
     fn parse_mark_unmark_gives_the_same_bytes(
-        prose in "[ -~\n]{0,60}", title in "[^\r\n]{0,30}", status in "(draft|done|\"failed\"|'approved')", which in 0usize..5
+        prose in "[ -~\n]{0,60}", title in "[^\r\n]{0,30}", status in "(draft|done|\"failed\"|'approved')", which in 0usize..5,
+        put in "[ -~\n✅❌]{0,2}", at in 0usize..200
     ) {
         let text = format!(
             "---\ntype: plan\nstatus: {status} # x\n---\n# T\n{prose}\n\n## Steps\n\n### 1. {title}\n**target:** a\n\n### 2. b\n{prose}\n"
@@ -136,6 +137,15 @@ proptest! {
         let marked = mark(&text, &plan, "in-progress", |_| Some(Mark::ALL[which]));
         let replan = parse::plan(&marked).plan;
         prop_assert_eq!(digest(&text, &plan), digest(&marked, &replan));
+        let statuses = ["in-progress", "done"];
+        prop_assert!(is_marked(&text, &plan, &marked, &statuses));
+        // Whatever is changed besides: texts that are taken for the same without parsing have the same spec.
+        let mut other = marked.clone();
+        let at = (0..=at.min(other.len())).rev().find(|at| other.is_char_boundary(*at)).unwrap_or(0);
+        other.insert_str(at, &put);
+        if is_marked(&text, &plan, &other, &statuses) {
+            prop_assert_eq!(digest(&text, &plan), digest(&other, &parse::plan(&other).plan), "{}", other);
+        }
         // A mark in another form is replaced by provost's; without such a mark, undoing is exact.
         if before.iter().all(Option::is_none) {
             let back = mark(&marked, &replan, &word, |_| None);
