@@ -16,9 +16,10 @@ use provost_core::model::usage::Usage;
 use provost_core::model::verdict::Excerpt;
 
 use crate::config::Speaks;
-use crate::process::{Bounds, Cgroup, HeadAndTail, How, Output, ProcessEnd, Spawn, StartError, Survivor};
+use crate::process::{Bounds, Enclosure, HeadAndTail, How, Output, ProcessEnd, Spawn, StartError, Survivor};
 use crate::sandbox::{
-    AgentFence, AgentPaths, CommandLine, Confines, HomeSeen, Outlet, SandboxFeatures, find_program,
+    AgentFence, AgentPaths, CommandLine, Confines, HomeSeen, Outlet, SandboxFeatures, SandboxedCommand,
+    find_program,
 };
 use crate::{Interrupted, process, sandbox};
 
@@ -342,8 +343,7 @@ fn carry_out(
         Some(wrapped) => (&wrapped.program, wrapped.args.as_slice()),
         None => (program, args),
     };
-    // A sandbox has its own, or a pid namespace.
-    let cgroup = wrapped.is_none().then(Cgroup::make).flatten();
+    let enclosure = wrapped.as_ref().map_or(Enclosure::IfLasting, SandboxedCommand::enclosure);
     let ended = attend(Spawn {
         program,
         args,
@@ -357,7 +357,7 @@ fn carry_out(
         stop: process::stop_flag(work.stop),
         tee: None,
         bounds: work.bounds,
-        cgroup: cgroup.as_ref().or_else(|| wrapped.as_ref()?.cgroup.as_ref()),
+        enclosure,
     });
     let ended = match ended {
         Ok(ended) => ended,

@@ -23,7 +23,7 @@ use provost_core::model::hash::Hash;
 
 use crate::config::Notify;
 use crate::process;
-use crate::process::{HeadAndTail, How, Spawn};
+use crate::process::{Enclosure, HeadAndTail, How, Spawn};
 
 pub use delivery::Courier;
 pub use desktop::{Desktop, find as desktop};
@@ -153,7 +153,7 @@ impl Channel {
                 stop: Some(stop),
                 tee: None,
                 bounds: None,
-                cgroup: None,
+                enclosure: Enclosure::None,
             });
             said(ended)
         };

@@ -31,14 +31,16 @@ mod lineage;
 mod output;
 mod proc_files;
 mod program;
+mod survivor;
 mod talk;
 
 pub use bounds::{Bounds, LimitExcess, LimitKind, size};
 pub use caller::{Caller, caller, can_be_below};
-pub use cgroup::{Cgroup, enter as enter_cgroup, offered as cgroups_offered};
+pub use cgroup::{Cgroup, Enclosure, enter as enter_cgroup, offered as cgroups_offered};
 pub use escape::{become_subreaper, end_attempt, end_leftovers, inside_attempt};
 pub use lineage::{Age, Blind, Lineage, Seat};
 pub use output::{HeadAndTail, Output};
+pub use survivor::Survivor;
 pub use talk::Peer;
 
 use bounds::LimitWatch;
@@ -89,9 +91,8 @@ pub struct Spawn<'a> {
     pub tee: Tee<'a>,
     /// Limits on the resources that the child may use, in `cwd` and elsewhere.
     pub bounds: Option<Bounds>,
-    /// The child and everything it starts is put into it, and ended with it. For children that no pid namespace
-    /// ends.
-    pub cgroup: Option<&'a Cgroup>,
+    /// Whether a cgroup ends everything that the child starts.
+    pub enclosure: Enclosure<'a>,
 }
 
 /// A request to end a child early.
@@ -131,29 +132,6 @@ pub enum How {
     Stopped,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Survivor {
-    pub pid: u32,
-    pub name: String,
-}
-
-impl Survivor {
-    fn of(pid: i32) -> Self {
-        Self { pid: pid.unsigned_abs(), name: proc_files::name(pid) }
-    }
-
-    /// Returns whether the process is still alive.
-    pub fn is_alive(&self) -> bool {
-        proc_files::stat(self.pid.cast_signed()).is_some_and(|stat| !stat.is_dead())
-    }
-}
-
-impl std::fmt::Display for Survivor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "process {} ({})", self.pid, self.name)
-    }
-}
-
 /// Reason why no child was started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -187,13 +165,10 @@ fn carry_out(mut spawn: Spawn<'_>, peer: Option<&mut dyn Peer>) -> Result<Proces
     let mut attended = Attended::start(&spawn, ears.converse())?;
     run.leads(attended.group);
     ears.begin(attended.child.stdin.take().map(OwnedFd::from));
-    if let Some(cgroup) = spawn.cgroup {
-        cgroup.take_in(escape::members(&run, spawn.tag, attended.group, usize::MAX));
-    }
     let ending = attended.attend(&spawn, &mut ears, begun, &run);
     let status = attended.bury();
     run.buried();
-    let mut survivors = spawn.cgroup.map(Cgroup::end).unwrap_or_default();
+    let mut survivors = attended.enclosing(spawn.enclosure).map(Cgroup::end).unwrap_or_default();
     survivors.extend(escape::sweep(&run, spawn.tag, attended.group));
     attended.drain(&mut ears, DRAIN);
     // A process that is no longer our descendant can still print. It is searched for more than once: its tag cannot
@@ -242,6 +217,8 @@ struct Attended {
     end: OwnedFd,
     outputs: [Reading; 2],
     buffer: Vec<u8>,
+    /// The cgroup that the child was moved into.
+    moved_into: Option<Cgroup>,
 }
 
 /// The progress of a child towards its end.
@@ -287,7 +264,7 @@ impl Attended {
         {
             Ok((end, outputs)) => {
                 let buffer = vec![0; USUAL_PIPE];
-                Ok(Self { child, group: pid, end, outputs, buffer })
+                Ok(Self { child, group: pid, end, outputs, buffer, moved_into: None })
             }
             Err(source) => {
                 // Out of descriptors: a child that cannot be supervised must not run.
@@ -321,6 +298,9 @@ impl Attended {
         run: &UnderWay,
     ) -> Option<How> {
         let mut watch = spawn.bounds.map(|bounds| LimitWatch::begin(bounds, spawn.cwd, self.group));
+        // If no other run is active, the orphans of a child can only be its own.
+        let is_moved = matches!(spawn.enclosure, Enclosure::IfLasting);
+        let mut enclose = is_moved.then(|| begun + run.solitude());
         let mut ending = None;
         let mut phase = Phase::AtWork;
         let mut next = begun.checked_add(spawn.deadline);
@@ -353,10 +333,15 @@ impl Attended {
                 ending = Some(How::OverBounds(exceeded));
                 (phase, next) = (Phase::Asked, self.ask_to_end(now, spawn.grace.min(HASTE)));
             }
+            if enclose.take_if(|at| now >= *at).is_some() {
+                self.moved_into = Cgroup::make();
+                let members = || escape::members(run, spawn.tag, self.group, usize::MAX);
+                self.moved_into.iter().for_each(|cgroup| cgroup.take_in(members));
+            }
             let is_awaited = phase == Phase::AtWork;
             let stop = spawn.stop.filter(|_| is_awaited).map(|_| now + STOP_LATENCY);
             let look = watch.as_ref().filter(|_| is_awaited).map(LimitWatch::next);
-            let wake = [next, stop, look].into_iter().flatten().min();
+            let wake = [next, enclose, stop, look].into_iter().flatten().min();
             let patience = wake.map(|wake| wake.saturating_duration_since(now));
             if self.serve(ears, patience) {
                 return ending;
@@ -376,10 +361,18 @@ impl Attended {
     fn members(&self, run: &UnderWay, spawn: &Spawn<'_>, enough: usize) -> Vec<i32> {
         let mut all = escape::members(run, spawn.tag, self.group, enough);
         // Processes in its cgroup certainly belong to this child.
-        all.extend(spawn.cgroup.into_iter().flat_map(Cgroup::members));
+        all.extend(self.enclosing(spawn.enclosure).into_iter().flat_map(Cgroup::members));
         all.sort_unstable();
         all.dedup();
         all
+    }
+
+    /// Returns the cgroup around the child.
+    fn enclosing<'c>(&'c self, enclosure: Enclosure<'c>) -> Option<&'c Cgroup> {
+        match enclosure {
+            Enclosure::Entered(cgroup) => Some(cgroup),
+            Enclosure::None | Enclosure::IfLasting => self.moved_into.as_ref(),
+        }
     }
 
     fn ask_to_end(&self, now: Instant, grace: Duration) -> Option<Instant> {

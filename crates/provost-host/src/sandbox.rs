@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempPath;
 
-use crate::process::{Cgroup, How, ProcessEnd};
+use crate::process::{Cgroup, Enclosure, How, ProcessEnd};
 
 mod agent;
 mod attest;
@@ -213,6 +213,11 @@ pub struct SandboxedCommand {
 }
 
 impl SandboxedCommand {
+    /// Returns whether a cgroup ends everything that the program starts.
+    pub fn enclosure(&self) -> Enclosure<'_> {
+        self.cgroup.as_ref().map_or(Enclosure::None, Enclosure::Entered)
+    }
+
     /// Returns how the program inside ended, once everything inside is dead. An error if the program never
     /// started: then the exit code is the sandbox's own.
     pub fn how(&self, ended: &ProcessEnd) -> Result<How, Unavailable> {

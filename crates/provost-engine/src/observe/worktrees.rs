@@ -8,7 +8,7 @@ use std::time::Duration;
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::Stream;
 use provost_core::model::timestamp::Timestamp;
-use provost_host::process::{HeadAndTail, How, Spawn};
+use provost_host::process::{Enclosure, HeadAndTail, How, Spawn};
 use provost_host::tree::Trees;
 use provost_host::worktree::{Records, WorktreeRequest};
 use provost_host::{config, git, process, worktree};
@@ -92,7 +92,7 @@ fn run_in(
         stop: Some(stop),
         tee: Some(&mut tee),
         bounds: None,
-        cgroup: None,
+        enclosure: Enclosure::None,
     })
     .map_err(|error| error.to_string())?;
     match ended.how {

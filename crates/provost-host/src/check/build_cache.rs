@@ -37,7 +37,7 @@ use tempfile::TempDir;
 use crate::check::judge;
 use crate::check::provision::View;
 use crate::files::{bounded_lock, folder};
-use crate::process::{How, Spawn};
+use crate::process::{Enclosure, How, Spawn};
 use crate::sandbox::{
     CACHES, CheckFence, CheckMount, CheckTree, MountWrites, Network, Processes, SandboxFeatures, UPPER, What,
 };
@@ -247,7 +247,7 @@ impl Builds {
             stop: None,
             tee: None,
             bounds: None,
-            cgroup: None,
+            enclosure: Enclosure::None,
         });
         let works = ended.is_ok_and(|ended| matches!(wrapped.how(&ended), Ok(How::Exited(0))));
         let is_there = folder.join(UPPER).join("c").exists();

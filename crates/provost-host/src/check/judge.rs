@@ -24,7 +24,7 @@ use rustix::process::Signal;
 
 use self::expected::{Expectations, Expected, crash_signal, unmet_by};
 use self::reporter::Reporter;
-use crate::process::{Bounds, HeadAndTail, How, Output, ProcessEnd, Spawn, StartError};
+use crate::process::{Bounds, Enclosure, HeadAndTail, How, Output, ProcessEnd, Spawn, StartError};
 use crate::sandbox::{CheckFence, Confines, Processes, SandboxFeatures, SandboxedCommand, Unavailable};
 use crate::{Interrupted, process, sandbox};
 
@@ -212,7 +212,7 @@ fn run(
             stop: process::stop_flag(court.stop),
             tee: Some(&mut show),
             bounds,
-            cgroup: wrapped.and_then(|wrapped| wrapped.cgroup.as_ref()),
+            enclosure: wrapped.map_or(Enclosure::None, SandboxedCommand::enclosure),
         })
         .map_err(NotJudged::Program)
     };

@@ -4,7 +4,7 @@
 //! This needs a version 2 cgroup that this user may write: root's, or a delegated one. Without one, provost
 //! works without a cgroup. A child with the same rights can leave the cgroup again, so it is an additional
 //! protection, not the only one. A confined child enters by itself ([`enter`]) before it executes the program,
-//! so nothing escapes; any other child is moved after its start, together with what it has forked by then.
+//! so nothing escapes; any other child is moved, together with what it has forked by then ([`Enclosure`]).
 //!
 //! **Invariant:** only folders that were made here are written to or removed.
 
@@ -20,6 +20,8 @@ use super::{Survivor, proc_files};
 
 /// Time the kernel may take: usually 1 to 3 ms, on a busy machine seconds.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Most looks for processes that were forked while others were moved.
+const LOOKS: usize = 20;
 /// The file of a cgroup that lists its processes; a number written to it moves that process.
 const PROCESSES: &str = "cgroup.procs";
 
@@ -27,6 +29,18 @@ const PROCESSES: &str = "cgroup.procs";
 #[derive(Debug)]
 pub struct Cgroup {
     path: PathBuf,
+}
+
+/// Whether a child is put into a cgroup.
+#[derive(Clone, Copy, Debug)]
+pub enum Enclosure<'a> {
+    /// Never: a pid namespace ends everything inside, or the program starts nothing that stays.
+    None,
+    /// It enters this one by itself before its program starts.
+    Entered(&'a Cgroup),
+    /// It is moved into one if it does not end soon, or as soon as two runs have been active at once, because an
+    /// orphan could belong to either. A short program would take twice as long with a cgroup.
+    IfLasting,
 }
 
 /// Returns the folder in which cgroups can be made, or the reason why they cannot.
@@ -63,14 +77,15 @@ impl Cgroup {
         &self.path
     }
 
-    /// Moves these processes into it, with what they forked meanwhile.
-    pub(super) fn take_in(&self, mut outside: Vec<i32>) {
+    /// Moves the processes that `members` returns into it, and looks again until no more are outside: what a
+    /// process forks before it is moved stays outside, and may have lost its parent since.
+    pub(super) fn take_in(&self, members: impl Fn() -> Vec<i32>) {
         let procs = self.path.join(PROCESSES);
-        while let Some(pid) = outside.pop() {
-            // Processes it forks from now on start inside.
-            if fs::write(&procs, pid.to_string()).is_ok() {
-                let own = proc_files::children(pid).into_iter();
-                outside.extend(own.filter(|child| !self.has(*child)));
+        for _ in 0..LOOKS {
+            let outside = members().into_iter().filter(|pid| !self.has(*pid));
+            // What a process forks from now on starts inside.
+            if outside.filter(|pid| fs::write(&procs, pid.to_string()).is_ok()).count() == 0 {
+                break;
             }
         }
     }

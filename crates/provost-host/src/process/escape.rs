@@ -25,10 +25,14 @@ use super::{Survivor, TAG, cgroup, proc_files};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// After this time, check whether only zombies that no process reaps are left of a group.
 const CORPSES_AFTER: Duration = Duration::from_millis(20);
+/// A child that has lived this long is doing real work, and gets a cgroup.
+const ALONE: Duration = Duration::from_millis(100);
 /// The first pause between two checks.
 const PAUSE: Duration = Duration::from_micros(100);
 
 static IS_SUBREAPER: AtomicBool = AtomicBool::new(false);
+/// Set once two runs have been active at the same time.
+static IN_COMPANY: AtomicBool = AtomicBool::new(false);
 static UNDER_WAY: Mutex<BTreeMap<u64, Run>> = Mutex::new(BTreeMap::new());
 
 struct Run {
@@ -50,6 +54,9 @@ pub(super) struct UnderWay(u64);
 impl UnderWay {
     pub(super) fn enter(tag: &str) -> Self {
         let mut runs = runs();
+        if !runs.is_empty() {
+            IN_COMPANY.store(true, Ordering::Relaxed);
+        }
         let number = runs.last_key_value().map_or(0, |(last, _)| last + 1);
         runs.insert(number, Run { tag: tag.to_owned(), leader: None });
         Self(number)
@@ -59,6 +66,12 @@ impl UnderWay {
         if let Some(run) = runs().get_mut(&self.0) {
             run.leader = Some(leader.as_raw_nonzero().get());
         }
+    }
+
+    /// Returns how long its child may run without a cgroup. Zero once two runs have been active at once, because
+    /// an orphan could then belong to either.
+    pub(super) fn solitude(&self) -> Duration {
+        if IN_COMPANY.load(Ordering::Relaxed) { Duration::ZERO } else { ALONE }
     }
 
     pub(super) fn buried(&self) {

@@ -196,7 +196,7 @@ impl<'a> Site<'a> {
             (Means::Landlock, _) => self.behind_landlock(offer, fence.inside, &args)?,
         };
         let program = Path::new(&wrapped.program);
-        let ended = probe::run_in(wrapped.cgroup.as_ref(), program, &wrapped.args, "self-test")
+        let ended = probe::run_in(wrapped.enclosure(), program, &wrapped.args, "self-test")
             .map_err(|error| Unavailable::NotEntered { said: error.to_string() })?;
         // The overlay leaves a folder without permissions here, which only root could remove.
         let closed = kept_of(self.folder.path()).join("work").join("work");

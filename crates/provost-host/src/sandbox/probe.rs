@@ -21,7 +21,7 @@ use super::offer::{Bubblewrap, MissingFeature, OverlayTools, SandboxFeatures};
 use super::status::last_line;
 use super::{CheckFence, CheckTree, Network, Processes, USUAL_SIZE};
 use crate::process;
-use crate::process::{Cgroup, HeadAndTail, How, ProcessEnd, Spawn};
+use crate::process::{Enclosure, HeadAndTail, How, ProcessEnd, Spawn};
 
 /// Searched before `PATH`: these are the system's folders.
 const SYSTEM_FOLDERS: [&str; 5] = ["/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"];
@@ -202,11 +202,11 @@ fn attempt(program: &Path, args: &[OsString]) -> Result<String, String> {
 }
 
 pub(super) fn run(program: &Path, args: &[OsString], why: &str) -> Result<ProcessEnd, process::StartError> {
-    run_in(None, program, args, why)
+    run_in(Enclosure::None, program, args, why)
 }
 
 pub(super) fn run_in(
-    cgroup: Option<&Cgroup>,
+    enclosure: Enclosure<'_>,
     program: &Path,
     args: &[OsString],
     why: &str,
@@ -226,7 +226,7 @@ pub(super) fn run_in(
         stop: None,
         tee: None,
         bounds: None,
-        cgroup,
+        enclosure,
     })
 }
 

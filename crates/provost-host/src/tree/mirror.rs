@@ -21,7 +21,7 @@ use super::Error;
 use super::checkout::lossy;
 use super::retention::boot;
 use crate::process;
-use crate::process::{HeadAndTail, How, Spawn, StartError};
+use crate::process::{Enclosure, HeadAndTail, How, Spawn, StartError};
 
 mod extract;
 
@@ -340,7 +340,7 @@ impl<'a> Mirror<'a> {
             stop: process::stop_flag(stop),
             tee: Some(&mut each),
             bounds: None,
-            cgroup: None,
+            enclosure: Enclosure::None,
         })
         .map_err(|source| match source {
             StartError::NotFound { .. } => Error::NoGit { commit: self.commit.to_owned() },

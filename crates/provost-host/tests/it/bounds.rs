@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use provost_host::process::{
-    Bounds, Cgroup, HeadAndTail, How, LimitKind, ProcessEnd, Spawn, StartError, become_subreaper,
+    Bounds, Enclosure, HeadAndTail, How, LimitKind, ProcessEnd, Spawn, StartError, become_subreaper,
     cgroups_offered, run,
 };
 use provost_rehearsal::skip;
@@ -18,7 +18,7 @@ use crate::{lives, tag};
 const AMPLE: Bounds = Bounds { disk: 1 << 40, memory: 1 << 40, processes: 1 << 20 };
 
 fn sh(script: &str, cwd: &Path, bounds: Bounds) -> ProcessEnd {
-    start("bash", &["-c", script], cwd, bounds, None).unwrap()
+    start("bash", &["-c", script], cwd, bounds, Enclosure::None).unwrap()
 }
 
 fn start(
@@ -26,7 +26,7 @@ fn start(
     args: &[&str],
     cwd: &Path,
     bounds: Bounds,
-    cgroup: Option<&Cgroup>,
+    enclosure: Enclosure<'_>,
 ) -> Result<ProcessEnd, StartError> {
     become_subreaper().unwrap();
     run(Spawn {
@@ -42,7 +42,7 @@ fn start(
         stop: None,
         tee: None,
         bounds: Some(bounds),
-        cgroup,
+        enclosure,
     })
 }
 
@@ -200,10 +200,8 @@ fn in_a_cgroup_nothing_is_mistaken_for_anothers() {
         Err(why) => return skip::tool("cgroups", why),
     };
     let folder = TempDir::new().unwrap();
-    let sh = |script: &str| {
-        let cgroup = Cgroup::make();
-        start("bash", &["-c", script], folder.path(), AMPLE, cgroup.as_ref()).unwrap()
-    };
+    let sh =
+        |script: &str| start("bash", &["-c", script], folder.path(), AMPLE, Enclosure::IfLasting).unwrap();
     let script = |lock: &Path| {
         format!(
             "until grep 0::.*provost- /proc/self/cgroup; do :; done; env -i perl -e '{}' {} 0.001 & until [ -e {} ]; do :; done; sleep 0.02",

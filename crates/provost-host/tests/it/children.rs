@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use provost_host::process::{HeadAndTail, How, ProcessEnd, Spawn, StartError, run};
+use provost_host::process::{Enclosure, HeadAndTail, How, ProcessEnd, Spawn, StartError, run};
 use tempfile::TempDir;
 
 use crate::{eventually, lives, tag};
@@ -52,7 +52,7 @@ impl Child<'_> {
             stop: provost_host::process::stop_flag(self.stop),
             tee: None,
             bounds: None,
-            cgroup: None,
+            enclosure: Enclosure::None,
         })
         .unwrap()
     }
@@ -76,7 +76,7 @@ fn start(program: &str, args: &[OsString], cwd: &Path) -> Result<ProcessEnd, Sta
         stop: None,
         tee: None,
         bounds: None,
-        cgroup: None,
+        enclosure: Enclosure::None,
     })
 }
 
@@ -112,7 +112,7 @@ fn both_streams_are_kept_apart_and_watched() {
         stop: None,
         tee: Some(&mut tee),
         bounds: None,
-        cgroup: None,
+        enclosure: Enclosure::None,
     })
     .unwrap();
     assert_eq!((ended.stdout.head.as_slice(), ended.stderr.head.as_slice()), (&b"out\n"[..], &b"err\n"[..]));

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use provost_host::process::{
-    HeadAndTail, How, ProcessEnd, Spawn, become_subreaper, end_leftovers, inside_attempt, run,
+    Enclosure, HeadAndTail, How, ProcessEnd, Spawn, become_subreaper, end_leftovers, inside_attempt, run,
 };
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -28,7 +28,7 @@ fn sh(script: &str) -> ProcessEnd {
         stop: None,
         tee: None,
         bounds: None,
-        cgroup: None,
+        enclosure: Enclosure::None,
     })
     .unwrap()
 }
@@ -113,7 +113,7 @@ fn without_a_subreaper_a_daemon_that_prints_is_still_found() {
         stop: None,
         tee: None,
         bounds: None,
-        cgroup: None,
+        enclosure: Enclosure::None,
     })
     .unwrap();
     let pid = pids(&ended)[0];

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use provost_core::model::verdict::Isolation;
-use provost_host::process::{HeadAndTail, How, ProcessEnd, Spawn};
+use provost_host::process::{Enclosure, HeadAndTail, How, ProcessEnd, Spawn};
 use provost_host::sandbox::{
     AgentFence, CheckFence, CheckMount, CheckTree, HomePolicy, MissingFeature, MountWrites, NO_NEEDS,
     Network, Outlet, Processes, SandboxFeatures, SandboxedCommand, Unavailable, Vantage, What,
@@ -161,7 +161,7 @@ impl Fenced {
             stop: None,
             tee: None,
             bounds: None,
-            cgroup: None,
+            enclosure: Enclosure::None,
         })
         .unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

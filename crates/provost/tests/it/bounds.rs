@@ -1,6 +1,7 @@
 //! Tests agents and checks that exceed the limits of `[run]`.
 
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use provost_rehearsal::skip;
@@ -70,8 +71,8 @@ fn a_check_that_takes_too_much_does_not_hold() {
 #[test]
 fn a_daemon_of_a_harness_that_died_is_ended_before_the_attempt_is_judged() {
     let agent =
-        "exec 8> ../lock; flock 8; env -i /usr/bin/setsid --fork /bin/sleep 600 < /dev/null > /dev/null 2>&1
-        exec 8>&-; echo $$ > ../up; sleep 600\n";
+        "exec 8> ../lock; flock 8; env -i /usr/bin/setsid --fork /bin/sleep 600.71 < /dev/null > /dev/null 2>&1
+        exec 8>&-; sleep 600\n";
     let env = Env::new(&plan(&["test -f out/1"], "retry(1)")).agent(agent).isolation("in-place");
     let doctor = env.provost(&["doctor", "--json"]).exits(0).json();
     let has_cgroups = |offer: &Value| offer["name"] == "cgroups" && offer["here"] == true;
@@ -80,16 +81,14 @@ fn a_daemon_of_a_harness_that_died_is_ended_before_the_attempt_is_judged() {
     }
     env.approve();
     let mut run = env.start(&["run"]);
-    let up = env.folder().join("up");
-    let is_in_its_cgroup = || {
-        let pid = fs::read_to_string(&up).unwrap_or_default();
-        fs::read_to_string(format!("/proc/{}/cgroup", pid.trim()))
-            .is_ok_and(|text| text.contains("/provost-"))
+    let is_daemon = |folder: &Path| {
+        fs::read(folder.join("cmdline")).is_ok_and(|line| line.starts_with(b"/bin/sleep\x00600.71\0"))
+            && fs::read_to_string(folder.join("cgroup")).is_ok_and(|text| text.contains("/provost-"))
     };
     let begun = Instant::now();
-    while !is_in_its_cgroup() {
+    while !fs::read_dir("/proc").expect("processes").flatten().any(|entry| is_daemon(&entry.path())) {
         assert!(begun.elapsed() < Duration::from_secs(120), "it never was in a cgroup");
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(5));
     }
     run.kill().expect("the harness dies");
     run.wait().expect("the harness is dead");

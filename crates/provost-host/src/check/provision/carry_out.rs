@@ -13,7 +13,7 @@ use provost_core::redact::Redactor;
 use crate::activity::Activity;
 use crate::check::judge;
 use crate::files::folder;
-use crate::process::{HeadAndTail, How, ProcessEnd, Spawn};
+use crate::process::{Enclosure, HeadAndTail, How, ProcessEnd, Spawn};
 use crate::sandbox::{
     CACHES, CheckFence, CheckMount, CheckTree, MountWrites, Network, Processes, SandboxFeatures,
     SandboxedCommand, USUAL_SIZE, What,
@@ -274,7 +274,7 @@ impl Run<'_> {
             stop: process::stop_flag(self.means.stop),
             tee: None,
             bounds: None,
-            cgroup: wrapped.and_then(|wrapped| wrapped.cgroup.as_ref()),
+            enclosure: wrapped.map_or(Enclosure::None, SandboxedCommand::enclosure),
         })
         .map_err(told)
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::process;
-use crate::process::{HeadAndTail, How, Spawn};
+use crate::process::{Enclosure, HeadAndTail, How, Spawn};
 
 /// Longest key, in bytes.
 const KEY_MAX: usize = 16 * 1024;
@@ -119,7 +119,7 @@ fn said(words: &[String], environment: &[(OsString, OsString)], workspace: &Path
         stop: None,
         tee: None,
         bounds: None,
-        cgroup: None,
+        enclosure: Enclosure::None,
     });
     let failed = |why: String| NoKey::Failed { why };
     let ended = ended.map_err(|error| failed(error.to_string()))?;

@@ -20,7 +20,6 @@ use super::hidden_paths::left_at_home;
 use super::mounts::CheckMounts;
 use super::test_comparison::{Before, held_against, not_comparable, weakened};
 use super::{ApprovedTree, CheckHelper, ExecEnv, gone, kept_results, told, view};
-use crate::activity::Activity;
 use crate::check::judge::reporter::{Control, Places, Reporter};
 use crate::check::judge::{self, CheckRequest, SuppliedTools};
 use crate::check::negative_control::{self, ControlRequest, ControlRun};
@@ -81,7 +80,7 @@ impl ExecEnv {
         }
         let before = self.results_before(approved, case)?;
         let run = |case: &CheckSpec<'_>, control: Control| {
-            let _activity = activity(case);
+            let _activity = case.activity();
             self.on(approved, case, &base, &layer, control, &before)
         };
         let (observed, control) = self.with_control_beside(case, &run)?;
@@ -137,6 +136,7 @@ impl ExecEnv {
         if let Some(reason) = not_comparable(case.shell, self.level).filter(|_| compares) {
             return Ok(Verdict::not_run(self.level, reason));
         }
+        let _activity = case.activity();
         let (verdict, report) = self.in_court_with(case, ground, &env, (&[], None))?;
         let observed = ControlRun { verdict, report };
         let ControlRun { verdict, report } =
@@ -472,13 +472,6 @@ pub(super) fn seen(base: &Base, layer: &Layer) -> Tree {
         ignored_more: more(layer.ignored.len() + layer.ignored_more),
         ..Tree::default()
     }
-}
-
-fn activity(case: &CheckSpec<'_>) -> Activity {
-    Activity::begin(match case.with_work {
-        true => "running the check",
-        false => "running the check without the work",
-    })
 }
 
 /// Runs a contract that held again if it hides output in which a failed command says why it failed. If a

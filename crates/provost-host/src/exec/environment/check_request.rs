@@ -7,6 +7,7 @@ use std::time::Duration;
 use provost_core::model::event::StartTree;
 use provost_core::model::plan::Shell;
 
+use crate::activity::Activity;
 use crate::check::judge::OutputListener;
 use crate::check::negative_control::Doubts;
 use crate::config::Folders;
@@ -49,6 +50,15 @@ pub struct CheckSpec<'a> {
     pub in_background: bool,
     /// Sees the output of the check while it runs; controls and other runs are not shown.
     pub shown_to: Option<OutputListener<'a>>,
+}
+
+impl CheckSpec<'_> {
+    pub(super) fn activity(&self) -> Activity {
+        Activity::begin(match self.with_work {
+            true => "running the check",
+            false => "running the check without the work",
+        })
+    }
 }
 
 /// What the test results of a check are compared with.
