@@ -19,6 +19,9 @@ const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "c
 /// Makes the pipe out of standard input and output.
 const PIPED: &str = "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null";
 
+/// Time that the browser has for an answer: on a busy machine it takes seconds.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+
 /// Returns the first browser on `PATH`.
 pub(super) fn find() -> Result<PathBuf, Ending> {
     let found = BROWSERS.iter().find_map(|name| on_path(name));
@@ -102,8 +105,10 @@ impl Browser {
         Ok(found["result"]["value"].clone())
     }
 
-    /// Calls a method of the browser, and returns its result.
+    /// Calls a method of the browser, and returns its result. The browser has some time for an answer also if the
+    /// time of the page is over.
     pub(super) fn call(&mut self, method: &str, parameters: Value, until: Instant) -> Result<Value, Ending> {
+        let until = until.max(Instant::now() + ANSWERS_WITHIN);
         self.next += 1;
         let mut message = json!({"id": self.next, "method": method, "params": parameters});
         if let Some(session) = &self.session {

@@ -53,7 +53,7 @@ fn look(browser: &mut Browser, url: &str, args: &Args) -> Result<String, Ending>
     let expression = "document.readyState + '\\n' + (document.body ? document.body.innerText : '')";
     let (shown, missing) = loop {
         go_on()?;
-        let found = browser.evaluate(expression, until.max(Instant::now() + PAUSE))?;
+        let found = browser.evaluate(expression, until)?;
         let found = found.as_str().unwrap_or_default().to_owned();
         let (state, shown) = found.split_once('\n').unwrap_or(("", ""));
         let missing = args.text.iter().filter(|text| !shown.contains(text.as_str()));
