@@ -40,9 +40,7 @@ pub fn changed_caches(harness: &Harness, run: &Run) -> Vec<String> {
 /// Returns the changes outside of `touches` that still exist in this workspace, without the files that wait
 /// to be trusted.
 pub fn left(workspace: &Path, run: &Run) -> Vec<String> {
-    let mut run = run.clone();
-    run.outside.retain(|(_, _, change)| still_stands(workspace, change));
-    let lines = run.outside_lines();
+    let lines = run.outside_lines(|change| still_stands(workspace, change));
     if lines.is_empty() {
         return lines;
     }

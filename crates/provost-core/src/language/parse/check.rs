@@ -29,7 +29,7 @@ pub(super) fn shell(text: &str, fence: CodeFence, sink: &mut Sink) -> Option<She
         return None;
     }
     characters::ascii(text, fence.body, "a contract", sink);
-    Some(Shell { command: fence.command, body: fence.body, expectations: Vec::new() })
+    Some(Shell { command: fence.command, body: fence.body, expectations: Vec::with_capacity(1) })
 }
 
 pub(super) fn first_line(text: &str, span: Span) -> Span {

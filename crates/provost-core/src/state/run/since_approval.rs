@@ -15,14 +15,17 @@ impl Run {
             lines.push(self.base_moved(&approved.base, &self.binding.base));
         }
         lines.extend(approved.terms.changes(&self.binding.terms));
-        lines.extend(self.outside_lines().into_iter().map(|line| format!("outside of `touches`, {line}")));
+        lines.extend(
+            self.outside_lines(|_| true).into_iter().map(|line| format!("outside of `touches`, {line}")),
+        );
         lines
     }
 
-    /// Lists what agents changed outside of `touches` since the last approval, one line per attempt.
-    pub fn outside_lines(&self) -> Vec<String> {
+    /// Lists the changes of agents outside of `touches` since the last approval that `counts` selects, one line
+    /// per attempt.
+    pub fn outside_lines(&self, counts: impl Fn(&OutsidePath) -> bool) -> Vec<String> {
         let mut lines: Vec<((StepNumber, u32), Vec<String>)> = Vec::new();
-        for (step, attempt, change) in &self.outside {
+        for (step, attempt, change) in self.outside.iter().filter(|(.., change)| counts(change)) {
             let by = (*step, *attempt);
             match lines.iter_mut().find(|(known, _)| *known == by) {
                 Some((_, changes)) => changes.push(change.to_string()),

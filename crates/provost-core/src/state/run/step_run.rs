@@ -58,7 +58,7 @@ pub struct StepRun {
     /// The role that carries it out, if it is not its own.
     pub role: Option<String>,
     /// The conversation that the next attempt resumes.
-    pub session: Option<Conversation>,
+    pub session: Option<Box<Conversation>>,
     /// What its agent asked for in the last attempt, and only a person can allow.
     pub asks: Option<String>,
     /// What its agent asked for, and a person allowed.
@@ -176,7 +176,7 @@ pub struct Conversation {
 
 impl Conversation {
     /// Returns the session after one more attempt.
-    pub(super) fn after(before: Option<Conversation>, id: &str, usage: &Usage) -> Self {
+    pub(super) fn after(before: Option<Self>, id: &str, usage: &Usage) -> Self {
         match before.filter(|before| before.id == id) {
             Some(before) => Self { turns: before.turns + 1, used: before.used.and(usage), ..before },
             None => Self { id: id.to_owned(), turns: 1, used: usage.clone(), claim: String::new() },

@@ -171,7 +171,7 @@ impl Executor<'_> {
     }
 
     fn resume(&self, run: &Run, number: StepNumber) -> Option<(Conversation, String)> {
-        let session = run.step(number)?.session.clone()?;
+        let session = run.step(number)?.session.as_deref()?.clone();
         Some((session, self.site.redactor.text(&prompt::resumed(run, number)?).into_owned()))
     }
 

@@ -45,8 +45,9 @@ impl Run {
         if let Some(step) = self.step_mut(number) {
             step.losses = 0;
             step.posts.clone_from(&ended.published);
-            let before = step.session.take();
-            step.session = ended.session.as_ref().map(|id| Conversation::after(before, id, &ended.usage));
+            let before = step.session.take().map(|session| *session);
+            let after = |id: &String| Conversation::after(before, id, &ended.usage);
+            step.session = ended.session.as_ref().map(after).map(Box::new);
             step.asks.clone_from(&ended.asks);
             step.ended = Some((ended.end.clone(), ended.report.clone()));
         }
