@@ -12,4 +12,5 @@ pub mod consult;
 pub mod metering;
 pub mod transcript;
 pub mod live;
+pub mod busy;
 pub mod confined;

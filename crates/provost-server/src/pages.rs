@@ -53,6 +53,7 @@ pub(crate) fn routes() -> Router<SharedState> {
         .route("/sign-in", get(sign_in::begin))
         .route(CALLBACK, get(sign_in::finish))
         .route("/plans/{plan}", get(plan::show).post(plan::run_or_stop))
+        .route("/plans/{plan}/busy", get(plan::busy))
         .route("/plans/{plan}/steps", get(plan::steps))
         .route("/plans/{plan}/changes", get(plan::changes))
         .route("/plans/{plan}/timeline", get(plan::timeline))

@@ -8,6 +8,7 @@
 mod attempts;
 mod law;
 mod listening;
+mod live_view;
 mod lives;
 pub(super) mod transcripts;
 
@@ -26,7 +27,6 @@ use provost_core::state::run::{Run, Stage};
 use provost_core::text::summary::{PlanRow, PlansSummary, SummaryReader};
 use provost_store::{Cursor, Log, Query};
 
-use crate::exec::live;
 use crate::observe::inbox;
 use crate::plan::harness::Harness;
 use crate::plan::human_check::{self, Who};
@@ -244,14 +244,6 @@ impl Overview {
         let mut summary = PlansSummary::default();
         reader.end(seen.id.clone(), seen.moved.unwrap_or_default(), &mut summary);
         summary.plans.pop().ok_or_else(|| Error::NotThere { plan: seen.id.clone() })
-    }
-
-    /// Returns the last lines of the running attempt's output, if there is any.
-    pub fn output(&self, id: &PlanId, step: StepNumber) -> Option<String> {
-        if !self.has(id).unwrap_or(false) {
-            return None;
-        }
-        live::output(self.state(), id, step)
     }
 
     /// Returns the transcript of an attempt, by default of the step's last one; `None` if there is no such

@@ -128,7 +128,19 @@
         search(output);
       } catch { /* `refresh` tells that the server does not answer. */ }
     }
+    await showBusy();
     setTimeout(follow, 1000);
+  }
+
+  // What provost is busy with is no event either.
+  async function showBusy() {
+    const line = document.querySelector("[data-busy]");
+    if (!line || document.hidden) { return; }
+    try {
+      const answer = await fetch(line.dataset.busy, { headers: { accept: "text/html" }, redirect: "error" });
+      const text = new DOMParser().parseFromString(answer.ok ? await answer.text() : "", "text/html").body.textContent;
+      if (text !== line.textContent) { line.textContent = text; }
+    } catch { /* `refresh` tells that the server does not answer. */ }
   }
 
   // Hides the lines without the searched words, and keeps the end in sight.

@@ -2,7 +2,7 @@
 //! timeline and its text.
 
 use axum::extract::State;
-use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use maud::{Markup, html};
 use provost_engine::observe::overview::{AttemptRecord, PlanSnapshot};
 use provost_engine::observe::view::{InboxItemView, PlanState, PlanView, PostconditionView, StepView};
@@ -111,6 +111,20 @@ pub(super) async fn text(
     page(app, by, id, PlanRoom::Text, |_, shown, _| spec(&shown.view)).await
 }
 
+/// Answers what the run is busy with, for `assets/live.js`; empty if nothing takes long.
+pub(super) async fn busy(
+    State(app): State<SharedState>,
+    _viewer: Viewer,
+    Segment(id): Segment<String>,
+) -> Answer<Html<String>> {
+    ask(&app, move |app| {
+        let seen = find(&app.overview, &id)?;
+        let busy = app.overview.busy(&seen.id).filter(|_| seen.is_worked_on);
+        Ok(Html(html! { @if let Some(busy) = busy { (T(&busy)) } }.into_string()))
+    })
+    .await
+}
+
 fn overview(app: &AppState, shown: &Shown, principal: &Principal) -> Markup {
     let plan = &shown.view;
     let place = format!("/plans/{}/steps/", segment(&plan.card.id.0).0);
@@ -118,7 +132,7 @@ fn overview(app: &AppState, shown: &Shown, principal: &Principal) -> Markup {
         (head(shown))
         @if let Some(trouble) = &plan.card.trouble { p class="note bad" { (Ticks(trouble)) } }
         @if let Some(question) = &plan.question { p class="note wait" { "A question is open: " (T(question)) } }
-        (next(plan, principal))
+        (next(plan, app.overview.busy(&plan.card.id).as_deref(), principal))
         div class="columns" {
             section class="beside" { h2 { "Graph" } (graph::graph(&app.graphs, &shown.seen.run, &shown.attempts, &place)) }
             section {
@@ -155,7 +169,7 @@ fn head(shown: &Shown) -> Markup {
 }
 
 /// Renders the one next action: whose turn it is, and what to do.
-fn next(plan: &PlanView, principal: &Principal) -> Markup {
+fn next(plan: &PlanView, busy: Option<&str>, principal: &Principal) -> Markup {
     let card = &plan.card;
     let id = segment(&card.id.0);
     if let Some(item) = plan.waiting_items.first() {
@@ -192,6 +206,7 @@ fn next(plan: &PlanView, principal: &Principal) -> Markup {
                         a href={ "/plans/" (id) "/steps/" (step) } { "step " (step) ", live output" }
                     }
                     @if card.at_work.is_empty() { "provost is between two steps." }
+                    p class="busy" data-busy={ "/plans/" (id) "/busy" } { @if let Some(busy) = busy { (T(busy)) } }
                 }
                 (act(plan, principal, "stop", "Stop the run"))
             }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use provost_core::rules::quorum::ApprovalCount;
 use provost_core::state::run::{Run, Stage};
 use provost_engine::Put;
+use provost_engine::exec::busy::BusyNote;
 use provost_engine::observe::notifier::Notices;
 use provost_engine::observe::wait_for_person::Woken;
 use provost_engine::plan::harness::Harness;
@@ -283,7 +284,9 @@ fn drive(
             notices.hear(run, event);
         })
     };
+    let busy = BusyNote::keep(harness.state(), harness.id());
     let driven = if args.output { live.with_output(harness, drive) } else { drive() };
+    drop(busy);
     harness.tell_of_plans_below(None);
     let (run, rest) = driven?;
     live.end();

@@ -69,7 +69,9 @@ impl Reader {
         let sheet = known.sheet.as_ref().map(|sheet| (&sheet.card.id, sheet.card.at_work.as_slice()));
         let transcript = self.transcript.as_ref().map(|(plan, step)| (plan, std::slice::from_ref(step)));
         let Some((plan, steps)) = transcript.or(sheet) else { return false };
-        let now: Vec<_> = steps.iter().map(|step| self.overview.output(plan, StepNumber(*step))).collect();
+        let output = steps.iter().map(|step| self.overview.output(plan, StepNumber(*step)));
+        let busy = self.overview.busy(plan);
+        let now: Vec<_> = output.chain([busy]).collect();
         let is_more = now != self.printed;
         self.printed = now;
         is_more
@@ -121,7 +123,7 @@ impl Reader {
         let Some(seen) = all.iter().find(|seen| seen.id == *id) else { return Ok(None) };
         let output = |step: u32| self.overview.output(id, StepNumber(step));
         let view = PlanView::of(seen, &self.overview.attempts(id)?, Vec::new());
-        Ok(Some(plan::sheet(view, &output)))
+        Ok(Some(plan::sheet(view, &output, self.overview.busy(id))))
     }
 
     /// Reads the changes of a step once, and again after new events of its plan; a transcript each time.

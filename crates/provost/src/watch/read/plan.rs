@@ -2,7 +2,7 @@
 
 use provost_core::model::pass::Pass;
 use provost_engine::observe::view::{
-    AttemptView, CheckView, PlanView, PostconditionView, StepView, VerdictView,
+    AttemptView, CheckView, PlanState, PlanView, PostconditionView, StepView, VerdictView,
 };
 
 use crate::watch::known::{Part, Said, Sheet, Tone, drawable};
@@ -14,13 +14,15 @@ const OUTPUT: usize = 12;
 /// Returns the live output of a step's attempt.
 type Output<'o> = &'o dyn Fn(u32) -> Option<String>;
 
-pub(super) fn sheet(view: PlanView, output: Output<'_>) -> Sheet {
-    let steps = view.steps.iter().map(|step| of_step(step, output));
+/// `busy` says what provost itself is busy with.
+pub(super) fn sheet(view: PlanView, output: Output<'_>, busy: Option<String>) -> Sheet {
+    let busy = busy.filter(|_| view.card.state == PlanState::Running);
+    let steps = view.steps.iter().map(|step| of_step(step, output, busy.as_deref()));
     let parts = steps.chain(view.postconditions.iter().map(of_post)).collect();
     Sheet { card: drawable(view.card), parts }
 }
 
-fn of_step(step: &StepView, output: Output<'_>) -> Part {
+fn of_step(step: &StepView, output: Output<'_>, busy: Option<&str>) -> Part {
     let running = running(step);
     let output = running.and_then(|_| output(step.number));
     Part {
@@ -38,7 +40,7 @@ fn of_step(step: &StepView, output: Output<'_>) -> Part {
         },
         attempts: step.attempt_count,
         since: running.map(|attempt| attempt.begun),
-        page: page(step, output.as_deref()),
+        page: page(step, output.as_deref(), busy),
     }
 }
 
@@ -47,7 +49,7 @@ fn running(step: &StepView) -> Option<&AttemptView> {
     step.attempts.last().filter(|attempt| step.state == "in_progress" && attempt.ended.is_none())
 }
 
-fn page(step: &StepView, output: Option<&str>) -> Vec<Said> {
+fn page(step: &StepView, output: Option<&str>, busy: Option<&str>) -> Vec<Said> {
     let mut page = vec![Said::strong(format!("{}. {}", step.number, step.title))];
     let who = match &step.plan {
         Some(plan) => format!("the plan {plan}"),
@@ -71,7 +73,8 @@ fn page(step: &StepView, output: Option<&str>) -> Vec<Said> {
     match step.state {
         "claimed" => page.push(Said::new(Tone::Wait, "a person confirms it (i opens the inbox)")),
         "in_progress" if running(step).is_none() => {
-            page.push(Said::new(Tone::Busy, "provost runs the check"));
+            let busy = busy.map_or("provost runs the check".to_owned(), |busy| format!("provost: {busy}"));
+            page.push(Said::new(Tone::Busy, busy));
         }
         _ => {}
     }

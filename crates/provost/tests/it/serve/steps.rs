@@ -29,10 +29,18 @@ fn the_page_shows_the_output_of_a_check_while_it_runs() {
     };
     assert!(shown.contains("Live output of the check"), "{shown}");
     assert!(shown.contains("<span class=\"line\">the check has begun\n</span>"), "{shown}");
+    let busy = "running the check";
+    while !server.browse(&format!("/plans/{id}/busy"), &cookie).is(200).body.starts_with(busy) {
+        assert!(begun.elapsed() < Duration::from_secs(100), "nobody was told what provost is busy with");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let overview = server.browse(&format!("/plans/{id}"), &cookie).is(200).body;
+    assert!(overview.contains(&format!("/busy\">{busy}")), "{overview}");
     env.write("go", "");
     answer(run.wait_with_output().expect("the run")).exits(0);
     let after = server.browse(&place, &cookie).is(200).body;
     assert!(!after.contains("data-output") && after.contains("the check has begun"), "{after}");
+    assert_eq!(server.browse(&format!("/plans/{id}/busy"), &cookie).is(200).body, "");
     assert!(!env.state().join("live").read_dir().is_ok_and(|mut files| files.next().is_some()));
 }
 
