@@ -49,11 +49,19 @@ static HINTS_OF_SHORTER_TEXTS: LazyLock<AhoCorasick> =
     LazyLock::new(|| folded(hints(), AhoCorasickKind::ContiguousNFA));
 /// Number of bytes from which on a text is long.
 const LONG: usize = 64 << 10;
-/// Number of bytes up to which each literal of the first texts is searched by itself. A command that redacts
-/// one line would spend most of its time on building an automaton.
+/// Numbers of the literals by their first byte.
+static HINTS_BY_BYTE: LazyLock<[Vec<(usize, &'static str)>; 256]> = LazyLock::new(|| {
+    let mut by_byte = [const { Vec::new() }; 256];
+    for (number, hint) in hints().enumerate() {
+        by_byte[usize::from(hint.as_bytes()[0])].push((number, hint));
+    }
+    by_byte
+});
+/// Number of bytes up to which the first texts are searched without an automaton. A command that redacts a few
+/// lines would spend most of its time on building one.
 const SHORT: usize = 256;
 /// Number of short texts after which an automaton is worth its cost.
-const MANY: usize = 32;
+const MANY: usize = 100;
 
 pub struct Redactor {
     known: KnownSecrets,
@@ -194,8 +202,12 @@ fn each_hint(text: &str, mut tell: impl FnMut(usize, Range<usize>)) {
 /// Does the same without an automaton.
 fn each_hint_of_few(text: &str, mut tell: impl FnMut(usize, Range<usize>)) {
     let lower = text.to_ascii_lowercase();
-    for (number, hint) in hints().enumerate() {
-        lower.match_indices(hint).for_each(|(start, _)| tell(number, start..start + hint.len()));
+    for (start, byte) in lower.bytes().enumerate() {
+        for (number, hint) in &HINTS_BY_BYTE[usize::from(byte)] {
+            if lower.as_bytes()[start..].starts_with(hint.as_bytes()) {
+                tell(*number, start..start + hint.len());
+            }
+        }
     }
 }
 

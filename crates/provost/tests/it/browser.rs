@@ -225,6 +225,8 @@ fn every_page_looks_right_in_two_browsers() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(said.lines().filter(|line| line.starts_with("well: ")).count(), 3, "{said}");
+    // The times, with `--nocapture`.
+    print!("{said}");
 }
 
 /// Returns the full path, which Playwright needs.
