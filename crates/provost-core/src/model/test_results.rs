@@ -44,11 +44,13 @@ impl TestResults {
                 (same > 0).then_some((at, same))
             })
             .collect();
-        for (at, same) in repeats {
-            found[at].0 = format!("{} #{}", found[at].0, same + 1);
+        if !repeats.is_empty() {
+            for (at, same) in repeats {
+                found[at].0 = format!("{} #{}", found[at].0, same + 1);
+            }
+            // Of two results with one name the map keeps the last, so the worst comes last.
+            found.sort_by(|(name, result), (other, than)| name.cmp(other).then(result.cmp(than)));
         }
-        // Of two results with one name the map keeps the last, so the worst comes last.
-        found.sort_by(|(name, result), (other, than)| name.cmp(other).then(result.cmp(than)));
         Self(found.into_iter().collect())
     }
 

@@ -85,8 +85,10 @@ impl RunnerReport {
     /// Reads the records of a check that ran in the folder `root`.
     pub fn read(text: &str, root: &str) -> Self {
         let mut report = Self::default();
+        let mut fields = Vec::new();
         for line in text.lines() {
-            let fields: Vec<&str> = line.split('\x1f').collect();
+            fields.clear();
+            fields.extend(line.split('\x1f'));
             match fields.as_slice() {
                 ["start", runner, number, folder, args @ ..] => {
                     report.start(runner, number, within(root, folder), args, root);
