@@ -114,20 +114,22 @@ fn owned(plan: &Plan) -> Vec<Span> {
 
 /// Returns the text with the given `status` and marks; every other byte is unchanged.
 pub fn mark(text: &str, plan: &Plan, status: &str, marks: impl Fn(StepNumber) -> Option<Mark>) -> String {
-    let mut edits: Vec<(Span, String)> = Vec::with_capacity(plan.steps.len() + 1);
+    let mut edits: Vec<(Span, &str, &str)> = Vec::with_capacity(plan.steps.len() + 1);
     if let Some(current) = &plan.status {
-        edits.push((current.span, status.to_owned()));
+        edits.push((current.span, status, ""));
     }
     for step in &plan.steps {
-        let mark = marks(step.number).map(|mark| format!("{} ", mark.symbol())).unwrap_or_default();
-        edits.push((step.mark.span, mark));
+        let (mark, space) = marks(step.number).map_or(("", ""), |mark| (mark.symbol(), " "));
+        edits.push((step.mark.span, mark, space));
     }
-    edits.sort_unstable_by_key(|(span, _)| *span);
-    let mut out = String::with_capacity(text.len() + 64);
+    edits.sort_unstable_by_key(|(span, ..)| *span);
+    // Room for a mark at every step, so that a long text is not copied while it grows.
+    let mut out = String::with_capacity(text.len() + 8 * edits.len() + 64);
     let mut from = 0;
-    for (span, replacement) in edits {
+    for (span, replacement, space) in edits {
         out.push_str(text.get(from..span.start).unwrap_or_default());
-        out.push_str(&replacement);
+        out.push_str(replacement);
+        out.push_str(space);
         from = span.end;
     }
     out.push_str(text.get(from..).unwrap_or_default());

@@ -474,7 +474,7 @@ pub fn read(path: &Path) -> Result<Text, Error> {
     if !metadata.is_file() {
         return Err(Error::NotAFile { path: path.to_owned() });
     }
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(metadata.len().min(SIZE_MAX) as usize + 1);
     file.take(SIZE_MAX + 1).read_to_end(&mut bytes).map_err(Error::io(path, "read"))?;
     if bytes.len() as u64 > SIZE_MAX {
         return Err(Error::TooLarge { path: path.to_owned(), bytes: metadata.len().max(SIZE_MAX + 1) });
