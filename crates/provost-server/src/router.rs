@@ -1,5 +1,6 @@
 //! Puts the routes of all modules together, and wraps every request.
 
+mod compress;
 mod guard;
 
 use std::sync::Arc;

@@ -14,6 +14,7 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::compress;
 use crate::pages;
 use crate::principal::header_text;
 use crate::problem::Problem;
@@ -41,6 +42,7 @@ pub(super) async fn wrap(State(app): State<SharedState>, request: Request, next:
     let begun = Instant::now();
     let for_people = is_for_people(&request);
     let wanted = wanted(&request);
+    let accepts_gzip = compress::accepts_gzip(request.headers());
     let is_asset = request.uri().path().starts_with("/assets/");
     let response = match refused(&app, &request) {
         Some(problem) => problem.into_response(),
@@ -78,7 +80,7 @@ pub(super) async fn wrap(State(app): State<SharedState>, request: Request, next:
     if !is_asset {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
-    response
+    if accepts_gzip { compress::compressed(response).await } else { response }
 }
 
 /// The page that a browser asked for.

@@ -15,8 +15,6 @@ const WEIGHT_MAX = 150_000;
 // A time that is told anew, from "now" to "5 s ago", moves the words after it by less than this, also in a narrow
 // window. A part that appears late moves more.
 const SHIFT_MAX = 0.01;
-// Pages whose weight grows with the log: 400 steps, and a list of 1,000 plans to choose from.
-const HEAVY = { large: 400_000, compare: 200_000 };
 
 const idOf = async (plan) => JSON.parse((await provost(0, "log", plan, "--json")).split("\n")[0]).plan;
 /** Everything that is wrong, told together at the end. */
@@ -113,7 +111,7 @@ async function look(browserName, pages) {
           const over = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
           expect(over <= 0, `${where}: ${over} px too wide`);
           const bytes = await weight(page);
-          expect(bytes < (HEAVY[name] ?? WEIGHT_MAX), `${where}: ${bytes} bytes`);
+          expect(bytes < WEIGHT_MAX, `${where}: ${bytes} bytes`);
           if (width !== "1024") { await isAccessible(page, where); }
           await page.screenshot({ path: join(SHOTS, `${browserName}-${name}-${theme}-${width}.png`), fullPage: width !== "390" });
           if (width === "1440") {
