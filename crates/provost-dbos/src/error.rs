@@ -25,7 +25,7 @@ pub enum Error {
         "the login {login} may not report checks: start the worker with --no-checks, or use another login"
     )]
     MayNotJudge { login: String },
-    #[error("nobody holds the lease `{name}`")]
+    #[error("the lease `{name}` is free; there is nothing to break")]
     LeaseNotHeld { name: String },
     #[error("{key} is not a key: expected the 64 hexadecimal digits that the worker printed")]
     NotAKey { key: String },

@@ -79,8 +79,8 @@ pub trait Log: Send + Sync {
     /// without a description of its holder is an error, because every holder writes one first.
     fn holder(&self, name: &str) -> Result<Option<Holder>, Error>;
 
-    /// Returns the one name that this process can decide under, if the log knows who it is. `None` if the log
-    /// believes the name that it is told.
+    /// Returns the only name under which this process may decide: the one of its database login. `None` for logs
+    /// without logins, where the caller gives the name.
     fn own_name(&self) -> Result<Option<String>, Error> {
         Ok(None)
     }

@@ -49,7 +49,7 @@ pub use trust::{LoginRights, TrustedKey};
 
 /// How long a lost server is retried, in milliseconds.
 static PATIENCE_MS: AtomicU64 = AtomicU64::new(30_000);
-/// Until then nobody retries, because a retry has just failed; only in a process that answers soon.
+/// Set after a failed retry, if [`answer_soon`] was called: until this time, no call retries.
 static AWAY_UNTIL: Mutex<Option<Instant>> = Mutex::new(None);
 const AWAY: Duration = Duration::from_secs(2);
 /// Longest run time of a statement in a process that answers soon.

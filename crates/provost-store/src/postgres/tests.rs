@@ -170,7 +170,7 @@ fn a_lease_is_renewed_while_it_is_held() {
     let renewed = "SELECT count(*) FILTER (WHERE expires > clock_timestamp()) FROM provost.lease";
     cluster.sql(&url, "UPDATE provost.lease SET expires = clock_timestamp()");
     while cluster.sql(&url, renewed)[0].get::<i64, _>(0) < 20 {
-        assert!(Instant::now() < deadline + Duration::from_secs(60), "nobody renews them");
+        assert!(Instant::now() < deadline + Duration::from_secs(60), "the leases were not renewed");
         std::thread::sleep(Duration::from_millis(20));
     }
     let open = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";

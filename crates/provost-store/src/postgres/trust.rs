@@ -69,7 +69,7 @@ impl Postgres {
         })
     }
 
-    /// Takes a lease away from its holder. Returns the holder; `None` if nobody held it.
+    /// Takes a lease away from its holder. Returns the holder; `None` if the lease was free.
     pub fn break_lease(&self, name: &str) -> Result<Option<String>, Error> {
         let held: Option<String> = self.with("break a lease", async |connection| {
             let call = sqlx::query("SELECT provost.break_lease($1)");

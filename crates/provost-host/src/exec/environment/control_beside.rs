@@ -1,5 +1,5 @@
-//! Runs the first negative control of a check beside the check itself, on a free core, so that nobody waits for one
-//! after the other.
+//! Runs a check and its first negative control at the same time, if a core is free. Both together then take as long
+//! as the slower one.
 //!
 //! The control has the lowest priority, so it hardly slows the check down.
 //!

@@ -49,7 +49,7 @@ fn checks_of_a_workers_login_count_only_with_a_key_that_a_person_trusts() {
     let signed =
         "SELECT DISTINCT login FROM provost.event WHERE name = 'TASK_COMPLETED' AND seal IS NOT NULL";
     assert_eq!(fleet.cluster.sql(&fleet.url, signed).len(), 1);
-    // Everything the key signed is in doubt once nobody trusts it.
+    // A person removes the key. From then on provost believes no verdict that it signed.
     fleet.provost(0, &["cluster", "trust", &key, "--revoke"]).exits(0);
     let audit = fleet.provost(0, &["audit"]).exits(70);
     assert!(audit.out.contains("not signed by a trusted key"), "{}{}", audit.out, audit.err);

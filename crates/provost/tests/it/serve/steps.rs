@@ -31,7 +31,7 @@ fn the_page_shows_the_output_of_a_check_while_it_runs() {
     assert!(shown.contains("<span class=\"line\">the check has begun\n</span>"), "{shown}");
     let busy = "running the check";
     while !server.browse(&format!("/plans/{id}/busy"), &cookie).is(200).body.starts_with(busy) {
-        assert!(begun.elapsed() < Duration::from_secs(100), "nobody was told what provost is busy with");
+        assert!(begun.elapsed() < Duration::from_secs(100), "the page names nothing");
         std::thread::sleep(Duration::from_millis(20));
     }
     let overview = server.browse(&format!("/plans/{id}"), &cookie).is(200).body;
