@@ -80,7 +80,7 @@ fn body(app: &AppState, filter: &LogFilter) -> Answer<Main> {
         }
         @else {
             div class="scroll" {
-                table class="rows" {
+                table class="rows log" {
                     thead { tr { th { "When" } th { "Plan" } th { "Event" } th { "Step" } th { "Details" } } }
                     tbody { (parts_here()) }
                 }

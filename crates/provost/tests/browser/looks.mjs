@@ -52,12 +52,20 @@ async function isAccessible(page, where) {
   expect(words.length === 0, `${where}:\n${words.join("\n")}`);
 }
 
-/** The sum of all shifts since the page was opened; Firefox does not tell. */
+/** The sum of all shifts since the page was opened, and what moved; Firefox does not tell. */
 const shifted = (page) => page.evaluate(() => new Promise((done) => {
-  if (!PerformanceObserver.supportedEntryTypes.includes("layout-shift")) { done(0); return; }
+  if (!PerformanceObserver.supportedEntryTypes.includes("layout-shift")) { done([0, []]); return; }
   let sum = 0;
-  new PerformanceObserver((list) => { for (const shift of list.getEntries()) { sum += shift.value; } }).observe({ type: "layout-shift", buffered: true });
-  requestAnimationFrame(() => setTimeout(() => done(sum), 50));
+  const moved = [];
+  const place = ({ x, y, width, height }) => [x, y, width, height].map(Math.round).join(" ");
+  const note = ({ node, previousRect, currentRect }) => {
+    const element = node instanceof Element ? node : node?.parentElement;
+    moved.push(`${element?.outerHTML.slice(0, 80)}: ${place(previousRect)} to ${place(currentRect)}`);
+  };
+  new PerformanceObserver((list) => {
+    for (const shift of list.getEntries()) { sum += shift.value; shift.sources.forEach(note); }
+  }).observe({ type: "layout-shift", buffered: true });
+  requestAnimationFrame(() => setTimeout(() => done([sum, moved]), 50));
 }));
 
 const weight = (page) => page.evaluate(() => {
@@ -106,8 +114,8 @@ async function look(browserName, pages) {
           const where = `${path} (${browserName}, ${theme}, ${width} px)`;
           await page.setViewport({ width: Number(width), height });
           await page.goto(place(path));
-          const shift = await shifted(page);
-          expect(shift < SHIFT_MAX, `${where}: the layout shifted by ${shift}`);
+          const [shift, moved] = await shifted(page);
+          expect(shift < SHIFT_MAX, `${where}: the layout shifted by ${shift}:\n${moved.join("\n")}`);
           const over = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
           expect(over <= 0, `${where}: ${over} px too wide`);
           const bytes = await weight(page);
