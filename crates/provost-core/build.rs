@@ -8,6 +8,8 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use regex_syntax::hir::{Class, Hir, HirKind};
+
 const TABLE: &str = "src/redact/shapes.toml";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -26,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn write_row(source: &mut String, row: &toml::Table) -> Result<(), Box<dyn Error>> {
-    const KEYS: [&str; 5] = ["kind", "hints", "token", "part", "least"];
+    const KEYS: [&str; 4] = ["kind", "hints", "token", "part"];
     if let Some(unknown) = row.keys().find(|key| !KEYS.contains(&key.as_str())) {
         return Err(format!("unknown key `{unknown}`").into());
     }
@@ -34,16 +36,38 @@ fn write_row(source: &mut String, row: &toml::Table) -> Result<(), Box<dyn Error
     let hints = row.get("hints").and_then(toml::Value::as_array).ok_or("no `hints`")?;
     let hints =
         hints.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>().ok_or("a hint is a text")?;
-    let least = row.get("least").and_then(toml::Value::as_integer).unwrap_or_default();
-    if hints.is_empty() && least == 0 {
-        return Err("neither `hints` nor `least`".into());
-    }
     let (pattern, whole) = match (text("token"), text("part")) {
         (Some(token), None) => (token, true),
         (None, Some(part)) => (part, false),
         _ => return Err("either `token` or `part`".into()),
     };
     let kind = text("kind").ok_or("no `kind`")?;
+    let least = shortest_word(&regex_syntax::parse(pattern)?);
     writeln!(source, "    Shape::new({kind:?}, &{hints:?}, {pattern:?}, {whole}, {least}),")?;
     Ok(())
+}
+
+/// Returns how long a word must be at least, in bytes, to have a match of the pattern; 0 if a match may have
+/// several words.
+fn shortest_word(pattern: &Hir) -> usize {
+    let least = pattern.properties().minimum_len().unwrap_or_default();
+    if matches_a_space(pattern) { 0 } else { least }
+}
+
+fn matches_a_space(pattern: &Hir) -> bool {
+    let is_space = |byte: &u8| byte.is_ascii_whitespace();
+    let has_space = |from: u32, to: u32| (from..=to.min(127)).any(|at| is_space(&(at as u8)));
+    match pattern.kind() {
+        HirKind::Empty | HirKind::Look(_) => false,
+        HirKind::Literal(literal) => literal.0.iter().any(is_space),
+        HirKind::Class(Class::Unicode(class)) => {
+            class.iter().any(|range| has_space(range.start().into(), range.end().into()))
+        }
+        HirKind::Class(Class::Bytes(class)) => {
+            class.iter().any(|range| has_space(range.start().into(), range.end().into()))
+        }
+        HirKind::Repetition(repeated) => matches_a_space(&repeated.sub),
+        HirKind::Capture(group) => matches_a_space(&group.sub),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => parts.iter().any(matches_a_space),
+    }
 }

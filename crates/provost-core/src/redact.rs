@@ -144,9 +144,11 @@ impl Redactor {
             Some(shape) => wanted[shape] = true,
             None => names.push(hit),
         });
+        let without_hint = shapes::may_match_without_hint(text);
+        // Compiling a shape takes longer than redacting a few lines.
         let longest = text.split_ascii_whitespace().map(str::len).max().unwrap_or_default();
         for (shape, wanted) in shapes.iter().zip(wanted) {
-            if wanted || shape.is_tried_without_hint(longest) {
+            if (wanted || (without_hint && shape.hints.is_empty())) && shape.least <= longest {
                 shape.find(text, found);
             }
         }
