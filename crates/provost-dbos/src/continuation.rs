@@ -5,22 +5,24 @@
 //!
 //! **Invariant:** a worker that does not schedule plans, or is about to leave, does not continue with any.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use provost_core::fleet::labels::{self, Label};
 use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
+use provost_core::rules::schedule;
 use provost_core::state::run::Run;
 use provost_engine::plan::harness::Harness;
-use provost_engine::run_loop::Continues;
-use provost_store::{Effect, Fence};
+use provost_engine::run_loop::{Continues, Follows};
+use provost_store::{Effect, Fence, Lease};
 use tokio::runtime::Handle;
 
 use crate::dispatch::By;
 use crate::worker_context::Crew;
-use crate::{dispatch, tick};
+use crate::{dispatch, open_items};
 
 /// For fairness: after this time the next item of the plan goes through its queue.
 const FAIR: Duration = Duration::from_secs(5);
@@ -33,16 +35,28 @@ pub(crate) struct Stint<'a> {
     runtime: &'a Handle,
     harness: &'a Harness,
     plan: &'a PlanId,
-    begun: Instant,
+    /// Since when this worker holds the plan.
+    begun: Cell<Instant>,
     stop: Arc<AtomicBool>,
     in_hand: Arc<Mutex<InHand>>,
 }
 
-/// The running item with its id and its lease.
+/// The running item with its id.
 pub(crate) struct InHand {
     pub id: String,
     pub item: WorkItem,
+    /// The plan's lease, while this worker holds it.
     pub fence: Option<Fence>,
+    /// The lease of the step, if the item needs it. An attempt is then taken under it.
+    pub step: Option<Lease>,
+}
+
+impl InHand {
+    /// Returns the lease that the item was taken under, if it is not the plan's.
+    fn own(&self) -> Option<&Fence> {
+        let is_attempt = matches!(self.item, WorkItem::Attempt { .. });
+        self.step.as_ref().map(Lease::fence).filter(|_| is_attempt)
+    }
 }
 
 impl<'a> Stint<'a> {
@@ -54,18 +68,39 @@ impl<'a> Stint<'a> {
         stop: Arc<AtomicBool>,
         in_hand: Arc<Mutex<InHand>>,
     ) -> Self {
-        Self { crew, runtime, harness, plan, begun: Instant::now(), stop, in_hand }
+        Self { crew, runtime, harness, plan, begun: Cell::new(Instant::now()), stop, in_hand }
     }
 
-    /// Takes an item that came from a queue.
-    pub(crate) fn take(&self, fence: &Fence) -> bool {
-        let mut in_hand = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner);
-        in_hand.fence = Some(fence.clone());
-        let taken = self.runtime.block_on(take(self.crew, &in_hand.id, fence));
+    fn item(&self) -> MutexGuard<'_, InHand> {
+        self.in_hand.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes an item that came from a queue, under the plan's lease or under that of its step.
+    pub(crate) fn take(&self, plan: &Fence, step: Option<Lease>) -> bool {
+        let mut in_hand = self.item();
+        (in_hand.fence, in_hand.step) = (Some(plan.clone()), step);
+        let taken = self.runtime.block_on(take(self.crew, &in_hand.id, in_hand.own().unwrap_or(plan)));
         if taken {
             self.crew.keep(self.plan, in_hand.item);
         }
         taken
+    }
+
+    /// Returns whether the item was taken under the lease of its step.
+    pub(crate) fn is_aside(&self) -> bool {
+        self.item().own().is_some()
+    }
+
+    /// Notes that this worker holds the plan's lease again, to report the item.
+    pub(crate) fn holds(&self, plan: &Fence) {
+        self.item().fence = Some(plan.clone());
+        self.begun.set(Instant::now());
+    }
+
+    /// Returns the effect that ends the item.
+    fn finish(&self, item: WorkItem) -> Effect {
+        let in_hand = self.item();
+        dispatch::finish(self.plan, item, in_hand.own().filter(|_| in_hand.item == item))
     }
 
     /// Returns whether this worker may also perform the next item; the database checks the limits.
@@ -76,8 +111,7 @@ impl<'a> Stint<'a> {
     }
 
     fn by(&self) -> Option<By<'_>> {
-        let in_hand = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner);
-        in_hand.fence.clone().map(|fence| By { worker: &self.crew.id, fence })
+        self.item().fence.clone().map(|fence| By { worker: &self.crew.id, fence })
     }
 }
 
@@ -85,24 +119,30 @@ impl Continues for Stint<'_> {
     fn goes_on(&self) -> bool {
         let is_wanted = !self.crew.leaves() && !self.stop.load(Ordering::Relaxed);
         // If trees travel, another machine judges what this one made.
-        self.crew.looks && self.crew.carries.is_none() && is_wanted && self.begun.elapsed() < FAIR
+        self.crew.looks && self.crew.carries.is_none() && is_wanted && self.begun.get().elapsed() < FAIR
     }
 
-    fn offers(&self, run: &Run, done: WorkItem, begun: WorkItem) -> Vec<Effect> {
-        let asked = |role: &str| tick::asked(self.harness, role);
-        let Effect::Enqueue { pool, plan, key, body, priority } = tick::offer(self.plan, run, begun, &asked)
-        else {
-            return self.ends(done);
-        };
-        let body = match self.by().filter(|_| self.may_have(done, &pool, &body)) {
-            Some(by) => by.taking(&body),
-            None => body,
-        };
-        vec![dispatch::finish(self.plan, done), Effect::Enqueue { pool, plan, key, body, priority }]
+    fn in_hand(&self, done: WorkItem) -> Option<(schedule::InHand, usize)> {
+        let open = self.runtime.block_on(open_items::ask(self.crew, self.plan))?;
+        Some((open.in_hand(Some(done)), open.jobs))
+    }
+
+    fn offers(&self, run: &Run, done: WorkItem, follows: &Follows) -> Vec<Effect> {
+        let asked = |role: &str| dispatch::asked(self.harness, role);
+        let mut offers = dispatch::offers(self.plan, run, &follows.begun, follows.wake, &asked);
+        for (item, offer) in follows.begun.iter().zip(&mut offers) {
+            if let Effect::Enqueue { pool, body, .. } = offer
+                && follows.own == Some(*item)
+                && let Some(by) = self.by().filter(|_| self.may_have(done, pool, body))
+            {
+                *body = by.taking(body);
+            }
+        }
+        std::iter::once(self.finish(done)).chain(offers).collect()
     }
 
     fn has(&self, begun: WorkItem) -> bool {
-        let mut in_hand = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut in_hand = self.item();
         let Some(fence) = in_hand.fence.clone() else { return false };
         let Some(id) = self.runtime.block_on(ours(self.crew, self.plan, begun, &fence)) else { return false };
         let mut busy = self.crew.busy();
@@ -112,16 +152,16 @@ impl Continues for Stint<'_> {
         drop(busy);
         self.crew.keep(self.plan, begun);
         self.crew.keep_no_more(self.plan, in_hand.item);
-        *in_hand = InHand { id, item: begun, fence: Some(fence) };
+        *in_hand = InHand { id, item: begun, fence: Some(fence), step: None };
         true
     }
 
     fn ends(&self, item: WorkItem) -> Vec<Effect> {
-        vec![dispatch::finish(self.plan, item), Effect::Wake(self.plan.clone())]
+        vec![self.finish(item), Effect::Wake(self.plan.clone())]
     }
 
     fn is_over(&self, item: WorkItem) -> Vec<Effect> {
-        vec![dispatch::finish(self.plan, item)]
+        vec![self.finish(item)]
     }
 }
 

@@ -1,10 +1,16 @@
 //! Turns the effects of events into statements of the transaction that writes the events.
 
+use provost_core::fleet::labels;
 use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::state::run::Run;
+use provost_engine::plan::harness::Harness;
 use provost_engine::plan::plan_context;
 use provost_store::postgres::{Dispatch, Param, SqlStatement};
 use provost_store::{Effect, Fence};
+
+use crate::wire::{END, JUDGE};
 
 /// Separator of the parts of one text; no part contains it.
 const APART: char = '\t';
@@ -28,10 +34,13 @@ impl Dispatch for Queues {
                 ],
             },
             Effect::Enqueue { pool, plan, key, body, .. } => offer(pool, plan, key, body),
-            Effect::Cancel { key } => {
-                let (plan, item) = key.split_once(APART).unwrap_or_default();
-                call("finish($1, $2)", &[plan, item])
-            }
+            Effect::Cancel { key } => match key.split(APART).collect::<Vec<_>>()[..] {
+                [plan, item, lease, epoch] => {
+                    call("finish_own($1, $2, $3, $4::text::bigint)", &[plan, item, lease, epoch])
+                }
+                [plan, item] => call("finish($1, $2)", &[plan, item]),
+                _ => return Vec::new(),
+            },
         }]
     }
 }
@@ -74,18 +83,49 @@ pub(crate) fn as_written(fence: &Fence) -> String {
     serde_json::Value::from(fence.name.as_str()).to_string()
 }
 
-/// Returns the effect that ends an item.
-pub(crate) fn finish(plan: &PlanId, item: WorkItem) -> Effect {
-    Effect::Cancel { key: format!("{plan}{APART}{item}") }
+/// Returns the effect that ends an item. If the item has a lease of its own, nothing is written unless it is
+/// still taken under that lease.
+pub(crate) fn finish(plan: &PlanId, item: WorkItem, own: Option<&Fence>) -> Effect {
+    let own = own.map(|own| format!("{APART}{}{APART}{}", as_written(own), own.epoch.cast_signed()));
+    Effect::Cancel { key: format!("{plan}{APART}{item}{}", own.unwrap_or_default()) }
+}
+
+/// Returns the labels that a role requires of a machine.
+pub(crate) fn asked(harness: &Harness, role: &str) -> Option<String> {
+    Some(labels::joined(&harness.config().agents.get(role)?.labels))
+}
+
+pub(crate) fn offers(
+    plan: &PlanId,
+    run: &Run,
+    items: &[WorkItem],
+    wake: Option<Timestamp>,
+    asked: &dyn Fn(&str) -> Option<String>,
+) -> Vec<Effect> {
+    let wake = wake.map(|at| Effect::WakeAt { plan: plan.clone(), at, key: at.0.to_string() });
+    items.iter().map(|item| offer_to_all(plan, run, *item, asked)).chain(wake).collect()
+}
+
+fn offer_to_all(plan: &PlanId, run: &Run, item: WorkItem, asked: &dyn Fn(&str) -> Option<String>) -> Effect {
+    let role = item.role(run);
+    let others = if item == WorkItem::End { END } else { JUDGE };
+    Effect::Enqueue {
+        pool: role.unwrap_or(others).to_owned(),
+        plan: plan.clone(),
+        key: item.to_string(),
+        body: role.and_then(asked).unwrap_or_default(),
+        priority: 0,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use provost_core::fleet::work_item::WorkItem;
     use provost_core::model::chain::PlanId;
     use provost_store::Fence;
-    use provost_store::postgres::Param;
+    use provost_store::postgres::{Dispatch as _, Param};
 
-    use super::{By, offer};
+    use super::{By, Queues, finish, offer};
 
     #[test]
     fn what_is_offered_says_who_has_it_or_nobody() {
@@ -97,5 +137,17 @@ mod tests {
         assert!(here.sql.contains("offer_here"), "{here:?}");
         let said = |text: &str| Param::Text(Some(text.to_owned()));
         assert_eq!(here.params[3..], [said("gpu,os=linux"), said("w"), said(r#""plan \"a\"""#), said("7")]);
+    }
+
+    #[test]
+    fn an_item_with_a_lease_of_its_own_ends_only_under_it() {
+        let plan = PlanId("a".to_owned());
+        let plain = Queues.statements(&finish(&plan, WorkItem::End, None));
+        assert!(plain[0].sql.contains("finish($1, $2)"), "{plain:?}");
+        let own = Fence { name: "plan a step 1".to_owned(), epoch: 7 };
+        let fenced = Queues.statements(&finish(&plan, WorkItem::End, Some(&own)));
+        assert!(fenced[0].sql.contains("finish_own"), "{fenced:?}");
+        let said = |text: &str| Param::Text(Some(text.to_owned()));
+        assert_eq!(fenced[0].params, [said("a"), said("end"), said(r#""plan a step 1""#), said("7")]);
     }
 }

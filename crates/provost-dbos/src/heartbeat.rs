@@ -21,6 +21,10 @@ use crate::{Error, reaper};
 /// half, and longer ones than this would be noticed.
 const LONG: Duration = Duration::from_secs(8);
 
+/// Longest time of one heartbeat. After the network was away, the kernel sends what was lost after pauses that
+/// have grown with the silence; a new connection is sooner.
+const LONGEST: Duration = Duration::from_secs(8);
+
 pub(crate) struct Pulse {
     database: PgConnectOptions,
     pool: PgPool,
@@ -41,8 +45,9 @@ impl Pulse {
 
     /// Sends a heartbeat and reaps dead workers.
     pub(crate) async fn beat(&mut self, crew: &Arc<Crew>, badge: &Badge, drains: bool) -> Result<(), Error> {
+        let longest = LONGEST.min(self.ttl / 3);
         let patience = Some(self.left()).filter(|left| !left.is_zero());
-        let patience = patience.map_or(self.ttl / 3, |left| left.min(self.ttl / 3));
+        let patience = patience.map_or(longest, |left| left.min(longest));
         let beaten = tokio::time::timeout(patience, self.once(crew, badge, drains)).await;
         let beaten =
             beaten.unwrap_or_else(|_| Err(silent()).attempted("record the heartbeat of this worker"));

@@ -13,7 +13,7 @@ use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::CheckSubject;
 use provost_engine::journal;
-use provost_store::{Effect, Error as StoreError};
+use provost_store::Error as StoreError;
 use sqlx::Row as _;
 
 use crate::continuation::{InHand, Stint};
@@ -21,7 +21,7 @@ use crate::error::{ErrorContext as _, with_causes};
 use crate::wire::Piece;
 use crate::work_items::{self, ItemResult};
 use crate::worker_context::{Busy, Crew};
-use crate::{Error, dispatch};
+use crate::{Error, open_items};
 
 /// Time to wait for a free job slot of this worker.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -85,13 +85,14 @@ async fn perform(crew: &Arc<Crew>, piece: Piece, item: WorkItem) -> Result<&'sta
     let stop = Arc::new(AtomicBool::new(false));
     crew.busy().insert(piece.id.clone(), Busy { stop: stop.clone(), taken: false, missed: false });
     let plan = PlanId(piece.plan.clone());
-    let in_hand = Arc::new(Mutex::new(InHand { id: piece.id.clone(), item, fence: None }));
+    let first = InHand { id: piece.id.clone(), item, fence: None, step: None };
+    let in_hand = Arc::new(Mutex::new(first));
     let shared = in_hand.clone();
     let done = crew.apart(move |crew, runtime| {
-        let finished = [dispatch::finish(&plan, item), Effect::Wake(plan.clone())];
         let open = crew.open(&plan, stop.clone(), runtime)?;
         let stint = Stint::new(crew, runtime, &open.harness, &plan, stop, shared);
-        work_items::carry_out_item(&open, item, &|fence| stint.take(fence), &finished, Some(&stint))
+        let jobs = runtime.block_on(open_items::ask(crew, &plan)).map_or(1, |open| open.jobs);
+        work_items::carry_out_item(&open, item, jobs, &stint)
     });
     let done = done.await;
     // It may have continued with another item since.

@@ -2,7 +2,7 @@
 //!
 //! The log stays the truth, and the rules and the executor are the engine's. DBOS is the queue: `tick`
 //! schedules a plan and offers the next items, `item` performs one offered item. Liveness, locks and the work
-//! of dead workers are handled here ([`sweep`]), because the SDK does not handle them.
+//! of dead workers are handled here ([`reaper`]), because the SDK does not handle them.
 //!
 //! **Invariant:** the effects of an event are enqueued in the transaction that writes the event.
 //! **Invariant:** leases decide whether work is lost, by the clock of the database, and never the status of a
@@ -14,7 +14,10 @@ mod schema;
 mod dispatch;
 mod wakeup;
 mod worker_context;
+mod open_items;
+mod continuation;
 mod outpost;
+mod sweep;
 mod outpost_workspace;
 mod work_items;
 pub mod agent_reaper;
@@ -23,7 +26,6 @@ pub mod remote_base;
 pub mod health;
 mod heartbeat;
 mod tick;
-mod continuation;
 mod item;
 mod queues;
 pub mod reaper;

@@ -5,10 +5,10 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::RemoteTree;
@@ -18,13 +18,14 @@ use provost_engine::Error;
 use provost_engine::workplace::{PlanFiles, SentAttempt, StartTrees, Workplace};
 use provost_host::Interrupted;
 use provost_host::exec::environment::ExecEnv;
-use provost_host::tree::{Apart, Base, Error as TreeError, Remote, Trees};
+use provost_host::tree::{Apart, Base, Error as TreeError, Remote, Trees, forget_sent};
 
 use crate::error::with_causes;
-use crate::remote::{attempt_name, fetch_passed, passed_name, word};
+use crate::remote::{attempt_name, depot, fetch_passed, is_attempt, passed_name, word};
 
-/// Pause before a remote that does not answer is tried again.
+/// Pause before a remote that could not be used is tried again; it doubles each time, up to `PAUSE_MAX`.
 const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Interval at which a stop is noticed during the pause.
 const POLL: Duration = Duration::from_millis(100);
 
@@ -87,14 +88,10 @@ impl Outpost {
     }
 
     /// Deletes what attempts left from the remote when the plan is done; passed trees stay.
-    pub(crate) fn forget_attempts(&self, trees: &Trees, plan: &PlanId, run: &Run) {
-        let Some(commit) = run.binding.base.as_deref() else { return };
+    pub(crate) fn forget_attempts(&self, state: &Path, plan: &PlanId) {
         let prefix = format!("refs/provost/{}/", word(plan));
-        let is_attempt = |name: &str| {
-            let step = name.strip_prefix(&prefix).and_then(|rest| rest.split('/').next());
-            step.is_some_and(|step| step.bytes().all(|byte| byte.is_ascii_digit()))
-        };
-        let forgotten = trees.forget_sent(&self.remote, commit, &prefix, is_attempt);
+        let is_attempt = |name: &str| name.strip_prefix(&prefix).is_some_and(is_attempt);
+        let forgotten = forget_sent(&depot(state, &self.remote), &self.remote, &prefix, is_attempt);
         if let Err(error) = forgotten {
             (self.told)(&format!(
                 "provost could not delete the attempts' trees from the git remote: {error}"
@@ -102,29 +99,38 @@ impl Outpost {
         }
     }
 
-    /// Sends a tree and retries as long as the remote does not answer. Returns why the remote refuses, if it
-    /// does.
+    /// Sends a tree and retries until the remote takes it, at most for `patience`. Returns why it cannot be
+    /// sent, if a retry does not help.
     fn send(
         &self,
         environment: &ExecEnv,
         tree: &str,
         name: &str,
-        stop: &AtomicBool,
+        (stop, patience): (&AtomicBool, Option<Duration>),
     ) -> Result<Result<(), String>, Interrupted> {
+        let (begun, mut pause) = (Instant::now(), PAUSE);
         loop {
             match environment.send(&self.remote, tree, name) {
                 Ok(()) => return Ok(Ok(())),
-                Err(error @ TreeError::Unreachable { .. }) => {
-                    (self.told)(&format!("{name} waits to be sent: {error}"));
+                Err(error) if !error.is_of_the_remote() => return Ok(Err(with_causes(&error))),
+                Err(_) if stop.load(Ordering::Relaxed) => return Err(Interrupted),
+                Err(error) if patience.is_some_and(|most| begun.elapsed() >= most) => {
+                    (self.told)(&format!(
+                        "the check is offered again, because {name} could not be sent: {error}"
+                    ));
+                    return Err(Interrupted);
                 }
-                Err(error) => return Ok(Err(with_causes(&error))),
+                Err(error) => {
+                    (self.told)(&format!("{name} waits to be sent, and this worker keeps it: {error}"));
+                }
             }
-            for _ in 0..PAUSE.as_millis() / POLL.as_millis() {
+            for _ in 0..pause.as_millis() / POLL.as_millis() {
                 if stop.load(Ordering::Relaxed) {
                     return Err(Interrupted);
                 }
                 std::thread::sleep(POLL);
             }
+            pause = PAUSE_MAX.min(pause * 2);
         }
     }
 }
@@ -138,11 +144,14 @@ impl Workplace for Outpost {
         refuses_level(level)
     }
 
-    /// Returns the user's ssh key folder if it opens the remote.
-    fn key_folder(&self, environment: &[(OsString, OsString)]) -> Option<PathBuf> {
-        let home =
-            environment.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home))?;
-        Some(home.join(".ssh")).filter(|keys| self.remote.is_by_ssh() && keys.is_dir())
+    /// Returns the user's ssh key folder if it opens the remote, and other files with keys of the remote.
+    fn key_files(&self, environment: &[(OsString, OsString)]) -> Vec<PathBuf> {
+        let home = environment.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
+        let folder = home.map(|home| home.join(".ssh"));
+        let folder = folder.filter(|keys| self.remote.is_by_ssh() && keys.is_dir());
+        let others = self.remote.key_files().iter().filter(|file| file.exists());
+        let others = others.filter(|file| folder.as_ref().is_none_or(|folder| !file.starts_with(folder)));
+        others.cloned().chain(folder.clone()).collect()
     }
 
     fn fetch(&self, plan: &PlanFiles<'_>, trees: &Trees, tree: &str) -> Result<Option<Base>, Error> {
@@ -189,7 +198,7 @@ impl Workplace for Outpost {
         let mut notes: Vec<String> =
             gathered.refused.iter().map(|path| format!("left behind: {path}")).collect();
         let name = attempt_name(ended.plan, ended.step, ended.attempt, ended.epoch);
-        if let Err(why) = self.send(ended.environment, &gathered.tree.id, &name, ended.stop)? {
+        if let Err(why) = self.send(ended.environment, &gathered.tree.id, &name, (ended.stop, None))? {
             notes.push(format!("what it left was not carried: {why}"));
             return Ok((None, notes));
         }
@@ -204,7 +213,8 @@ impl Workplace for Outpost {
         tree: &str,
         stop: &AtomicBool,
     ) -> Result<Result<(), String>, Interrupted> {
-        self.send(environment, tree, &passed_name(plan, tree), stop)
+        // Another worker can run the check again; only this one has what an agent left.
+        self.send(environment, tree, &passed_name(plan, tree), (stop, Some(self.remote.limit())))
     }
 }
 

@@ -3,8 +3,10 @@
 //! ```text
 //! <state>/depots/<remote>/               what was fetched, for all workspaces
 //! <state>-cluster/<plan>/<commit>/work   the workspace, with the plan as it is in the log
-//! <state>-cluster/<plan>/<commit>/used   the plan, and when it was last opened (its time)
+//! <state>-cluster/<plan>/<commit>/used   the plan, when it was last opened (its time), and a lock for its users
 //! ```
+//!
+//! [`crate::sweep`] removes them.
 //!
 //! The workspaces are beside the state folder, because processes in the sandbox see nothing of that folder.
 //!
@@ -16,12 +18,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use provost_core::model::approved_spec;
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::NamedFile;
-use provost_core::model::hash::Hash;
 use provost_core::state::run::Run;
 use provost_engine::plan::harness::Harness;
 use provost_engine::plan::{plan_registry, reading};
@@ -30,14 +30,12 @@ use provost_engine::{Error, journal};
 use provost_host::exec::environment;
 use provost_host::plans::plan_file::{self, PlanPlace};
 use provost_host::tree::{Error as TreeError, fetch_commit};
-use provost_host::{config, files};
+use provost_host::{config, files, tree};
 use provost_store::Log;
 
 use crate::outpost::{Outpost, refuses_level};
-use crate::remote::{NO_COMMIT, approved_name, word};
-
-/// Age after which an unused workspace is removed; it can be made again.
-const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
+use crate::remote::{NO_COMMIT, approved_name, depot, word};
+use crate::sweep::{self, WorkspaceUse};
 
 /// Opens a plan by its log, in a workspace that provost makes.
 pub(crate) fn open(
@@ -45,7 +43,7 @@ pub(crate) fn open(
     log: Arc<dyn Log>,
     plan: &PlanId,
     outpost: Arc<Outpost>,
-) -> Result<Harness, Error> {
+) -> Result<(Harness, WorkspaceUse), Error> {
     let run = journal::read(&*log, plan)?;
     let refused = |why: String| Error::NotCarried { plan: plan.clone(), why };
     let commit = run.binding.base.clone().ok_or_else(|| refused(NO_COMMIT.to_owned()))?;
@@ -53,7 +51,7 @@ pub(crate) fn open(
         return Err(refused(why.to_owned()));
     }
     let state = settings.state_folder();
-    let work = workspace(&state, plan, &commit, &outpost)?;
+    let (work, in_use) = workspace(&state, plan, &commit, &outpost)?;
     bring_files(&state, &work, plan, &run, &commit, &outpost)?;
     let place = plan_place(&work, plan, &run)?;
     let mut config = config::find(&place.workspace)?;
@@ -73,7 +71,7 @@ pub(crate) fn open(
             short(&commit)
         )));
     }
-    Ok(harness)
+    Ok((harness, in_use))
 }
 
 /// Returns why a plan needs a disk that all workers share, if so.
@@ -91,9 +89,17 @@ fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
-fn workspace(state: &Path, plan: &PlanId, commit: &str, outpost: &Outpost) -> Result<PathBuf, Error> {
-    let digest = Hash::of(outpost.remote.to_string().as_bytes()).to_string();
-    let fetched = fetch_commit(&state.join("depots").join(&digest[..16]), &outpost.remote, commit);
+fn workspace(
+    state: &Path,
+    plan: &PlanId,
+    commit: &str,
+    outpost: &Outpost,
+) -> Result<(PathBuf, WorkspaceUse), Error> {
+    let work = sweep::workspaces(state).join(word(plan)).join(short(commit)).join("work");
+    let io = |source| Error::Io { what: "make a workspace in", path: work.clone(), source };
+    // Before the fetch: a repository is kept while a workspace may use it.
+    let in_use = WorkspaceUse::begin(&work, plan).map_err(io)?;
+    let fetched = fetch_commit(&depot(state, &outpost.remote), &outpost.remote, commit);
     let repository = fetched.map_err(|error| match error {
         TreeError::NotOnRemote { .. } => Error::NotCarried {
             plan: plan.clone(),
@@ -105,35 +111,11 @@ fn workspace(state: &Path, plan: &PlanId, commit: &str, outpost: &Outpost) -> Re
         },
         error => Error::Carry(error),
     })?;
-    let name = state.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let cluster = state.with_file_name(format!("{name}-cluster"));
-    let work = cluster.join(word(plan)).join(short(commit)).join("work");
-    let io = |source| Error::Io { what: "make a workspace in", path: work.clone(), source };
-    fs::create_dir_all(&work).map_err(io)?;
-    let used = work.with_file_name("used");
-    fs::write(&used, &plan.0).map_err(io)?;
     let work = work.canonicalize().map_err(io)?;
     let trees = environment::trees_of(&work, state)?;
     trees.inhabit(&repository, commit).map_err(Error::Carry)?;
     trees.restore(commit, config::FILE_NAME).map_err(Error::Carry)?;
-    sweep(&cluster, state);
-    Ok(work)
-}
-
-/// Removes workspaces that were unused for long, with their trees and those of their agents.
-fn sweep(cluster: &Path, state: &Path) {
-    let entries =
-        |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    for place in entries(cluster).flat_map(|plan| entries(&plan)) {
-        let last = fs::metadata(place.join("used")).and_then(|found| found.modified());
-        if last.is_ok_and(|last| SystemTime::now().duration_since(last).is_ok_and(|age| age > UNUSED)) {
-            if let Ok(plan) = fs::read_to_string(place.join("used")) {
-                environment::forget_apart(state, &plan);
-            }
-            environment::forget_trees(&place.join("work"), state);
-            let _ = fs::remove_dir_all(&place);
-        }
-    }
+    Ok((work, in_use))
 }
 
 /// Fetches approved files that were not committed as approved. Their digests are compared with the approved
@@ -154,8 +136,11 @@ fn bring_files(
     let wanted: Vec<NamedFile> = run.binding.files.iter().cloned().chain(included).collect();
     let names: Vec<String> = wanted.iter().map(|file| file.path.clone()).collect();
     let here = files::digests(work, &names);
-    let other: Vec<&str> =
-        (wanted.iter()).filter(|file| !here.contains(file)).map(|file| file.path.as_str()).collect();
+    // Large files are missing there.
+    let is_large = |file: &NamedFile| tree::digest_at(work, &file.path).as_ref() == Some(&file.sha256);
+    let other: Vec<&str> = (wanted.iter().filter(|file| !here.contains(file) && !is_large(file)))
+        .map(|file| file.path.as_str())
+        .collect();
     if other.is_empty() {
         return Ok(());
     }

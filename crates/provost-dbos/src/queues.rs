@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 
 use crate::error::{ErrorContext as _, with_causes};
 use crate::wire::{APPLICATION, Args, JUDGE, Look, Piece, TICKS};
-use crate::worker_context::Crew;
+use crate::worker_context::{Crew, more_connections};
 use crate::{Error, item, tick, wire};
 
 /// Number of plans that one process schedules at a time.
@@ -211,13 +211,17 @@ fn config(database: &PgConnectOptions, id: &str) -> Config {
         use_listen_notify: false,
         // The login that makes the tables may have more rights than a worker's.
         migrate: false,
-        max_connections: 6,
+        max_connections: 1,
         ..Config::new(APPLICATION, address.as_str())
     }
 }
 
 async fn launch(wanted: &WorkerQueue, database: &PgConnectOptions, crew: &Arc<Crew>) -> Result<DBOS, Error> {
-    let dbos = DBOS::new(Config { listen_queues: crew.listens.clone(), ..config(database, &crew.id) });
+    let dbos = DBOS::new(Config {
+        listen_queues: crew.listens.clone(),
+        max_connections: 1 + more_connections(wanted.jobs),
+        ..config(database, &crew.id)
+    });
     // Every program registers every kind of work: rows of other queues can still be handed to it.
     let looker = crew.clone();
     dbos.register_workflow("tick", move |args: Args<Look>| {

@@ -11,18 +11,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use provost_core::model::chain::PlanId;
+use provost_core::model::hash::Hash;
 use provost_core::model::plan::StepNumber;
 use provost_core::state::run::Run;
 use provost_engine::Error;
 use provost_engine::workplace::PlanFiles;
-use provost_host::tree::{Base, Remote, Trees};
+use provost_host::tree::{Base, Remote, Trees, opens_a_remote};
 
-/// Token for a remote over `https`.
-const TOKEN: &str = "PROVOST_REMOTE_TOKEN";
-/// Agent socket for a remote over ssh.
-const AGENT: &str = "SSH_AUTH_SOCK";
-
-static KEYS: Mutex<Vec<(OsString, OsString)>> = Mutex::new(Vec::new());
+/// The environment that this process was started with.
+static VARIABLES: Mutex<Vec<(OsString, OsString)>> = Mutex::new(Vec::new());
 
 /// Why a plan cannot run on other machines that has no base commit.
 pub(crate) const NO_COMMIT: &str = "it was approved without a base commit";
@@ -50,6 +47,17 @@ pub(crate) fn passed_name(plan: &PlanId, tree: &str) -> String {
 
 pub(crate) fn approved_name(plan: &PlanId, run: &Run) -> String {
     format!("refs/provost/{}/approved/{}", word(plan), run.revision.0)
+}
+
+/// Returns whether the name of a ref, after that of its plan, is one of an attempt.
+pub(crate) fn is_attempt(rest: &str) -> bool {
+    rest.split('/').next().is_some_and(|step| step.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Returns the folder of what this machine fetched from the remote, for all workspaces.
+pub(crate) fn depot(state: &Path, remote: &Remote) -> PathBuf {
+    let digest = Hash::of(remote.to_string().as_bytes()).to_string();
+    state.join("depots").join(&digest[..16])
 }
 
 /// Returns the plan id as a part of a ref name.
@@ -98,19 +106,20 @@ pub fn keep_all_keys(environment: &mut Vec<(OsString, OsString)>) {
 }
 
 fn keep(environment: &mut Vec<(OsString, OsString)>, has_remote: bool) {
-    let is_key = |name: &OsString| name == TOKEN || has_remote && name == AGENT;
-    let mut keys = KEYS.lock().unwrap_or_else(PoisonError::into_inner);
-    keys.extend(environment.iter().filter(|(name, _)| is_key(name)).cloned());
-    environment.retain(|(name, _)| !is_key(name));
+    let mut variables = VARIABLES.lock().unwrap_or_else(PoisonError::into_inner);
+    for (name, value) in environment.iter() {
+        match variables.iter_mut().find(|(known, _)| known == name) {
+            Some(known) => known.1.clone_from(value),
+            None => variables.push((name.clone(), value.clone())),
+        }
+    }
+    environment.retain(|(name, _)| !opens_a_remote(name, has_remote));
 }
 
 /// Returns the remote at an address, with its credentials.
 pub fn remote(address: &str) -> Result<Remote, Error> {
-    let keys = KEYS.lock().unwrap_or_else(PoisonError::into_inner);
-    let key =
-        |wanted: &str| keys.iter().rev().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
-    let token = key(TOKEN).and_then(|token| token.into_string().ok());
-    Ok(Remote::new(address, key(AGENT), token.as_deref())?)
+    let variables = VARIABLES.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(Remote::new(address, &variables)?)
 }
 
 pub(crate) fn remote_of(state: &Path) -> Result<Option<Remote>, Error> {

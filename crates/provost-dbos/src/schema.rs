@@ -13,7 +13,7 @@ const SCHEMA: &str = include_str!("schema.sql");
 /// Run at every join by the owner: roles can be made after the tables.
 const RIGHTS: &str = include_str!("rights.sql");
 /// Raised with every change of the schema, so that existing clusters are updated.
-const REVISION: i32 = 3;
+const REVISION: i32 = 4;
 
 /// Wakes plans that were approved and have not ended since; unapproved plans have nothing to do.
 const WAITING: &str = "
@@ -150,6 +150,6 @@ mod tests {
         let digest = SCHEMA.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| {
             (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        assert_eq!(format!("{REVISION} {digest:016x}"), "3 6ccfbefc44444c99");
+        assert_eq!(format!("{REVISION} {digest:016x}"), "4 6d02cb704c37a150");
     }
 }

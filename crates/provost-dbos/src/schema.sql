@@ -163,6 +163,31 @@ CREATE OR REPLACE FUNCTION provost_cluster.finish(p_plan text, p_name text) RETU
     DELETE FROM provost_cluster.trouble WHERE plan = p_plan;
 $$;
 
+-- The same for an item with a lease of its own. Nothing is written that belongs to it once the worker was declared
+-- dead: its row is gone then, or is another's.
+CREATE OR REPLACE FUNCTION provost_cluster.finish_own(p_plan text, p_name text, p_lease text, p_epoch bigint)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    epoch_now bigint := (SELECT epoch FROM provost.lease WHERE name = p_lease AND holder IS NOT NULL);
+BEGIN
+    DELETE FROM provost_cluster.item
+    WHERE plan = p_plan AND name = p_name AND lease = p_lease AND epoch = p_epoch AND p_epoch = epoch_now;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'fenced' USING ERRCODE = 'PV002', DETAIL = coalesce(epoch_now, 0)::text;
+    END IF;
+    DELETE FROM provost_cluster.trouble WHERE plan = p_plan;
+END $$;
+
+-- What is in hand of a plan: the items, whether one of them was taken under the plan's lease, and how many items all
+-- workers can run at a time.
+CREATE OR REPLACE FUNCTION provost_cluster.in_hand(p_plan text, p_lease text, OUT items text[], OUT is_held boolean,
+                                                   OUT slots bigint) LANGUAGE sql STABLE AS $$
+    SELECT coalesce(array_agg(i.name), '{}'), coalesce(bool_or(i.lease = p_lease), false),
+        (SELECT coalesce(sum(w.jobs), 0) FROM provost_cluster.worker w
+         WHERE NOT w.drains AND w.seen > clock_timestamp() - w.ttl_ms * interval '1 millisecond')
+    FROM provost_cluster.item i WHERE i.plan = p_plan
+$$;
+
 -- For somebody else, or for later: it was not taken.
 CREATE OR REPLACE FUNCTION provost_cluster.give_back(p_id text, p_delay_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE

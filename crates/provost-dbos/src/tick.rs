@@ -7,20 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use provost_core::fleet::labels;
-use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
-use provost_core::model::timestamp::Timestamp;
-use provost_core::state::run::{Run, Stage};
 use provost_engine::journal;
-use provost_engine::plan::harness::Harness;
-use provost_store::Effect;
 
-use crate::Error;
 use crate::error::{ErrorContext as _, with_causes};
-use crate::wire::{END, JUDGE};
 use crate::work_items::{self, PassResult};
 use crate::worker_context::Crew;
+use crate::{Error, dispatch, open_items, sweep};
 
 /// Number of retries if another process writes first or holds the plan, before the plan is left to the next
 /// tick.
@@ -81,15 +74,18 @@ async fn once(crew: &Arc<Crew>, plan: &str) -> Result<Result<PassResult, provost
         if crew.carries.is_some() && is_at_rest(crew, &plan)? {
             return Ok(PassResult::Idle);
         }
-        let harness = match crew.open(&plan, Arc::new(AtomicBool::new(false)), runtime) {
+        let open = match crew.open(&plan, Arc::new(AtomicBool::new(false)), runtime) {
             Err(provost_engine::Error::NotThere { .. }) if is_at_rest(crew, &plan)? => {
                 return Ok(PassResult::Idle);
             }
-            open => open?.harness,
+            open => open?,
         };
-        let asked = |role: &str| asked(&harness, role);
-        let in_hand = || runtime.block_on(in_hand(crew, &plan));
-        work_items::turn(&harness, &in_hand, &mut |run, items, wake| offers(&plan, run, items, wake, &asked))
+        let harness = &open.harness;
+        let asked = |role: &str| dispatch::asked(harness, role);
+        let in_hand = || runtime.block_on(open_items::ask(crew, &plan));
+        work_items::turn(harness, &in_hand, &mut |run, items, wake| {
+            dispatch::offers(&plan, run, items, wake, &asked)
+        })
     });
     // A tick that panicked counts as not done.
     Ok(looked.await.unwrap_or(Ok(PassResult::Busy)))
@@ -109,50 +105,7 @@ async fn withdraw(crew: &Crew, plan: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the offered items that are not done; `None` while the database is unreachable.
-async fn in_hand(crew: &Crew, plan: &PlanId) -> Option<Vec<WorkItem>> {
-    let names = sqlx::query_scalar("SELECT name FROM provost_cluster.item WHERE plan = $1")
-        .bind(&plan.0)
-        .fetch_all(&crew.pool);
-    let names: Vec<String> = names.await.ok()?;
-    Some(names.iter().filter_map(|name| name.parse().ok()).collect())
-}
-
 /// Returns whether the plan is over or not approved; its file is not needed then.
 fn is_at_rest(crew: &Crew, plan: &PlanId) -> Result<bool, provost_engine::Error> {
-    let run = journal::read(&*crew.log, plan)?;
-    Ok(!matches!(run.stage, Stage::Approved | Stage::InProgress))
-}
-
-/// Returns the labels that a role requires of a machine.
-pub(crate) fn asked(harness: &Harness, role: &str) -> Option<String> {
-    Some(labels::joined(&harness.config().agents.get(role)?.labels))
-}
-
-fn offers(
-    plan: &PlanId,
-    run: &Run,
-    items: &[WorkItem],
-    wake: Option<Timestamp>,
-    asked: &dyn Fn(&str) -> Option<String>,
-) -> Vec<Effect> {
-    let wake = wake.map(|at| Effect::WakeAt { plan: plan.clone(), at, key: at.0.to_string() });
-    items.iter().map(|item| offer(plan, run, *item, asked)).chain(wake).collect()
-}
-
-pub(crate) fn offer(
-    plan: &PlanId,
-    run: &Run,
-    item: WorkItem,
-    asked: &dyn Fn(&str) -> Option<String>,
-) -> Effect {
-    let role = item.role(run);
-    let others = if item == WorkItem::End { END } else { JUDGE };
-    Effect::Enqueue {
-        pool: role.unwrap_or(others).to_owned(),
-        plan: plan.clone(),
-        key: item.to_string(),
-        body: role.and_then(asked).unwrap_or_default(),
-        priority: 0,
-    }
+    Ok(sweep::is_at_rest(&journal::read(&*crew.log, plan)?))
 }

@@ -6,8 +6,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use sqlx::PgPool;
-use sqlx::postgres::PgListener;
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 
 /// Channel name, as in `schema.sql`.
 const CHANNEL: &str = "provost_cluster";
@@ -82,9 +81,11 @@ impl Bell {
 }
 
 /// Signals every notification for a queue that this worker listens to; never returns.
-pub(crate) async fn listen(pool: &PgPool, bell: &Bell, listens_to: impl Fn(&str) -> bool) {
+pub(crate) async fn listen(database: &PgConnectOptions, bell: &Bell, listens_to: impl Fn(&str) -> bool) {
+    // The listener keeps a connection of this pool for itself.
+    let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(database.clone());
     loop {
-        if let Ok(mut listener) = PgListener::connect_with(pool).await
+        if let Ok(mut listener) = PgListener::connect_with(&pool).await
             && listener.listen(CHANNEL).await.is_ok()
         {
             // Work may have been enqueued while the connection was down.

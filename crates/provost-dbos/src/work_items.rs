@@ -5,13 +5,18 @@
 //! item holds the plan's lease and writes with its fence, so a process that was declared dead and returns
 //! cannot write.
 //!
+//! An attempt whose agent works in a tree of its own, behind a fence of the kernel, holds the lease of its step
+//! instead while the agent works, so that others work on the plan meanwhile. Its outcome is written with the
+//! plan's lease, in a transaction that fails unless the item is still taken under the lease of the step.
+//!
 //! **Invariant:** an offer and its events are written in one transaction; so are the end of an item and the
 //! next wake-up of the plan.
+//! **Invariant:** a lost attempt is judged under the lease of its step, so never while its worker still has it.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use provost_core::fleet::work_item::WorkItem;
@@ -22,36 +27,39 @@ use provost_core::model::timestamp::Timestamp;
 use provost_core::rules::command::{HarnessCommand, Refusal};
 use provost_core::rules::decide;
 use provost_core::rules::recover::recipe::Recipes;
-use provost_core::rules::schedule::{Action, InHand};
+use provost_core::rules::schedule::Action;
 use provost_core::state::run::{Run, Stage};
-use provost_engine::exec::executor::Executor;
-use provost_engine::plan::harness::Harness;
+use provost_engine::exec::executor::{Executor, TaskInput};
+use provost_engine::plan::harness::{Harness, step_lease};
 use provost_engine::plan::plan_context;
 use provost_engine::plan::subplan::SubplanRunner;
 use provost_engine::run::run_strategy::{AttestedLevel, RunResult, RunStrategy};
 use provost_engine::run::{run_environment, run_plan, starting};
 use provost_engine::run_loop::world::{TaskOutcome, World};
-use provost_engine::run_loop::{Continues, Drive, Rest};
+use provost_engine::run_loop::{Continues as _, Drive, Rest};
 use provost_engine::{Error, journal};
 use provost_host::config::Demand;
 use provost_host::exec::environment::{self, RunPaths};
 use provost_host::tree::Trees;
-use provost_store::{Effect, Error as StoreError, Fence, Holder};
+use provost_store::{Effect, Error as StoreError, Fence, Holder, Lease};
 
+use crate::continuation::Stint;
+use crate::open_items::OpenItems;
 use crate::outpost::Outpost;
+use crate::worker_context::OpenPlan;
 
 /// The process that offered an item may still hold the plan for a moment.
 const MOMENT: Duration = Duration::from_secs(2);
 /// Validity of a self-test.
 const GOOD_FOR: Duration = Duration::from_secs(300);
-/// Items of a plan that run at a time; one, because the plan has one workspace.
-const JOBS: usize = 1;
+/// How long a worker that was asked to stop waits for the plan's lease, to report an attempt.
+const LAST_WORD: Duration = Duration::from_secs(10);
 
 /// Returns the effects to write with a decision: the offered items, and the time of the next tick.
 pub(crate) type OfferEffects<'a> = dyn FnMut(&Run, &[WorkItem], Option<Timestamp>) -> Vec<Effect> + 'a;
 
-/// Returns the items of a plan that were offered and are not done; `None` if this is unknown.
-pub(crate) type OpenItems<'a> = dyn Fn() -> Option<Vec<WorkItem>> + 'a;
+/// Returns what is in hand of a plan; `None` if this is unknown.
+pub(crate) type AskOpenItems<'a> = dyn Fn() -> Option<OpenItems> + 'a;
 
 /// Result of a scheduling pass over a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,32 +89,62 @@ pub(crate) enum ItemResult {
     LawChanged,
 }
 
-/// A plan that this worker has opened.
-pub(crate) struct OpenPlan {
-    pub harness: Harness,
-    /// Set if this machine does not have the workspace of the plan.
-    pub outpost: Option<Arc<Outpost>>,
-}
-
 fn trees_of(harness: &Harness) -> Result<Trees, Error> {
     Ok(environment::trees_of(&harness.place().workspace, harness.state())?)
 }
 
-/// An item to perform: who may take it, and what follows from it.
+/// An item to perform: who takes it, and what follows from it.
 struct Share<'a> {
     item: WorkItem,
     outpost: Option<&'a Outpost>,
-    /// Takes the item for the holder of this lease. Called after the lease is taken and before anything
-    /// starts.
-    claim: &'a dyn Fn(&Fence) -> bool,
-    effects: &'a [Effect],
-    next: Option<&'a dyn Continues>,
+    stint: &'a Stint<'a>,
+    jobs: usize,
     carried: Cell<ItemResult>,
+    /// The attempt to perform without the plan's lease, and later its outcome.
+    aside: RefCell<Option<TaskInput>>,
+    outcome: RefCell<Option<Vec<TaskOutcome>>>,
+}
+
+impl Share<'_> {
+    /// Returns whether the item is an attempt to perform without the plan's lease.
+    fn is_apart(&self, run: &Run) -> bool {
+        let is_attempt = matches!(self.item, WorkItem::Attempt { .. });
+        let is_apart = self.item.action().is_some_and(|action| action.is_apart(run));
+        self.jobs > 1 && self.outpost.is_none() && is_attempt && is_apart
+    }
+
+    /// Takes the lease of the step if the item needs it.
+    fn take_step(&self, harness: &Harness, run: &Run) -> Result<Option<Lease>, Error> {
+        let step = match self.item {
+            WorkItem::Attempt { step, .. } if self.is_apart(run) => step,
+            WorkItem::JudgeLost { step, .. } => step,
+            _ => return Ok(None),
+        };
+        let name = step_lease(harness.id(), step);
+        Ok(Some(harness.log().lease(&name, &Holder::here(name.clone(), plan_context::now()))?))
+    }
 }
 
 impl RunStrategy for Share<'_> {
+    /// An attempt that has ended waits as long as another task of the plan takes.
     fn patience(&self, configured: Duration) -> Duration {
-        configured.max(MOMENT)
+        if self.outcome.borrow().is_some() { Duration::MAX } else { configured.max(MOMENT) }
+    }
+
+    fn last_patience(&self) -> Duration {
+        if self.outcome.borrow().is_some() { LAST_WORD } else { Duration::ZERO }
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn jobs(&self) -> usize {
+        self.jobs
+    }
+
+    fn executor<'a>(&self, executor: Executor<'a>) -> Executor<'a> {
+        executor.side_by_side(self.jobs > 1)
     }
 
     fn starts_agents(&self) -> bool {
@@ -117,12 +155,17 @@ impl RunStrategy for Share<'_> {
     fn begin(&self, harness: &Harness, fence: &Fence) -> Result<Option<Run>, Error> {
         let mut run = harness.genuine()?;
         run_environment::can_see_the_work(harness, &run)?;
+        if self.outcome.borrow().is_some() {
+            self.stint.holds(fence);
+            return Ok(None);
+        }
         // Fetch before claiming, so that an item whose trees are unavailable is offered again.
         let needs_trees = !matches!(self.item, WorkItem::Attest | WorkItem::End);
         if let Some(outpost) = self.outpost.filter(|_| needs_trees) {
             outpost.fetch_trees(&trees_of(harness)?, harness.id(), &run)?;
         }
-        if !(self.claim)(fence) {
+        let step = self.take_step(harness, &run)?;
+        if !self.stint.take(fence, step) {
             self.carried.set(ItemResult::Taken);
             return Ok(Some(run));
         }
@@ -130,7 +173,7 @@ impl RunStrategy for Share<'_> {
             return Ok(None);
         }
         self.carried.set(ItemResult::PassedOver);
-        harness.append_with(&mut run, &[], Some(fence), self.effects)?;
+        harness.append_with(&mut run, &[], Some(fence), &self.stint.ends(self.item))?;
         Ok(Some(run))
     }
 
@@ -156,7 +199,25 @@ impl RunStrategy for Share<'_> {
 
     /// Performs what is due of the item on the current state.
     fn drive(&self, drive: Drive<'_, Executor<'_>>, run: Run, head: Head) -> RunResult {
-        drive.items(run, head, self.item, self.effects, self.next)
+        let done = self.outcome.take();
+        let due = self.item.due(&run, plan_context::now()).filter(|_| done.is_none() && self.is_apart(&run));
+        if let Some(action) = due {
+            self.aside.replace(Some(drive.world.set_out(drive.world.order(&run, action))));
+            return Ok((run, Rest::Nothing));
+        }
+        drive.items(run, head, self.item, done, &self.stint.ends(self.item), Some(self.stint))
+    }
+
+    fn is_aside(&self) -> bool {
+        self.stint.is_aside()
+    }
+
+    fn aside(&self) -> Option<TaskInput> {
+        self.aside.take()
+    }
+
+    fn comes_back(&self, outcomes: Vec<TaskOutcome>) {
+        self.outcome.replace(Some(outcomes));
     }
 
     fn keeps_check_folders(&self) -> bool {
@@ -169,7 +230,7 @@ impl RunStrategy for Share<'_> {
 /// older knowledge could count an item as lost that another process has just taken.
 pub(crate) fn turn(
     harness: &Harness,
-    in_hand: &OpenItems<'_>,
+    in_hand: &AskOpenItems<'_>,
     offer: &mut OfferEffects<'_>,
 ) -> Result<PassResult, Error> {
     let run = harness.genuine()?;
@@ -184,15 +245,12 @@ pub(crate) fn turn(
     let name = format!("plan {}", harness.id());
     let lease = match harness.log().lease(&name, &Holder::here(name.clone(), plan_context::now())) {
         Err(StoreError::LeaseHeld { .. }) => {
-            let is_given = in_hand().is_some_and(|items| items.len() >= JOBS);
+            let is_given = in_hand().is_some_and(|open| open.is_held);
             return Ok(if is_given { PassResult::Idle } else { PassResult::Busy });
         }
         taken => taken?,
     };
-    let Some(in_hand) = in_hand() else { return Ok(PassResult::Busy) };
-    if in_hand.len() >= JOBS {
-        return Ok(PassResult::Idle);
-    }
+    let Some(open) = in_hand() else { return Ok(PassResult::Busy) };
     let (mut run, mut head) = journal::replay(harness.log(), harness.id(), &mut |_, _, _| {})?;
     while let Some(step) = harness.resumable_step(&run) {
         let events = decide::harness(&run, HarnessCommand::PlanGoesOn { step })?;
@@ -213,14 +271,13 @@ pub(crate) fn turn(
         harness.append_with(&mut run, &[], Some(lease.fence()), &effects)?;
         return Ok(PassResult::Offered);
     }
-    let mut known = InHand::default();
-    in_hand.iter().filter_map(|item| item.action()).for_each(|action| known.take(action));
+    let known = open.in_hand(None);
     let drive = Drive {
         log: harness.log(),
         plan: harness.id(),
         fence: Some(lease.fence().clone()),
         world: &Overseer { harness },
-        jobs: JOBS,
+        jobs: open.jobs,
         watch: &mut |_: &Run, _: &SealedEvent, _: &Event| {},
     };
     Ok(match drive.announce(run, head, known, &mut effects)? {
@@ -231,21 +288,22 @@ pub(crate) fn turn(
     })
 }
 
-/// Performs one item and makes its outcome durable together with `effects`. Calls `claim` first, and asks
-/// `next` whether to continue with what follows.
+/// Takes an item, performs it, and makes its outcome durable. The stint decides whether to continue with what
+/// follows. `jobs` is the number of items of the plan that may be in hand.
 pub(crate) fn carry_out_item(
     plan: &OpenPlan,
     item: WorkItem,
-    claim: &dyn Fn(&Fence) -> bool,
-    effects: &[Effect],
-    next: Option<&dyn Continues>,
+    jobs: usize,
+    stint: &Stint<'_>,
 ) -> Result<ItemResult, Error> {
-    let OpenPlan { harness, outpost } = plan;
+    let OpenPlan { harness, outpost, .. } = plan;
     let outpost = outpost.as_deref();
-    let share = Share { item, outpost, claim, effects, next, carried: Cell::new(ItemResult::Done) };
+    let (aside, outcome) = Default::default();
+    let carried = Cell::new(ItemResult::Done);
+    let share = Share { item, outpost, stint, jobs, carried, aside, outcome };
     let (run, rest) = run_plan::drive_for(harness, &share, &mut |_, _, _| {})?;
     if let (Some(outpost), WorkItem::End, Stage::Done) = (outpost, item, run.stage) {
-        outpost.forget_attempts(&trees_of(harness)?, harness.id(), &run);
+        outpost.forget_attempts(harness.state(), harness.id());
     }
     match rest {
         Rest::LawChanged(_) => Ok(ItemResult::LawChanged),

@@ -29,14 +29,19 @@ use crate::queues::WorkerQueue;
 use crate::reaper::Badge;
 use crate::wakeup::Bell;
 use crate::wire::{END, JUDGE, TICKS};
-use crate::worker_context::Crew;
-use crate::{Error, queues, reaper, remote, schema, wakeup, wire, work_items};
+use crate::worker_context::{Crew, more_connections};
+use crate::{Error, queues, reaper, remote, schema, sweep, wakeup, wire, work_items};
 
 /// Interval at which the request to leave is checked.
 const EAR: Duration = Duration::from_millis(50);
 
+/// Pause between two sweeps of the disk and the git remote.
+const SWEEP: Duration = Duration::from_secs(3600);
+
 /// Pause before the next heartbeat while the database is away.
 const AGAIN: Duration = Duration::from_secs(1);
+/// A connection that was not used for this long is closed.
+const UNUSED: Duration = Duration::from_secs(10);
 
 pub struct WorkerOptions {
     /// Settings of the harness of each plan; plans are searched in its folder.
@@ -74,7 +79,10 @@ pub fn run(
 ) -> Result<(), Error> {
     let address = log_locator::database(&options.settings.state)?.ok_or(Error::NotShared)?;
     let key = checker_key(&options.settings)?;
-    let log = Postgres::open(&address)?.with_dispatch(Arc::new(Queues)).with_lease_ttl(options.ttl);
+    let log = Postgres::open(&address)?
+        .with_connections(1 + more_connections(options.jobs) as usize)
+        .with_dispatch(Arc::new(Queues))
+        .with_lease_ttl(options.ttl);
     may_judge(&options, &log, &key.public())?;
     let log = log.with_signer(key);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::Runtime)?;
@@ -133,7 +141,8 @@ async fn work(
     let id = format!("{}-{}-{}", holder.host, holder.pid, unique());
     make_tables(database, &id).await?;
     let pool = PgPoolOptions::new()
-        .max_connections(8)
+        .max_connections(1 + more_connections(options.jobs))
+        .idle_timeout(UNUSED)
         .acquire_timeout(Duration::from_secs(5))
         .connect_with(database.clone())
         .await
@@ -155,10 +164,11 @@ async fn work(
     pulse.beat(&crew, &badge, false).await?;
     let wanted = WorkerQueue { pools, jobs: options.jobs, poll: options.poll };
     let queues = queues::join(wanted, database.clone(), crew.clone()).await?;
-    let listener = crew.clone();
+    let (listener, address) = (crew.clone(), database.clone());
     let ear = tokio::spawn(async move {
-        wakeup::listen(&listener.pool, &listener.bell, |queue| listener.listens_to(queue)).await;
+        wakeup::listen(&address, &listener.bell, |queue| listener.listens_to(queue)).await;
     });
+    let sweeper = tokio::spawn(sweep_regularly(crew.clone()));
     joined(&id);
     take_part(&crew, &badge, &mut pulse, false, || !crew.leaves()).await;
     (crew.told)("takes no new work, and finishes what is running first");
@@ -166,6 +176,7 @@ async fn work(
     crew.health.leaves();
     crew.bell.leave();
     ear.abort();
+    sweeper.abort();
     let _ = tokio::task::spawn_blocking(move || queues.join()).await;
     take_part(&crew, &badge, &mut pulse, true, || {
         if deadline.is_some_and(|deadline| tokio::time::Instant::now() >= deadline) {
@@ -177,6 +188,28 @@ async fn work(
     reaper::leave(&pool, &id).await?;
     pool.close().await;
     Ok(())
+}
+
+/// Removes what ended plans left behind, when the worker has joined and then regularly.
+async fn sweep_regularly(crew: Arc<Crew>) {
+    let Some((address, _)) = crew.carries.clone() else { return };
+    loop {
+        let address = address.clone();
+        crew.apart(move |crew, _| sweep_once(crew, &address)).await;
+        tokio::time::sleep(SWEEP).await;
+    }
+}
+
+fn sweep_once(crew: &Crew, address: &str) {
+    let state = crew.settings.state_folder();
+    sweep::sweep_disk(&state, &*crew.log);
+    let Ok(remote) = remote::remote(address) else { return };
+    let remote = remote.until(crew.drain.clone());
+    if crew.looks
+        && let Err(error) = sweep::sweep_remote(&state, &*crew.log, &remote)
+    {
+        (crew.told)(&format!("provost could not remove old trees from the git remote: {error}"));
+    }
 }
 
 /// Makes the context that ticks and items share.

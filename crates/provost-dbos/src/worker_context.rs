@@ -21,9 +21,14 @@ use crate::agent_reaper::{self, Keeper};
 use crate::error::ErrorContext as _;
 use crate::health::WorkerHealth;
 use crate::outpost::{Outpost, WaitListener};
+use crate::sweep::WorkspaceUse;
 use crate::wakeup::Bell;
-use crate::work_items::OpenPlan;
 use crate::{Error, outpost_workspace, remote, remote_base};
+
+/// Returns how many connections a worker with many jobs may add to one of its pools.
+pub(crate) fn more_connections(jobs: usize) -> u32 {
+    u32::try_from(jobs / 16).unwrap_or(u32::MAX)
+}
 
 pub(crate) struct Crew {
     pub id: String,
@@ -59,6 +64,15 @@ pub(crate) struct Crew {
     pub health: Arc<WorkerHealth>,
 }
 
+/// A plan that this worker has opened.
+pub(crate) struct OpenPlan {
+    pub harness: Harness,
+    /// Set if this machine does not have the workspace of the plan.
+    pub outpost: Option<Arc<Outpost>>,
+    /// Keeps the workspace that was made for the plan.
+    pub _in_use: Option<WorkspaceUse>,
+}
+
 /// A queue row that was started here. Dropping it means that its result must be written.
 pub(crate) struct Row {
     crew: Arc<Crew>,
@@ -91,14 +105,15 @@ impl Crew {
         runtime: &Handle,
     ) -> Result<OpenPlan, provost_engine::Error> {
         let Some((address, machine)) = &self.carries else {
-            return Ok(OpenPlan { harness: self.at_home(plan, stop)?, outpost: None });
+            return Ok(OpenPlan { harness: self.at_home(plan, stop)?, outpost: None, _in_use: None });
         };
-        let remote = remote::remote(address)?;
+        let remote = remote::remote(address)?.until(stop.clone());
         let settings = EngineSettings { stop: stop.clone(), ..self.settings.clone() };
         let open = || {
             let outpost = Arc::new(Outpost::new(remote.clone(), machine.clone(), self.teller(plan, runtime)));
-            let harness = outpost_workspace::open(settings.clone(), self.log.clone(), plan, outpost.clone())?;
-            Ok(OpenPlan { harness, outpost: Some(outpost) })
+            let opened = outpost_workspace::open(settings.clone(), self.log.clone(), plan, outpost.clone())?;
+            let (harness, in_use) = opened;
+            Ok(OpenPlan { harness, outpost: Some(outpost), _in_use: Some(in_use) })
         };
         match open() {
             // This machine may have the base that was not sent yet.

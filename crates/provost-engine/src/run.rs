@@ -9,3 +9,4 @@ pub(crate) mod live_session;
 pub mod starting;
 pub(crate) mod shared_folder_lock;
 pub(crate) mod subplan_runner;
+mod withdrawal;

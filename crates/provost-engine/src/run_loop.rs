@@ -33,7 +33,7 @@ use crate::run_loop::world::{TaskOutcome, World};
 use crate::{Error, journal};
 
 #[cfg(feature = "cluster")]
-pub use self::shared::{Continues, Effects};
+pub use self::shared::{Continues, Effects, Follows};
 
 /// Maximum number of final verdicts in one append; a batch is also written after `BATCH_MS`.
 const BATCH: usize = 64;
@@ -149,8 +149,9 @@ impl<'a, W: World> Loop<'a, W> {
             return due;
         }
         self.scheduled_at = self.world.now();
-        for action in schedule::next(&self.run, &self.in_hand, self.jobs, self.scheduled_at) {
-            if self.is_left_to_others(action) {
+        let jobs = if self.has_room() { self.jobs } else { self.in_hand.len() + 1 };
+        for action in schedule::next(&self.run, &self.in_hand, jobs, self.scheduled_at) {
+            if self.is_left_to_others(action) || self.waits_for_another(action) || self.lacks_room(action) {
                 continue;
             }
             match action {
@@ -188,6 +189,40 @@ impl<'a, W: World> Loop<'a, W> {
             Action::End | Action::Judge { .. } => false,
         };
         concerns_agents && !self.world.dispatches()
+    }
+
+    /// Returns whether another task must end first. Several processes that share a plan perform one task at a
+    /// time, because each holds the plan's lease, and beside it any number of agents in trees of their own.
+    fn waits_for_another(&self, action: Action) -> bool {
+        let is_task = match action {
+            Action::Hold { .. } | Action::OverBudget { .. } => false,
+            Action::End => !self.world.ends(),
+            Action::Dispatch { .. }
+            | Action::Judge { .. }
+            | Action::JudgeLost { .. }
+            | Action::TakeUp { .. } => true,
+        };
+        let holds_plan = |action: Action| !action.is_apart(&self.run);
+        self.journal.is_shared && is_task && holds_plan(action) && self.in_hand.iter().any(holds_plan)
+    }
+
+    /// Returns whether a task may begin that begins a step. Several processes may have more tasks in hand than
+    /// they have room for, after one of them has died.
+    fn has_room(&self) -> bool {
+        !self.journal.is_shared || self.in_hand.len() < self.jobs
+    }
+
+    /// Returns whether the action needs room that there is not: what an agent has left is judged all the same.
+    fn lacks_room(&self, action: Action) -> bool {
+        let is_under_way = |step: StepNumber| self.run.under_way().any(|other| other == step);
+        let needs_room = match action {
+            Action::Judge { subject: CheckSubject::Contract(step) | CheckSubject::Control(step) } => {
+                !is_under_way(step)
+            }
+            Action::JudgeLost { .. } | Action::TakeUp { .. } => false,
+            _ => true,
+        };
+        needs_room && !self.has_room()
     }
 
     /// Decides whether the step may begin now.
@@ -258,6 +293,10 @@ impl<'a, W: World> Loop<'a, W> {
     /// Decides what follows from a finished task, and applies it.
     fn record(&mut self, action: Action, outcomes: Vec<TaskOutcome>) {
         self.in_hand.done(action);
+        self.note(outcomes);
+    }
+
+    fn note(&mut self, outcomes: Vec<TaskOutcome>) {
         self.decide_outcomes(&outcomes);
         self.outcomes.extend(outcomes);
     }

@@ -184,7 +184,13 @@ fn name(repository: &Path, target: &str) -> PlanId {
 /// Takes the lease that allows one train per branch at a time.
 fn lease(yard: &Yard<'_>, log: &dyn provost_store::Log) -> Result<Lease, Error> {
     let holder = Holder::here(format!("the train for {}", yard.target), plan_context::now());
-    lease::take(log, &format!("train {}", yard.id), &holder, Duration::ZERO, &yard.settings.stop)
+    lease::take(
+        log,
+        &format!("train {}", yard.id),
+        &holder,
+        (Duration::ZERO, Duration::ZERO),
+        &yard.settings.stop,
+    )
 }
 
 fn go(yard: &Yard<'_>, record: &mut TrainLog<'_>) -> Result<TrainReport, Error> {

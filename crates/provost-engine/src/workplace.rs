@@ -32,9 +32,9 @@ pub trait Workplace: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns a folder with keys of this place; no agent may see it.
-    fn key_folder(&self, _environment: &[(OsString, OsString)]) -> Option<PathBuf> {
-        None
+    /// Returns files and folders with keys of this place; no agent may see them.
+    fn key_files(&self, _environment: &[(OsString, OsString)]) -> Vec<PathBuf> {
+        Vec::new()
     }
 
     /// Called when a person has approved the plan.

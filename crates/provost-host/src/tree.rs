@@ -79,7 +79,7 @@ pub use exclusion::{ExcludedPath, ExclusionReason};
 pub use ignored::IgnoreRules;
 pub use layer::Layer;
 pub use merge::{TreeDifference, Union};
-pub use remote::{BadRemote, Remote, fetch_commit};
+pub use remote::{BadRemote, Remote, fetch_commit, forget_sent, opens_a_remote};
 pub use repository::CheckRepository;
 pub use retention::{RetentionLimits, expendable, sweep};
 pub use start::{AttemptStart, OpenAttemptTrees};

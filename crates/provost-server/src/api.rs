@@ -16,7 +16,7 @@ use utoipa_axum::routes;
 
 use crate::state::SharedState;
 
-pub(crate) use act::{start, stop};
+pub(crate) use act::{retry, start, stop};
 pub(crate) use decide::{
     Amendment, Approval, Decision, InboxAnswerBody, Question, Rejection, answered, decide,
 };
@@ -63,6 +63,7 @@ pub(crate) fn routes() -> OpenApiRouter<SharedState> {
         .routes(routes!(decide::reject))
         .routes(routes!(decide::amend))
         .routes(routes!(act::start_run))
+        .routes(routes!(act::retry_plan))
         .routes(routes!(act::stop_run))
         .routes(routes!(look::diff))
         .routes(routes!(look::changes))

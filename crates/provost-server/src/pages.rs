@@ -52,7 +52,7 @@ pub(crate) fn routes() -> Router<SharedState> {
         .route("/leave", post(sign_in::leave))
         .route("/sign-in", get(sign_in::begin))
         .route(CALLBACK, get(sign_in::finish))
-        .route("/plans/{plan}", get(plan::show).post(plan::run_or_stop))
+        .route("/plans/{plan}", get(plan::show).post(plan::act_on))
         .route("/plans/{plan}/busy", get(plan::busy))
         .route("/plans/{plan}/steps", get(plan::steps))
         .route("/plans/{plan}/changes", get(plan::changes))

@@ -11,14 +11,13 @@
 
 use std::collections::HashMap;
 use std::ops::{AsyncFnMut, ControlFlow};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use provost_core::model::chain::{Head, PlanId, SealedEvent, seal};
 use provost_core::model::proof::ProofKey;
+use sqlx::Row as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::{Connection as _, Row as _};
 
 use crate::{Append, Cursor, Effect, Error, Fence, Holder, Lease, Log, Query, SealedLog, transfer};
 
@@ -26,6 +25,7 @@ pub mod address;
 #[cfg(any(test, feature = "cluster"))]
 #[doc(hidden)]
 pub mod cluster;
+mod connections;
 mod failure;
 mod follow;
 mod leases;
@@ -43,18 +43,12 @@ mod tests;
 pub mod wire;
 
 pub use address::DatabaseAddress;
+pub use connections::answer_soon;
+use connections::{CONNECTIONS, SECOND_TRY, SOON, patience};
 pub use leases::ExpiredLease;
 use runtime::run;
 pub use trust::{LoginRights, TrustedKey};
 
-/// How long a lost server is retried, in milliseconds.
-static PATIENCE_MS: AtomicU64 = AtomicU64::new(30_000);
-/// Set after a failed retry, if [`answer_soon`] was called: until this time, no call retries.
-static AWAY_UNTIL: Mutex<Option<Instant>> = Mutex::new(None);
-const AWAY: Duration = Duration::from_secs(2);
-/// Longest run time of a statement in a process that answers soon.
-const SOON: Duration = Duration::from_secs(5);
-const SECOND_TRY: Duration = Duration::from_millis(100);
 /// Longest run time of a statement, unless a lease is shorter; after that the server counts as lost.
 const LOST_AFTER: Duration = Duration::from_secs(25);
 /// Most heads of plans in the cache; it is cleared when it is full.
@@ -80,6 +74,8 @@ struct Shared {
     at: String,
     options: PgConnectOptions,
     idle: Mutex<Vec<PgConnection>>,
+    /// Permits to use a connection.
+    permits: tokio::sync::Semaphore,
     renewals: Mutex<leases::Renewals>,
 }
 
@@ -104,16 +100,6 @@ pub enum Param {
     Number(Option<i64>),
 }
 
-/// Makes every log of this process give up on a lost server soon, because people and probes wait for its
-/// answers.
-pub fn answer_soon() {
-    PATIENCE_MS.store(1_000, Ordering::Relaxed);
-}
-
-fn patience() -> Duration {
-    Duration::from_millis(PATIENCE_MS.load(Ordering::Relaxed))
-}
-
 impl Postgres {
     /// Opens the log; creates or migrates it if needed and allowed.
     pub fn open(address: &DatabaseAddress) -> Result<Self, Error> {
@@ -135,7 +121,9 @@ impl Postgres {
 
     fn unchecked(address: &DatabaseAddress) -> Self {
         let (idle, renewals) = (Mutex::default(), Mutex::default());
-        let shared = Shared { at: address.to_string(), options: address.options().clone(), idle, renewals };
+        let permits = tokio::sync::Semaphore::new(CONNECTIONS);
+        let (at, options) = (address.to_string(), address.options().clone());
+        let shared = Shared { at, options, idle, permits, renewals };
         let bell = follow::Bell::new(shared.options.clone());
         let (dispatch, signer) = (None, None);
         Self {
@@ -147,6 +135,12 @@ impl Postgres {
             own_name: OnceLock::new(),
             lease_ttl: LEASE_TTL,
         }
+    }
+
+    /// Uses at most this many connections at a time, and no more than [`CONNECTIONS`].
+    pub fn with_connections(self, most: usize) -> Self {
+        self.shared.permits.forget_permits(CONNECTIONS.saturating_sub(most.max(1)));
+        self
     }
 
     /// Signs the verdicts that are appended here.
@@ -169,10 +163,10 @@ impl Postgres {
         &self.shared.options
     }
 
-    /// Makes all connections of this process to the server end if nothing is received for the duration of a
-    /// lease, including connections that others made.
+    /// Makes all connections of this process to the server end if nothing is received for 25 seconds, or for the
+    /// duration of a shorter lease, including connections that others made.
     pub fn expect_answers(&self) {
-        silence::ends_after(self.lease_ttl, self.shared.options.get_port());
+        silence::ends_after(LOST_AFTER.min(self.lease_ttl), self.shared.options.get_port());
     }
 
     /// Connects without retries, because a person is waiting.
@@ -211,82 +205,10 @@ impl Postgres {
     }
 }
 
-/// Manages connections.
 impl Shared {
-    async fn connect(&self) -> sqlx::Result<PgConnection> {
-        let connecting = PgConnection::connect_with(&self.options);
-        tokio::time::timeout(patience().min(Duration::from_secs(10)), connecting)
-            .await
-            .unwrap_or_else(|_| Err(silent()))
-    }
-
-    /// Runs `work` on a connection of its own, and retries while the server is away for a moment.
-    fn with<T>(
-        &self,
-        lost_after: Duration,
-        mut work: impl AsyncFnMut(&mut PgConnection) -> sqlx::Result<T>,
-    ) -> sqlx::Result<T> {
-        let away = || AWAY_UNTIL.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_away = away().is_some_and(|until| Instant::now() < until);
-        let deadline = Instant::now() + if is_away { Duration::ZERO } else { patience() };
-        loop {
-            match run(self.once(lost_after, &mut work)) {
-                Err(error) if failure::is_a_lost_server(&error) && Instant::now() < deadline => {
-                    std::thread::sleep(SECOND_TRY);
-                }
-                Err(error) if failure::is_a_lost_server(&error) => {
-                    *away() = (patience() < SOON).then(|| Instant::now() + AWAY);
-                    return Err(error);
-                }
-                done => return done,
-            }
-        }
-    }
-
-    async fn once<T>(
-        &self,
-        lost_after: Duration,
-        work: &mut impl AsyncFnMut(&mut PgConnection) -> sqlx::Result<T>,
-    ) -> sqlx::Result<T> {
-        let mut connection = match self.idle() {
-            Some(connection) => connection,
-            None => self.connect().await?,
-        };
-        let done =
-            tokio::time::timeout(lost_after, work(&mut connection)).await.unwrap_or_else(|_| Err(silent()));
-        match &done {
-            Ok(_) => self.give_back(connection),
-            // The idle connections lead to the same lost server.
-            Err(error) if failure::is_a_lost_server(error) => self.forget(),
-            // The connection may be in a failed transaction.
-            Err(_) => {
-                if sqlx::raw_sql("ROLLBACK").execute(&mut connection).await.is_ok() {
-                    self.give_back(connection);
-                }
-            }
-        }
-        done
-    }
-
     fn renewals(&self) -> MutexGuard<'_, leases::Renewals> {
         self.renewals.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn idle(&self) -> Option<PgConnection> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
-    }
-
-    fn give_back(&self, connection: PgConnection) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
-    }
-
-    fn forget(&self) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-}
-
-fn silent() -> sqlx::Error {
-    sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, "the server does not answer"))
 }
 
 impl Log for Postgres {

@@ -72,6 +72,7 @@ fn with_plan(command: &str, plan: Option<&str>) -> String {
     let is_step = !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit());
     let names_a_plan = !first.is_empty() && !first.starts_with('-') && !is_step;
     match plan {
+        Some(plan) if verb == "answer" && (is_step || first == "post") => format!("{verb} {plan}:{rest}"),
         Some(plan) if TAKE_A_PLAN.contains(&verb) && !names_a_plan => {
             format!("{verb} {plan} {rest}").trim_end().to_owned()
         }
@@ -96,6 +97,7 @@ mod tests {
         );
         assert_eq!(completed("see `provost inbox e7`"), "see `provost -C 'my app' inbox e7`");
         assert_eq!(completed("`provost changes 2`"), "`provost -C 'my app' changes auth 2`");
+        assert_eq!(completed("`provost answer 2 retry`"), "`provost -C 'my app' answer auth:2 retry`");
         assert_eq!(completed("`provost run docs --jobs 2`"), "`provost -C 'my app' run docs --jobs 2`");
         assert_eq!(completed("no command, and an open ` quote"), "no command, and an open ` quote");
     }

@@ -84,9 +84,8 @@ impl WorkItem {
             | WorkItem::JudgeLost { step, attempt } => {
                 run.step(step).is_some_and(|step| step.state == StepState::Running { attempt })
             }
-            WorkItem::Judge { .. } | WorkItem::End => {
-                schedule::next(run, &InHand::default(), 1, now).contains(&action)
-            }
+            WorkItem::Judge { subject } => schedule::is_due_check(run, subject, now),
+            WorkItem::End => schedule::next(run, &InHand::default(), 1, now).contains(&action),
         };
         is_due.then_some(action)
     }

@@ -26,7 +26,7 @@ use context::context;
 use offers::offers;
 
 pub use context::{FailedTry, ItemContext};
-pub use offers::ChoiceOffer;
+pub use offers::{ChoiceOffer, FailedPart};
 
 /// The kind of decision a person has to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]

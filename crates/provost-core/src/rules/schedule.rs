@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use crate::model::event::CheckSubject;
 use crate::model::plan::StepNumber;
 use crate::model::timestamp::Timestamp;
+use crate::model::verdict::Isolation;
 use crate::rules::budget::{self, Fit};
 use crate::state::run::{PostState, Run, Stage, StepState};
 
@@ -52,6 +53,13 @@ impl Action {
         }
     }
 
+    /// Returns whether an agent does this in a tree of its own, and the kernel keeps it from everything else.
+    /// If several processes share the plan, nothing else of it has to wait meanwhile.
+    pub fn is_apart(self, run: &Run) -> bool {
+        let has_fence = run.isolation.is_some_and(Isolation::has_fence);
+        has_fence && matches!(self, Action::Dispatch { step } if run.works_apart(step))
+    }
+
     /// Returns whether this judges a step whose agent worked in a worktree of its own.
     fn judges_worktree(self, run: &Run) -> bool {
         match self {
@@ -87,6 +95,10 @@ impl InHand {
         self.actions.len()
     }
 
+    pub fn iter(&self) -> impl Iterator<Item = Action> {
+        self.actions.iter().copied()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.actions.is_empty()
     }
@@ -108,6 +120,21 @@ pub fn next(run: &Run, in_hand: &InHand, jobs: usize, now: Timestamp) -> Vec<Act
         actions.push(Action::End);
     }
     actions
+}
+
+/// Returns whether a check is due, whatever else is due too. A process asks this that was offered the check
+/// while others have tasks of the plan in hand.
+pub fn is_due_check(run: &Run, subject: CheckSubject, now: Timestamp) -> bool {
+    let action = Action::Judge { subject };
+    let (own, mut others) = (action.about(), InHand::default());
+    run.under_way().filter(|step| Some(*step) != own).for_each(|step| others.take(Action::Dispatch { step }));
+    let opens = |step: StepNumber| {
+        run.is_ready(step) && is_due(run, step, now) && open(run, step, now) == Some(action)
+    };
+    is_open(run)
+        && (to_judge(run, &others, |step| is_due(run, *step, now)).any(|due| due == action)
+            || own.is_some_and(opens)
+            || run.all_settled() && finish(run, &InHand::default(), usize::MAX).contains(&action))
 }
 
 /// Picks ready steps. With one job: plan order. With several: critical path first, skipping steps whose globs

@@ -169,7 +169,7 @@ impl<'a> Executor<'a> {
     }
 
     /// Runs several steps at a time, each in its own worktree.
-    pub(crate) fn side_by_side(self, side_by_side: bool) -> Self {
+    pub fn side_by_side(self, side_by_side: bool) -> Self {
         Self { side_by_side, ..self }
     }
 
@@ -285,6 +285,18 @@ impl World for Executor<'_> {
             Action::Judge { subject } => self.check_order(run, subject, false),
             Action::JudgeLost { step, .. } => self.check_order(run, CheckSubject::Contract(step), true),
             Action::Hold { .. } | Action::OverBudget { .. } | Action::End => TaskInput::Nothing,
+        }
+    }
+
+    /// Copies the workspace into the tree that the agent will work in. This process still holds the lease of the
+    /// workspace, so no other process changes it meanwhile.
+    fn set_out(&self, order: TaskInput) -> TaskInput {
+        match order {
+            TaskInput::Attempt(mut order) => {
+                order.folder = Some(self.folder_of(&order));
+                TaskInput::Attempt(order)
+            }
+            other => other,
         }
     }
 

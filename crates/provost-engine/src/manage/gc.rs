@@ -57,7 +57,7 @@ pub fn expendable(settings: &EngineSettings, unused: Duration) -> Result<Vec<Unu
     let log = journal::log_locator::for_reading(&state)?;
     let mut found = Vec::new();
     for (workspace, is_needed) in workspaces(&*log, &state)? {
-        let key = &Hash::of(workspace.as_os_str().as_encoded_bytes()).to_string()[..16];
+        let key = &key(&workspace);
         if !workspace.exists() {
             found.extend(of_gone(&state, &workspace, key));
         } else if !is_needed {
@@ -104,6 +104,18 @@ fn workspaces(log: &dyn Log, state: &Path) -> Result<BTreeMap<PathBuf, bool>, Er
 fn is_over(log: &dyn Log, plan: &PlanId) -> bool {
     journal::read(log, plan)
         .is_ok_and(|run| run.stage == Stage::Done || run.stage == Stage::Failed && run.given_up)
+}
+
+/// Removes everything that this machine keeps for a workspace. The caller makes sure that no process uses it.
+pub fn forget_workspace(state: &Path, workspace: &Path) {
+    for (name, _) in BY_WORKSPACE {
+        remove_folder(&state.join(name).join(key(workspace)));
+    }
+}
+
+/// Returns the name of the folders of a workspace.
+fn key(workspace: &Path) -> String {
+    Hash::of(workspace.as_os_str().as_encoded_bytes()).to_string()[..16].to_owned()
 }
 
 fn of_gone(state: &Path, workspace: &Path, key: &str) -> Vec<UnusedFiles> {

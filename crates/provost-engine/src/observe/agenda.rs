@@ -20,9 +20,9 @@ use serde::Serialize;
 use crate::Error;
 use crate::observe::overview::PlanSnapshot;
 use crate::observe::view::{self, PlanCard, PlanState};
-use crate::plan::plan_context;
 use crate::plan::plan_registry::{self, PlanLocation};
 use crate::plan::sessions::Sessions;
+use crate::plan::{harness, plan_context};
 use crate::settings::EngineSettings;
 
 pub use provost_host::plans::plan_file::{ConflictCopy, PlanListing};
@@ -174,7 +174,7 @@ fn one(log: &dyn Log, state: &Path, place: &PlanPlace) -> PlanEntry {
         Run::default()
     });
     let has_errors = has_errors || plan.steps.is_empty();
-    let (holder, lease) = (log.holder(&format!("plan {id}")).ok().flatten(), lease(&lease_file));
+    let (holder, lease) = (harness::holder(log, &id, &run).ok().flatten(), lease(&lease_file));
     let is_running = holder.is_some() || lease.as_ref().is_some_and(|lease| !lease.is_stale);
     let (running_steps, asks_a_person) =
         (run.under_way().map(|step| working(&run, step)).collect(), view::asks_a_person(&run));

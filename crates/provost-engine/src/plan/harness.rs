@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use provost_core::model::chain::{PlanId, SealedEvent};
 use provost_core::model::event::Event;
+use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::redact::Redactor;
 use provost_core::rules::command::{HarnessCommand, Refusal};
@@ -19,7 +20,7 @@ use provost_core::state::run::Run;
 use provost_host::config;
 use provost_host::config::Config;
 use provost_host::plans::plan_file::{self, PlanPlace};
-use provost_store::{Effect, Fence, Holder, Lease, Log};
+use provost_store::{Effect, Error as StoreError, Fence, Holder, Lease, Log};
 
 use crate::journal::{lease, log_locator};
 use crate::plan::human_check::{self, Who};
@@ -300,7 +301,35 @@ impl Harness {
 
 /// Takes a lease of the plan's log; waits at most `usual` for its holder.
 pub(crate) fn lease(harness: &Harness, name: &str, holder: &Holder, usual: Duration) -> Result<Lease, Error> {
-    lease::take(harness.log(), name, holder, usual, &harness.site().stop)
+    lease::take(harness.log(), name, holder, (usual, Duration::ZERO), &harness.site().stop)
+}
+
+/// Returns the name of the lease on an attempt at a step, if the plan's lease is not held meanwhile.
+pub fn step_lease(plan: &PlanId, step: StepNumber) -> String {
+    format!("plan {plan} step {step}")
+}
+
+/// Returns the leases by which processes work on the plan; that of the plan itself, if there is none.
+pub fn leases_at_work(harness: &Harness) -> Result<Vec<String>, Error> {
+    let (mut held, plan) = (Vec::new(), format!("plan {}", harness.id()));
+    let steps = harness.run()?.at_work.into_iter().map(|step| step_lease(harness.id(), step));
+    for name in std::iter::once(plan.clone()).chain(steps) {
+        if harness.log().holder(&name)?.is_some() {
+            held.push(name);
+        }
+    }
+    Ok(if held.is_empty() { vec![plan] } else { held })
+}
+
+/// Returns the process that works on the plan, or on one of its steps.
+pub fn holder(log: &dyn Log, plan: &PlanId, run: &Run) -> Result<Option<Holder>, StoreError> {
+    let steps = run.at_work.iter().map(|step| step_lease(plan, *step));
+    for name in std::iter::once(format!("plan {plan}")).chain(steps) {
+        if let Some(holder) = log.holder(&name)? {
+            return Ok(Some(holder));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the files that provost itself reads and writes, wherever they are.

@@ -4,7 +4,8 @@
 //! state folder the key, the proofs, the list of trusted policies and the address of the log. None of them
 //! decides anything during a run, because the spec is in the log and the key in memory. A write to them by an
 //! agent is reported all the same. provost's own writes go through [`TamperWatch::own_write`], so that they are not
-//! taken for an agent's.
+//! taken for an agent's. If other workers share the plan, they write marks, lines of the progress file and
+//! proofs meanwhile: those are not reported, because the spec and each proof are compared with the log anyway.
 //!
 //! **Invariant:** tampering in the state folder is undone before anything depends on it: the key is restored,
 //! and a policy that no person trusted is removed.
@@ -28,6 +29,7 @@ struct Watching {
     files: Vec<Watched>,
     progress: Progress,
     state: State,
+    is_shared: bool,
     /// Agents cannot write existing files at the attested level, but can still create missing ones.
     fenced: bool,
     attempts: usize,
@@ -35,18 +37,21 @@ struct Watching {
 }
 
 impl TamperWatch {
-    pub fn new(site: &PlanContext, state: &Path, proofs: &Path, secret: KeySeed) -> Self {
+    /// `is_shared` says that other processes of provost write for this plan meanwhile.
+    pub fn new(site: &PlanContext, state: &Path, proofs: &Path, secret: KeySeed, is_shared: bool) -> Self {
         let place = &site.place;
         let config = site.config.path.clone().unwrap_or_else(|| place.workspace.join("provost.toml"));
         let files = [
-            ("the plan file", place.path.clone()),
-            ("the configuration", config),
-            ("the marker of the active plan", plan_file::marker(&place.workspace)),
+            ("the plan file", place.path.clone(), is_shared),
+            ("the configuration", config, false),
+            ("the marker of the active plan", plan_file::marker(&place.workspace), false),
         ];
+        let watched = |(what, path, by_others)| Watched { what, path, seen: Look::Absent, by_others };
         Self(Mutex::new(Watching {
-            files: files.map(|(what, path)| Watched { what, path, seen: Look::Absent }).into(),
+            files: files.map(watched).into(),
             progress: Progress::new(place.progress.clone()),
-            state: State::new(state, proofs, secret),
+            state: State::new(state, proofs, secret, is_shared),
+            is_shared,
             fenced: false,
             attempts: 0,
             findings: Vec::new(),
@@ -112,13 +117,13 @@ impl Watching {
             if self.fenced && file.seen != Look::Absent {
                 continue;
             }
-            if let Some(done) = file.seen.became(&Look::at(&file.path, &file.seen)) {
+            if let Some(done) = file.became(&Look::at(&file.path, &file.seen)) {
                 let words = format!("{} was {done} during an attempt", file.what);
                 self.findings.push(words);
             }
         }
         if !(self.fenced && self.progress.is_there()) {
-            self.findings.extend(self.progress.look());
+            self.findings.extend(self.progress.look(self.is_shared));
         }
     }
 }
@@ -127,6 +132,16 @@ struct Watched {
     what: &'static str,
     path: PathBuf,
     seen: Look,
+    /// Other processes of provost write it, too.
+    by_others: bool,
+}
+
+impl Watched {
+    /// Returns what happened to it that provost did not do.
+    fn became(&self, now: &Look) -> Option<&'static str> {
+        let is_theirs = self.by_others && matches!(now, Look::Text { is_link: false, .. });
+        self.seen.became(now).filter(|_| !is_theirs)
+    }
 }
 
 /// Result of looking at a file.
@@ -192,7 +207,7 @@ impl Progress {
         self.stamp.is_some()
     }
 
-    fn look(&self) -> Option<String> {
+    fn look(&self, is_shared: bool) -> Option<String> {
         if stamp(&self.path) == self.stamp {
             return None;
         }
@@ -202,7 +217,7 @@ impl Progress {
         };
         match bytes.split_at_checked(length) {
             Some((kept, new)) if Sha256::digest(kept) == self.known.clone().finalize() => {
-                let posing = progress::has_our_lines(new);
+                let posing = !is_shared && progress::has_our_lines(new);
                 posing.then(|| {
                     "another process wrote a line of provost's form into the progress file".to_owned()
                 })
@@ -246,9 +261,9 @@ struct State {
 }
 
 impl State {
-    fn new(folder: &Path, proofs: &Path, secret: KeySeed) -> Self {
-        let seen = Look::at(proofs, &Look::Absent);
-        let proofs = Watched { what: "the proofs in the state folder", path: proofs.to_owned(), seen };
+    fn new(folder: &Path, proofs: &Path, secret: KeySeed, by_others: bool) -> Self {
+        let (path, seen) = (proofs.to_owned(), Look::at(proofs, &Look::Absent));
+        let proofs = Watched { what: "the proofs in the state folder", path, seen, by_others };
         let policies = std::fs::read_to_string(gate::list(folder)).unwrap_or_default();
         let address = std::fs::read(log_locator::file(folder)).ok();
         Self { secret, folder: folder.to_owned(), proofs, policies, address }
@@ -265,10 +280,10 @@ impl State {
             findings.push(format!("the key in the state folder was changed{how}"));
         }
         let proofs = Look::at(&self.proofs.path, &self.proofs.seen);
-        if let Some(done) = self.proofs.seen.became(&proofs) {
+        if let Some(done) = self.proofs.became(&proofs) {
             findings.push(format!("{} were {done}; provost writes them again", self.proofs.what));
-            self.proofs.seen = proofs;
         }
+        self.proofs.seen = proofs;
         findings.extend(self.look_at_policies());
         findings.extend(self.look_at_the_address());
         findings
@@ -354,7 +369,7 @@ mod tests {
         let mut progress = Progress::new(path.clone());
         append(&path, &[line(1)]).expect("written");
         progress.rebase();
-        assert_eq!(progress.look(), None);
+        assert_eq!(progress.look(false), None);
         let ours = std::fs::read_to_string(&path).expect("read");
         for (text, finding) in [
             (format!("{ours}a note of a person\n"), None),
@@ -363,17 +378,17 @@ mod tests {
             (String::new(), Some("lines that provost had written")),
         ] {
             std::fs::write(&path, &text).expect("written");
-            let found = progress.look().unwrap_or_default();
+            let found = progress.look(false).unwrap_or_default();
             assert!(found.starts_with(finding.unwrap_or_default()), "{text:?}: {found}");
             assert_eq!(found.is_empty(), finding.is_none(), "{text:?}: {found}");
         }
         std::fs::remove_file(&path).expect("removed");
-        assert!(progress.look().is_some());
+        assert!(progress.look(false).is_some());
         progress.rebase();
-        assert_eq!(progress.look(), None);
+        assert_eq!(progress.look(false), None);
         append(&path, &[line(2)]).expect("written");
         progress.rebase();
         append(&path, &[line(3)]).expect("written");
-        assert!(progress.look().is_some(), "a line that was not absorbed is somebody else's");
+        assert!(progress.look(false).is_some(), "an unknown line was written by another process");
     }
 }

@@ -52,14 +52,15 @@ pub(crate) fn prepare(
     on_the_base(harness, run, features, level, &paths)
 }
 
-/// Returns the paths that no agent may see: the key that signs proofs, or the folder of ssh keys around it, and
-/// the credentials of the log.
+/// Returns the paths that no agent may see: the keys of the git remote, the key that signs proofs, and the
+/// credentials of the log.
 pub(crate) fn secrets(harness: &Harness) -> Vec<PathBuf> {
     let environment = &harness.site().environment;
-    let keys = harness.workplace.key_folder(environment);
+    let mut keys = harness.workplace.key_files(environment);
     let secret = harness.config().proof.ssh_key.clone();
-    let keys = keys.filter(|keys| secret.as_ref().is_none_or(|key| key.starts_with(keys))).or(secret);
-    keys.into_iter().chain(log_locator::credential_files(harness.state(), environment)).collect()
+    keys.extend(secret.filter(|secret| !keys.iter().any(|key| secret.starts_with(key))));
+    keys.extend(log_locator::credential_files(harness.state(), environment));
+    keys
 }
 
 /// Records the attested level.

@@ -1,6 +1,12 @@
 //! Runs a plan until it stops: takes the leases, prepares the execution environment, enters the loop, and
 //! cleans up.
+//!
+//! If several processes share the plan, one of them may perform a task without the leases: it gives them back
+//! meanwhile, and then takes them and reads the log again.
+//!
+//! **Invariant:** a process that does not share the plan starts nothing while another one performs a task of it.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use provost_core::model::chain::{Head, SealedEvent};
@@ -19,15 +25,18 @@ use provost_store::{Error as StoreError, Fence, Holder, Lease};
 
 use crate::exec::approved_base::{PlanPaths, on_the_base_with};
 use crate::exec::executor::Executor;
-use crate::plan::harness::Harness;
+use crate::journal::lease;
+use crate::plan::harness::{Harness, step_lease};
 use crate::plan::projections::{self, DelayedWriter, Projector};
-use crate::plan::prove::ProofWriter;
+use crate::plan::prove::{KeySeed, ProofWriter};
 use crate::plan::subplan::SubplanRunner as _;
 use crate::plan::tamper_watch::TamperWatch;
 use crate::plan::{kept_trees, plan_context};
 use crate::run::run_environment::{self, can_see_the_work};
 use crate::run::run_strategy::{Agents, ProgressListener, RunResult, RunStrategy, StoppedSession};
 use crate::run::shared_folder_lock::{self, SharedFolderLock};
+use crate::run::withdrawal;
+use crate::run_loop::world::World as _;
 use crate::run_loop::{Drive, Rest};
 use crate::{Error, journal};
 
@@ -44,7 +53,11 @@ pub fn drive(
     jobs: usize,
     watch: &mut dyn FnMut(&Run, &SealedEvent, &Event),
 ) -> Result<(Run, Rest), Error> {
-    drive_for(harness, &Agents { jobs: jobs.max(1) }, watch)
+    let agents = Agents { jobs: jobs.max(1) };
+    let (run, rest) = withdrawal::watching(harness, || drive_for(harness, &agents, watch))?;
+    // A person interrupted it by a decision, so nothing is left to do.
+    let withdrawn = rest == Rest::Interrupted && matches!(run.stage, Stage::Draft | Stage::Failed);
+    Ok((run, if withdrawn { Rest::Nothing } else { rest }))
 }
 
 /// Checks what a session of `client` has left: every check that is due, once each, until one does not
@@ -92,27 +105,50 @@ fn drive_shown(
         path: "/proc/self".into(),
         source,
     })?;
-    let mut leases = Leases::take(harness, strategy)?;
-    let fence = &leases.plan.fence().clone();
-    if let Some(over) = strategy.begin(harness, fence)? {
-        return Ok((over, Rest::Nothing));
+    let tampering = OnceCell::new();
+    let executor = OnceCell::new();
+    loop {
+        let leases = Leases::take(harness, strategy)?;
+        let fence = &leases.plan.fence().clone();
+        if let Some(over) = strategy.begin(harness, fence)? {
+            return Ok((over, Rest::Nothing));
+        }
+        refuse_disproved(harness)?;
+        let secret = harness.prover().secret()?;
+        let proofs = harness.prover().begin(&secret)?;
+        let tampering = tampering.get_or_init(|| tamper_watch(harness, strategy, secret));
+        let seq = harness.log().head(harness.id())?.seq;
+        let projector = Projector::new(harness.site(), tampering.clone(), delayed, seq);
+        let mut observers = Observers { projector, proofs, watch: &mut *watch, head: Head::START };
+        let mut run = observers.replay(harness)?;
+        can_see_the_work(harness, &run)?;
+        refuse_steps_at_work(harness, strategy, &run)?;
+        if executor.get().is_none() {
+            let told =
+                &mut |run: &Run, sealed: &SealedEvent, event: &Event| observers.hear(run, sealed, event);
+            let took_over = leases.took_over();
+            let environment = run_environment::prepare(harness, strategy, took_over, &mut run, fence, told)?;
+            resume_steps(harness, strategy, &mut run, fence, told)?;
+            let _ = executor.set(make_executor(harness, strategy, environment, tampering, fence.epoch));
+        }
+        let executor = executor.get().expect("it was just made");
+        let driven = enter_loop(harness, strategy, executor, &leases, run, &mut observers);
+        let (run, rest) = end_turn(harness, strategy, driven, leases, observers, (executor, tampering))?;
+        let Some(order) = strategy.aside() else { return Ok((run, rest)) };
+        strategy.comes_back(executor.perform(order));
     }
-    refuse_disproved(harness)?;
-    let secret = harness.prover().secret()?;
-    let proofs = harness.prover().begin(&secret)?;
-    let tampering = TamperWatch::new(harness.site(), harness.state(), harness.prover().file(), secret);
-    let tampering = Arc::new(tampering);
-    let seq = harness.log().head(harness.id())?.seq;
-    let projector = Projector::new(harness.site(), tampering.clone(), delayed, seq);
-    let mut observers = Observers { projector, proofs, watch, head: Head::START };
-    let mut run = observers.replay(harness)?;
-    can_see_the_work(harness, &run)?;
-    let took_over = leases.took_over();
-    let told = &mut |run: &Run, sealed: &SealedEvent, event: &Event| observers.hear(run, sealed, event);
-    let environment = run_environment::prepare(harness, strategy, took_over, &mut run, fence, told)?;
-    resume_steps(harness, strategy, &mut run, fence, told)?;
-    let executor = executor(harness, strategy, environment, &tampering, fence.epoch);
-    let driven = enter_loop(harness, strategy, &executor, &leases, run, &mut observers);
+}
+
+/// Ends what was begun with the leases, and gives them back.
+fn end_turn(
+    harness: &Harness,
+    strategy: &dyn RunStrategy,
+    driven: RunResult,
+    mut leases: Leases,
+    mut observers: Observers<'_, '_>,
+    (executor, tampering): (&Executor<'_>, &TamperWatch),
+) -> RunResult {
+    let fence = leases.plan.fence().clone();
     let tampered = tampering.at_the_end();
     // If another machine has taken the plan over, this one writes nothing more of it.
     let (mut run, rest) = match driven.and_then(|driven| leases.end().map(|()| driven)) {
@@ -127,7 +163,7 @@ fn drive_shown(
     };
     for what in tampered {
         let events = decide::harness(&run, HarnessCommand::Tampered { step: None, what })?;
-        harness.tell(&mut run, &events, Some(fence), &mut |run, sealed, event| {
+        harness.tell(&mut run, &events, Some(&fence), &mut |run, sealed, event| {
             observers.hear(run, sealed, event)
         })?;
     }
@@ -136,6 +172,23 @@ fn drive_shown(
     left.map_err(environment::Error::Trees)?;
     clean_up(harness, strategy, &run);
     Ok((run, rest))
+}
+
+fn tamper_watch(harness: &Harness, strategy: &dyn RunStrategy, secret: KeySeed) -> Arc<TamperWatch> {
+    let prover = harness.prover();
+    let is_shared = strategy.is_aside();
+    Arc::new(TamperWatch::new(harness.site(), harness.state(), prover.file(), secret, is_shared))
+}
+
+/// Refuses a plan that this process does not share, while another one performs a task of it.
+fn refuse_steps_at_work(harness: &Harness, strategy: &dyn RunStrategy, run: &Run) -> Result<(), Error> {
+    let steps = run.at_work.iter().filter(|_| !strategy.is_shared());
+    for name in steps.map(|step| step_lease(harness.id(), *step)) {
+        if let Some(holder) = harness.log().holder(&name)? {
+            return Err(StoreError::LeaseHeld { name, holder: Some(holder) }.into());
+        }
+    }
+    Ok(())
 }
 
 /// The leases of a run. They are given back when this is dropped.
@@ -150,11 +203,12 @@ impl Leases {
     fn take(harness: &Harness, strategy: &dyn RunStrategy) -> Result<Self, Error> {
         let holder = strategy.holder(harness.id(), plan_context::now());
         let patience = strategy.patience(harness.config().run.lease_timeout);
-        let workspace =
-            || crate::plan::harness::lease(harness, &harness.workspace_lease(), &holder, patience);
+        let patiences = (patience, strategy.last_patience());
+        let take = |name: &str| lease::take(harness.log(), name, &holder, patiences, &harness.site().stop);
+        let workspace = || take(&harness.workspace_lease());
         Ok(Self {
             _workspace: harness.within.is_none().then(workspace).transpose()?,
-            plan: crate::plan::harness::lease(harness, &format!("plan {}", harness.id()), &holder, patience)?,
+            plan: take(&format!("plan {}", harness.id()))?,
             folder: shared_folder_lock::share(harness, &holder.what, patience)?,
         })
     }
@@ -225,7 +279,7 @@ fn resume_steps(
     Ok(())
 }
 
-fn executor<'a>(
+fn make_executor<'a>(
     harness: &'a Harness,
     strategy: &dyn RunStrategy,
     environment: ExecEnv,

@@ -16,8 +16,9 @@ use provost_host::sandbox::{Attestation, SandboxFeatures};
 use provost_store::{Fence, Holder};
 
 use crate::Error;
-use crate::exec::executor::Executor;
+use crate::exec::executor::{Executor, TaskInput};
 use crate::plan::harness::Harness;
+use crate::run_loop::world::TaskOutcome;
 use crate::run_loop::{Drive, Rest};
 
 /// Called with every event of a run.
@@ -40,6 +41,16 @@ pub trait RunStrategy {
         configured
     }
 
+    /// Longest wait for a lease after this process was asked to stop.
+    fn last_patience(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Returns whether other processes perform tasks of the plan meanwhile, each with a lease of its own.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Number of tasks at a time.
     fn jobs(&self) -> usize {
         1
@@ -53,7 +64,7 @@ pub trait RunStrategy {
         false
     }
 
-    /// Called once the leases are held. Returns the run if nothing has to be done.
+    /// Called each time the leases are held. Returns the run if nothing has to be done.
     fn begin(&self, _harness: &Harness, _fence: &Fence) -> Result<Option<Run>, Error> {
         Ok(None)
     }
@@ -89,6 +100,19 @@ pub trait RunStrategy {
     fn drive(&self, drive: Drive<'_, Executor<'_>>, run: Run, head: Head) -> RunResult {
         drive.go_on(run, head)
     }
+
+    /// Returns whether a task is performed without the leases, so that others write for the plan meanwhile.
+    fn is_aside(&self) -> bool {
+        false
+    }
+
+    /// Returns the task to perform without the leases, if the loop stopped for one.
+    fn aside(&self) -> Option<TaskInput> {
+        None
+    }
+
+    /// Receives the outcome of that task. The leases are then taken again, and the loop is entered again.
+    fn comes_back(&self, _outcomes: Vec<TaskOutcome>) {}
 
     /// Returns whether this process may still run checks of the plan, so that their folders stay.
     fn keeps_check_folders(&self) -> bool {

@@ -65,6 +65,11 @@ pub trait World: Sync {
 
     fn order(&self, run: &Run, action: Action) -> Self::Order;
 
+    /// Prepares a task that is performed without the plan's lease: does now what needs the workspace.
+    fn set_out(&self, order: Self::Order) -> Self::Order {
+        order
+    }
+
     /// Performs a task; returns when it is done.
     fn perform(&self, order: Self::Order) -> Vec<TaskOutcome>;
 }

@@ -19,15 +19,17 @@ use provost_core::model::event::Event;
 use provost_core::rules::foreign_events;
 use provost_core::rules::recover::recipe::Recipes;
 use provost_core::state::run::{Run, Stage, StepState};
-use provost_store::{Log as _, Memory, Query};
+use provost_store::{Fence, Log as _, Memory, Query};
 
 use self::acts::{Act, Doing};
 use self::database::{Database, Name, Plan, Row, TTL, Work};
-use super::{Dice, SimWorld, Truth, answer_to, approved, check, expect_deaths, plan_text, say};
+use super::{Dice, SimWorld, Truth, answer_to, approved, attested, check, expect_deaths, plan_text, say};
 
 const WORKERS: u64 = 1000;
 const PLANS: u64 = 60;
 const HANDS: usize = 2;
+/// Number of items of a plan that may be in hand.
+const JOBS: usize = 4;
 /// Time in which faults are injected, in milliseconds.
 const UNREST: u64 = 600_000;
 /// Longest time without progress of a plan that could continue: it covers leases, wrong clocks and pauses.
@@ -77,6 +79,8 @@ struct Tally {
     refused: usize,
     swept: usize,
     conflicts: usize,
+    /// Attempts that were given to agents while another one of the plan worked.
+    beside: usize,
     looks: u64,
     events: u64,
 }
@@ -117,7 +121,11 @@ impl Crowd {
             let (id, log) = (PlanId(format!("crowd-{seed}-{number}")), Memory::default());
             let fallback = dice.chance(30).then_some("other");
             approved(&log, &id, &plan_text(&mut dice, false), fallback);
-            database.plans.push(Plan { id, log, offered: BTreeMap::new() });
+            let has_trees = dice.chance(60);
+            if has_trees {
+                attested(&log, &id);
+            }
+            database.plans.push(Plan { id, log, offered: BTreeMap::new(), has_trees });
             database.wake(sites.len(), now + dice.below(60_000));
             sites.push(Site {
                 world: workspace(dice.roll()),
@@ -274,7 +282,9 @@ impl Crowd {
             let waits = now - site.moved;
             assert!(
                 site.is_over() || site.is_asked || waits < PATIENCE,
-                "plan {plan} starves for {waits} ms"
+                "plan {plan} starves for {waits} ms: {:?}, {:?}",
+                self.db().plans[plan].offered,
+                site.run.steps().map(|(_, step)| &step.state).collect::<Vec<_>>()
             );
         }
         self.soon(Next::Sweep, TTL / 5);
@@ -310,11 +320,19 @@ impl Crowd {
 
     fn renew(&mut self, number: u64) {
         let Some(act) = self.acts.get(&number) else { return };
-        let (Doing::Decides { fence, .. } | Doing::Works { fence, .. }) = &act.stage else { return };
-        let (desk, fence) = (&self.desks[act.desk], fence.clone());
+        let fences: Vec<Fence> = match &act.stage {
+            Doing::Decides { fence, .. } => vec![fence.clone()],
+            Doing::Works { fence, apart, .. } => {
+                std::iter::once(fence).chain(apart.iter().map(|apart| &apart.own)).cloned().collect()
+            }
+            Doing::Apart { apart, .. } => vec![apart.own.clone()],
+            Doing::Looks { .. } | Doing::Has(_) => return,
+        };
+        let desk = &self.desks[act.desk];
         let is_there = desk.name == act.worker;
         let reaches = desk.away_until <= self.db().now;
-        if is_there && (!reaches || self.db().renew(&fence)) {
+        let is_held = |fence: &Fence| self.db().renew(fence);
+        if is_there && (!reaches || fences.iter().filter(|fence| is_held(fence)).count() == fences.len()) {
             self.soon(Next::Renew(number), TTL / 3);
         }
     }
@@ -327,7 +345,7 @@ impl Crowd {
         let now = self.db().now;
         let away = self.desks[act.desk].away_until.saturating_sub(now);
         if away > 0 {
-            let is_item = matches!(act.stage, Doing::Has(_) | Doing::Works { .. });
+            let is_item = matches!(act.stage, Doing::Has(_) | Doing::Works { .. } | Doing::Apart { .. });
             // A worker gives up after it has waited for the log; a stopped one does not notice.
             if is_item && away > TTL && self.dice.chance(30) {
                 self.left_by_the_dead(&act);
@@ -342,6 +360,7 @@ impl Crowd {
             Doing::Decides { .. } => self.decide(act),
             Doing::Has(_) => self.take(act),
             Doing::Works { .. } => self.report(act),
+            Doing::Apart { .. } => self.come_back(act),
         }
         self.hear(plan);
     }
@@ -397,7 +416,7 @@ impl Crowd {
         let database = self.database.into_inner().unwrap();
         for (plan, site) in database.plans.iter().zip(&self.sites) {
             let truth: &Truth = &site.world.truth();
-            let run = check(&plan.log, &plan.id, truth, self.seed, false, 1);
+            let run = check(&plan.log, &plan.id, truth, self.seed, false, JOBS);
             assert!(run.stage == site.run.stage && run.seq == site.head.seq);
             let allowed = LOOKS * (site.head.seq + 10);
             assert!(site.looks < allowed, "{}: {} looks, {} events", plan.id, site.looks, site.head.seq);
@@ -449,11 +468,13 @@ fn a_thousand_workers_carry_every_plan_to_its_end_and_nothing_twice() {
         all.refused += tally.refused;
         all.swept += tally.swept;
         all.conflicts += tally.conflicts;
+        all.beside += tally.beside;
         all.looks += tally.looks;
         all.events += tally.events;
     }
     println!("{seeds} seeds: {all:?}");
     let often = seeds as usize;
     assert!(all.deaths > 20 * often && all.twice > 20 * often && all.cut_off > 20 * often, "{all:?}");
+    assert!(all.beside > 5 * often, "{all:?}");
     assert!(all.refused > often && all.swept > often && all.done > often, "{all:?}");
 }

@@ -16,7 +16,7 @@ use provost_core::rules::recover::recipe::Recipes;
 use provost_core::rules::schedule::{Action, InHand};
 use provost_core::state::run::Run;
 use provost_engine::run_loop::world::{TaskOutcome, World};
-use provost_engine::run_loop::{Continues, Drive, Rest};
+use provost_engine::run_loop::{Continues, Drive, Follows, Rest};
 use provost_store::{Append, Cursor, Effect, Error, Holder, Lease, Log, Memory, Query};
 
 use super::{Dice, Mortal, SimWorld, approved, harness};
@@ -55,7 +55,7 @@ fn carry_out(log: &Mortal<'_>, plan: &PlanId, world: &SimWorld, name: &str) {
     let stint = Stint { world, left: RefCell::default() };
     // Clocks jump: an item that is no longer due is offered again.
     if item.due(&run, world.now()).is_some() {
-        drive.items(run, head, item, &[], Some(&stint)).unwrap();
+        drive.items(run, head, item, None, &[], Some(&stint)).unwrap();
     }
     for item in stint.left.into_inner() {
         carry_out(log, plan, world, &item.to_string());
@@ -73,7 +73,11 @@ impl Continues for Stint<'_> {
         self.world.with(|_, dice| dice.chance(70))
     }
 
-    fn offers(&self, _run: &Run, _done: WorkItem, _begun: WorkItem) -> Vec<Effect> {
+    fn in_hand(&self, _done: WorkItem) -> Option<(InHand, usize)> {
+        Some((InHand::default(), 1))
+    }
+
+    fn offers(&self, _run: &Run, _done: WorkItem, _follows: &Follows) -> Vec<Effect> {
         Vec::new()
     }
 
@@ -183,7 +187,7 @@ fn whoever_was_taken_over_from_does_not_take_the_others_for_forgers() {
         watch: &mut |_, _, _| {},
     };
     let attempt = WorkItem::Attempt { step, attempt: 1 };
-    let late = drive.items(run, head, attempt, &[Effect::Wake(plan.clone())], None);
+    let late = drive.items(run, head, attempt, None, &[Effect::Wake(plan.clone())], None);
     assert!(matches!(late, Err(provost_engine::Error::Store(Error::Fenced { .. }))), "{late:?}");
     assert_eq!(log.head(&plan).unwrap(), before, "it wrote to the log");
     assert!(log.take_wakes().unwrap().is_empty(), "what follows from a refused write does not happen");

@@ -54,7 +54,7 @@ mod varied;
 pub use crate::check::judge::OutputListener;
 use ancestor_config::Above;
 use approved::ApprovedTree;
-pub use approved::{forget_trees, keeps, trees, trees_of};
+pub use approved::{keeps, trees, trees_of};
 pub use attempt::Veil;
 pub use change_set::Exhibit;
 use check_helper::CheckHelper;

@@ -163,6 +163,31 @@ pub(crate) fn digest(file: &File) -> io::Result<Hash> {
     copy(file, &mut io::sink(), u64::MAX).map(|(digest, _)| digest)
 }
 
+/// Returns whether two open files have the same content.
+pub(crate) fn has_same_bytes(one: &File, other: &File) -> io::Result<bool> {
+    let size = one.metadata()?.len();
+    if size != other.metadata()?.len() {
+        return Ok(false);
+    }
+    let room = usize::try_from(size).unwrap_or(CHUNK).clamp(1, CHUNK);
+    let (mut here, mut there) = (vec![0; room], vec![0; room]);
+    let mut at = 0;
+    while at < size {
+        let most = usize::try_from(size - at).unwrap_or(room).min(room);
+        let (here, there) = (&mut here[..most], &mut there[..most]);
+        // A file that became shorter meanwhile is another one.
+        if one.read_exact_at(here, at).is_err() {
+            return Ok(false);
+        }
+        other.read_exact_at(there, at)?;
+        if here != there {
+            return Ok(false);
+        }
+        at += most as u64;
+    }
+    Ok(true)
+}
+
 /// Copies an open file from its beginning and returns the digest and the length of the copied bytes. More
 /// than `most` bytes is an error: a file may grow while it is read.
 pub(crate) fn copy(from: &File, to: &mut dyn Write, most: u64) -> io::Result<(Hash, u64)> {

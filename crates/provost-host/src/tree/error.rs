@@ -54,8 +54,13 @@ pub enum Error {
     Replaced { object: String },
     #[error("{} is a link, and provost does not write refs through links", .path.display())]
     Linked { path: PathBuf },
-    #[error("the git remote {remote} could not be used: {said}")]
-    Unreachable { remote: String, said: String },
+    #[error("the git remote {remote} could not be used: {said}{}", next_step(next))]
+    Unreachable { remote: String, said: String, next: String },
+    #[error(
+        "the git remote {remote} did not finish within {limit}{said}; if it only needs longer, set \
+         PROVOST_REMOTE_LIMIT where provost is started, for example to 30m"
+    )]
+    Slow { remote: String, limit: String, said: String },
     #[error("the git remote has no {name}")]
     NotOnRemote { name: String },
     #[error("{name} on the git remote is not the tree {tree}")]
@@ -64,7 +69,17 @@ pub enum Error {
     Taken { name: String },
 }
 
+/// Returns the end of a message that says what to do.
+fn next_step(next: &str) -> String {
+    if next.is_empty() { String::new() } else { format!("; {next}") }
+}
+
 impl Error {
+    /// Returns whether the remote may take the same later.
+    pub fn is_of_the_remote(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::Slow { .. })
+    }
+
     pub(super) fn io(attempt: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
         Self::Io { attempt, path: path.to_path_buf(), source: source.into() }
     }

@@ -33,7 +33,18 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Limit on git's output: a name for each of some millions of objects.
 const LIST_MAX: usize = 1 << 30;
 const COMPLAINT_MAX: usize = 4096;
+/// Limit on the output of a command that contacts another machine: refs, and what that machine says.
+const ACROSS: HeadAndTail = HeadAndTail { head: 64 << 20, tail: 64 << 10 };
 const OBJECTS: &str = "GIT_ALTERNATE_OBJECT_DIRECTORIES";
+
+/// When a git command is ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limit<'a> {
+    pub deadline: Duration,
+    pub stop: Option<&'a AtomicBool>,
+}
+
+const USUAL: Limit<'_> = Limit { deadline: DEADLINE, stop: None };
 
 pub(super) struct Mirror<'a> {
     folder: PathBuf,
@@ -152,24 +163,45 @@ impl<'a> Mirror<'a> {
 
     /// Packs the commit and its history into another, existing repository, and makes its index.
     pub(super) fn lend_all(&self, folder: &Path) -> Result<(), Error> {
-        let objects = objects(self.workspace).ok_or_else(|| self.said("the workspace has no repository"))?;
-        let mut lent = vec![(OBJECTS.into(), quoted(&objects))];
-        if folder.join("shallow").exists() {
-            lent.push(("GIT_SHALLOW_FILE".into(), folder.join("shallow").into()));
-        }
+        let there = [("GIT_DIR".into(), folder.into())];
+        let is_cut_off = folder.join("shallow").exists();
+        // Objects of the mirror itself were indexed by their content, so their names can be believed.
+        let is_own = self.has_whole_history() && !is_cut_off;
+        let lent = if is_own { Vec::new() } else { self.lent_to(folder)? };
         let list = ["rev-list", "--objects", "--no-object-names", self.commit, "--"];
         let wanted = self.git(&list, b"", &lent)?;
         let packs = folder.join("objects/pack");
         let name =
             self.git_path(&["pack-objects", "--quiet", "--window=0"], &packs.join("pack"), &wanted, &lent)?;
-        let pack = packs.join(format!("pack-{}.pack", lossy(name.trim_ascii())));
-        for other in ["idx", "rev"] {
-            let _ = fs::remove_file(pack.with_extension(other));
+        if !is_own {
+            let pack = packs.join(format!("pack-{}.pack", lossy(name.trim_ascii())));
+            for other in ["idx", "rev"] {
+                let _ = fs::remove_file(pack.with_extension(other));
+            }
+            // Indexed again by content, as in the mirror.
+            self.git_path(&["index-pack"], &pack, b"", &there)?;
         }
-        // Indexed again by content, as in the mirror.
-        let there = [("GIT_DIR".into(), folder.into())];
-        self.git_path(&["index-pack"], &pack, b"", &there)?;
         self.git(&["read-tree", self.commit], b"", &there).map(|_| ())
+    }
+
+    /// Returns what lends git the objects of the workspace's repository for a copy in `folder`.
+    fn lent_to(&self, folder: &Path) -> Result<Vec<(OsString, OsString)>, Error> {
+        let objects = objects(self.workspace).ok_or_else(|| self.said("the workspace has no repository"))?;
+        let mut lent = vec![(OBJECTS.into(), quoted(&objects))];
+        if folder.join("shallow").exists() {
+            lent.push(("GIT_SHALLOW_FILE".into(), folder.join("shallow").into()));
+        }
+        Ok(lent)
+    }
+
+    /// Returns the file that exists once the history of the commit is here; its lines are the commits at which
+    /// it is cut off.
+    pub(super) fn history_marker(&self) -> PathBuf {
+        self.folder.join(format!("history-{}", self.commit))
+    }
+
+    fn has_whole_history(&self) -> bool {
+        fs::metadata(self.history_marker()).is_ok_and(|found| found.len() == 0)
     }
 
     /// Merges two commits of the mirror. Returns whether they merged, and git's output with the tree and
@@ -178,7 +210,7 @@ impl<'a> Mirror<'a> {
         let words = ["-c", "merge.directoryRenames=false", "merge-tree", "--write-tree", "-z", "--name-only"];
         let args: Vec<OsString> =
             words.into_iter().chain(["--no-messages", ours, theirs]).map(OsString::from).collect();
-        let ended = self.run(&args, b"", &[], HeadAndTail { head: LIST_MAX, tail: 0 }, None, None)?;
+        let ended = self.run(&args, b"", &[], HeadAndTail { head: LIST_MAX, tail: 0 }, USUAL, None)?;
         match ended.how {
             How::Exited(1) => Ok((false, ended.stdout.head)),
             _ => self.succeeded(&ended).map(|()| (true, ended.stdout.head)),
@@ -190,7 +222,7 @@ impl<'a> Mirror<'a> {
         let objects = objects(self.workspace).ok_or_else(|| self.said("the workspace has no repository"))?;
         let lent = [(OBJECTS.into(), quoted(&objects))];
         let args = ["merge-base", "--is-ancestor", older, self.commit].map(OsString::from);
-        let ended = self.run(&args, b"", &lent, HeadAndTail { head: 0, tail: COMPLAINT_MAX }, None, None)?;
+        let ended = self.run(&args, b"", &lent, HeadAndTail { head: 0, tail: COMPLAINT_MAX }, USUAL, None)?;
         match ended.how {
             How::Exited(1) => Ok(false),
             _ => self.succeeded(&ended).map(|()| true),
@@ -257,19 +289,15 @@ impl<'a> Mirror<'a> {
         self.answered(&args, stdin, more)
     }
 
-    /// Runs a git command that contacts another machine. The inner error is git's message.
+    /// Runs a git command that contacts another machine.
     pub(super) fn across(
         &self,
         args: &[&str],
         more: &[(OsString, OsString)],
-    ) -> Result<Result<Vec<u8>, String>, Error> {
+        limit: Limit<'_>,
+    ) -> Result<process::ProcessEnd, Error> {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
-        let ended = self.run(&args, b"", more, HeadAndTail { head: LIST_MAX, tail: 0 }, None, None)?;
-        Ok(match self.succeeded(&ended) {
-            Ok(()) => Ok(ended.stdout.head),
-            Err(Error::Git { said, .. }) => Err(said),
-            Err(error) => return Err(error),
-        })
+        self.run(&args, b"", more, ACROSS, limit, None)
     }
 
     pub(super) fn git_path(
@@ -289,7 +317,7 @@ impl<'a> Mirror<'a> {
         stdin: &[u8],
         more: &[(OsString, OsString)],
     ) -> Result<Vec<u8>, Error> {
-        let ended = self.run(args, stdin, more, HeadAndTail { head: LIST_MAX, tail: 0 }, None, None)?;
+        let ended = self.run(args, stdin, more, HeadAndTail { head: LIST_MAX, tail: 0 }, USUAL, None)?;
         self.succeeded(&ended)?;
         if !ended.stdout.is_whole() {
             return Err(self.said("the tree is too large"));
@@ -303,7 +331,7 @@ impl<'a> Mirror<'a> {
         stdin: &[u8],
         more: &[(OsString, OsString)],
         keep: HeadAndTail,
-        stop: Option<&AtomicBool>,
+        limit: Limit<'_>,
         mut tee: process::Tee<'_>,
     ) -> Result<process::ProcessEnd, Error> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -333,11 +361,11 @@ impl<'a> Mirror<'a> {
             cwd: &self.folder,
             env: &environment,
             stdin,
-            deadline: DEADLINE,
+            deadline: limit.deadline,
             grace: GRACE,
             keep,
             tag: &tag,
-            stop: process::stop_flag(stop),
+            stop: process::stop_flag(limit.stop),
             tee: Some(&mut each),
             bounds: None,
             enclosure: Enclosure::None,

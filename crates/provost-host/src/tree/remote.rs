@@ -18,14 +18,11 @@
 //! it.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
 
@@ -37,96 +34,10 @@ use super::retention::Lock;
 use super::{Base, Error, TREE, Trees};
 use crate::files::safe_open;
 
-/// No prompts, and no waiting for a host that does not answer.
-const SSH: &str = "ssh -oBatchMode=yes -oConnectTimeout=15 -oServerAliveInterval=15 -oServerAliveCountMax=4";
-/// Only encrypted or local protocols, and no helper program that an address could start.
-const PROTOCOLS: &str = "file:ssh:https";
+mod address;
+mod answer;
 
-/// A remote for trees, with its credentials.
-#[derive(Clone)]
-pub struct Remote {
-    address: String,
-    environment: Vec<(OsString, OsString)>,
-}
-
-/// Reason why an address is rejected.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{address}` cannot be a remote: {why}")]
-pub struct BadRemote {
-    pub address: String,
-    pub why: &'static str,
-}
-
-impl fmt::Debug for Remote {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Remote").field("address", &self.address).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Display for Remote {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.address)
-    }
-}
-
-impl Remote {
-    /// Makes a remote. `agent` is the socket of an ssh agent; `token` is for an `https` remote.
-    pub fn new(address: &str, agent: Option<OsString>, token: Option<&str>) -> Result<Self, BadRemote> {
-        if let Some(why) = wrong_with(address) {
-            return Err(BadRemote { address: without_password(address), why });
-        }
-        let mut environment: Vec<(OsString, OsString)> =
-            vec![("GIT_ALLOW_PROTOCOL".into(), PROTOCOLS.into()), ("GIT_SSH_COMMAND".into(), SSH.into())];
-        environment.extend(agent.map(|socket| ("SSH_AUTH_SOCK".into(), socket)));
-        // As a setting and not as part of the address, which any user sees in the list of processes.
-        if let (Some(token), true) = (token, address.starts_with("https://")) {
-            let header = format!("Authorization: Basic {}", STANDARD.encode(format!("provost:{token}")));
-            environment.extend([
-                ("GIT_CONFIG_COUNT".into(), "1".into()),
-                ("GIT_CONFIG_KEY_0".into(), format!("http.{address}.extraHeader").into()),
-                ("GIT_CONFIG_VALUE_0".into(), header.into()),
-            ]);
-        }
-        Ok(Self { address: address.to_owned(), environment })
-    }
-
-    pub fn is_by_ssh(&self) -> bool {
-        self.address.starts_with("ssh://") || !self.address.starts_with('/') && !self.address.contains("://")
-    }
-
-    fn unreachable(&self, said: &str) -> Error {
-        // The lines that follow are general advice from git.
-        let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).take(2).collect();
-        Error::Unreachable { remote: self.address.clone(), said: lines.join("; ") }
-    }
-}
-
-fn wrong_with(address: &str) -> Option<&'static str> {
-    let host = address.split_once("://").map(|(_, rest)| rest.split('/').next().unwrap_or_default());
-    let user = host.and_then(|host| host.rsplit_once('@')).map(|(user, _)| user);
-    match address.split_once("://").map(|(scheme, _)| scheme) {
-        _ if address.is_empty() || address.starts_with('-') => Some("it is not an address"),
-        _ if address.chars().any(|c| c.is_control() || c.is_whitespace()) => Some("it contains spaces"),
-        _ if address.contains("::") => Some("it would start a program"),
-        Some(_) if user.is_some_and(|user| user.contains(':')) => {
-            Some("it must not contain a password; use PROVOST_REMOTE_TOKEN or an ssh key")
-        }
-        Some("https" | "ssh" | "file") => None,
-        Some(_) => Some("it is neither https, nor ssh, nor a folder"),
-        None if address.starts_with('/') => None,
-        // In scp syntax.
-        None if address.split('/').next().is_some_and(|host| host.contains(':')) => None,
-        None => Some("name a folder by its absolute path"),
-    }
-}
-
-/// Removes the credentials from an address for an error message.
-fn without_password(address: &str) -> String {
-    match address.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1))) {
-        Some((scheme, host)) => format!("{scheme}://…@{host}"),
-        None => address.to_owned(),
-    }
-}
+pub use address::{BadRemote, Remote, opens_a_remote};
 
 fn base_name(commit: &str) -> String {
     format!("refs/provost/base/{commit}")
@@ -149,6 +60,42 @@ pub fn fetch_commit(folder: &Path, remote: &Remote, commit: &str) -> Result<std:
         true => Ok(mirror.path().to_owned()),
         false => Err(Error::OtherTree { name, tree: commit.to_owned() }),
     }
+}
+
+/// Deletes refs on the remote: those that begin with `prefix` and for which `is_over` returns true. `folder`
+/// is one for [`fetch_commit`].
+pub fn forget_sent(
+    folder: &Path,
+    remote: &Remote,
+    prefix: &str,
+    is_over: impl Fn(&str) -> bool,
+) -> Result<usize, Error> {
+    fs::create_dir_all(folder).map_err(|error| Error::io("make", folder, error))?;
+    // git lists the refs of a repository of any kind, but deletes only those of its own.
+    let listed = opened(folder, SHA1)?.all_on_remote(remote, prefix)?;
+    let Some((id, _)) = listed.first() else { return Ok(0) };
+    let mirror = opened(folder, id)?;
+    let over: Vec<&str> = listed.iter().map(|(_, name)| name.as_str()).filter(|name| is_over(name)).collect();
+    for some in over.chunks(100) {
+        let gone: Vec<String> = some.iter().map(|name| format!(":{name}")).collect();
+        let words = ["push", "--quiet", "--no-verify", remote.address()];
+        let args: Vec<&str> = words.into_iter().chain(gone.iter().map(String::as_str)).collect();
+        let Err(refused) = mirror.ask(remote, &args, &[]) else { continue };
+        // Another machine may have deleted them at the same time.
+        let left = mirror.all_on_remote(remote, prefix)?;
+        if left.iter().any(|(_, name)| some.contains(&name.as_str())) {
+            return Err(refused);
+        }
+    }
+    Ok(over.len())
+}
+
+/// A commit id that opens a mirror of the usual format.
+const SHA1: &str = "0000000000000000000000000000000000000000";
+
+fn opened<'a>(folder: &'a Path, id: &'a str) -> Result<Mirror<'a>, Error> {
+    let _lock = Lock::take(folder)?;
+    Mirror::open(folder, folder, id)
 }
 
 impl Trees {
@@ -207,26 +154,6 @@ impl Trees {
             put(&from, &to, file).map_err(|error| io(Path::new(file), error))?;
         }
         Ok(())
-    }
-
-    /// Deletes refs on the remote: those that begin with `prefix` and for which `over` returns true.
-    pub fn forget_sent(
-        &self,
-        remote: &Remote,
-        commit: &str,
-        prefix: &str,
-        over: impl Fn(&str) -> bool,
-    ) -> Result<usize, Error> {
-        let mirror = self.mirror_of(commit)?;
-        let names: Vec<String> =
-            mirror.all_on_remote(remote, prefix)?.into_iter().filter(|name| over(name)).collect();
-        for some in names.chunks(100) {
-            let gone: Vec<String> = some.iter().map(|name| format!(":{name}")).collect();
-            let words = ["push", "--quiet", "--no-verify", &remote.address];
-            let args: Vec<&str> = words.into_iter().chain(gone.iter().map(String::as_str)).collect();
-            mirror.across(&args, &remote.environment)?.map_err(|said| remote.unreachable(&said))?;
-        }
-        Ok(names.len())
     }
 
     fn mirror_of<'a>(&'a self, commit: &'a str) -> Result<Mirror<'a>, Error> {
@@ -296,20 +223,19 @@ struct Unpacked {
 impl Mirror<'_> {
     /// Returns the commit of a ref on the remote.
     fn on_remote(&self, remote: &Remote, name: &str) -> Result<Option<String>, Error> {
-        let listed = self.across(&["ls-remote", "--refs", &remote.address, name], &remote.environment)?;
-        let listed = listed.map_err(|said| remote.unreachable(&said))?;
-        let text = lossy(&listed);
+        let text = lossy(&self.ask(remote, &["ls-remote", "--refs", remote.address(), name], &[])?);
         // `ls-remote` also matches names that only end like this.
         let found = text.lines().filter_map(|line| line.split_once('\t')).find(|(_, found)| *found == name);
         Ok(found.map(|(id, _)| id.to_owned()))
     }
 
-    fn all_on_remote(&self, remote: &Remote, prefix: &str) -> Result<Vec<String>, Error> {
+    /// Returns the refs on the remote that begin like this, with what they name.
+    fn all_on_remote(&self, remote: &Remote, prefix: &str) -> Result<Vec<(String, String)>, Error> {
         let pattern = format!("{prefix}*");
-        let listed = self.across(&["ls-remote", "--refs", &remote.address, &pattern], &remote.environment)?;
-        let text = lossy(&listed.map_err(|said| remote.unreachable(&said))?);
-        let names = text.lines().filter_map(|line| line.split_once('\t')).map(|(_, name)| name);
-        Ok(names.filter(|name| name.starts_with(prefix)).map(str::to_owned).collect())
+        let text = lossy(&self.ask(remote, &["ls-remote", "--refs", remote.address(), &pattern], &[])?);
+        let refs = text.lines().filter_map(|line| line.split_once('\t'));
+        let refs = refs.filter(|(_, name)| name.starts_with(prefix));
+        Ok(refs.map(|(id, name)| (id.to_owned(), name.to_owned())).collect())
     }
 
     /// Returns the commit of a ref in the mirror.
@@ -330,10 +256,10 @@ impl Mirror<'_> {
     }
 
     fn fetch(&self, remote: &Remote, name: &str, more: &[(OsString, OsString)]) -> Result<(), Error> {
-        let (from_to, environment) = (format!("+{name}:{name}"), [&remote.environment[..], more].concat());
+        let from_to = format!("+{name}:{name}");
         let words = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"];
-        let args: Vec<&str> = words.into_iter().chain([remote.address.as_str(), &from_to]).collect();
-        self.across(&args, &environment)?.map(|_| ()).map_err(|said| remote.unreachable(&said))
+        let args: Vec<&str> = words.into_iter().chain([remote.address(), &from_to]).collect();
+        self.ask(remote, &args, more).map(|_| ())
     }
 
     /// Creates the ref on the remote if it does not exist. A ref that already names this commit counts as
@@ -346,13 +272,15 @@ impl Mirror<'_> {
         more: &[(OsString, OsString)],
     ) -> Result<(), Error> {
         let (expects_none, to) = (format!("--force-with-lease={name}:"), format!("{commit}:{name}"));
-        let args = ["push", "--quiet", "--no-verify", &expects_none, &remote.address, &to];
-        let environment = [&remote.environment[..], more].concat();
-        let Err(said) = self.across(&args, &environment)? else { return Ok(()) };
+        let args = ["push", "--quiet", "--no-verify", &expects_none, remote.address(), &to];
+        let Err(refused) = self.ask(remote, &args, more) else { return Ok(()) };
+        if !matches!(refused, Error::Unreachable { .. }) {
+            return Err(refused);
+        }
         match self.on_remote(remote, name)? {
             Some(there) if there == commit => Ok(()),
             Some(_) => Err(Error::Taken { name: name.to_owned() }),
-            None => Err(remote.unreachable(&said)),
+            None => Err(refused),
         }
     }
 }
@@ -364,36 +292,4 @@ fn by_nobody() -> Vec<(OsString, OsString)> {
             .map(|(what, value)| (format!("GIT_{who}_{what}").into(), value.into()))
     });
     who.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{without_password, wrong_with};
-
-    #[test]
-    fn only_addresses_that_start_nothing_and_tell_nothing_are_taken() {
-        for good in [
-            "/srv/carry.git",
-            "file:///srv/carry.git",
-            "https://git.example.org/carry.git",
-            "ssh://git@git.example.org/carry.git",
-            "git@git.example.org:team/carry.git",
-        ] {
-            assert_eq!(wrong_with(good), None, "{good}");
-        }
-        for bad in [
-            "",
-            "--upload-pack=sh",
-            "ext::sh -c x",
-            "ext::sh",
-            "carry.git",
-            "../carry.git",
-            "http://git.example.org/carry.git",
-            "git://git.example.org/carry.git",
-            "https://ada:secret@git.example.org/carry.git",
-        ] {
-            assert!(wrong_with(bad).is_some(), "{bad}");
-            assert!(!without_password(bad).contains("secret"), "{bad}");
-        }
-    }
 }

@@ -223,7 +223,7 @@ impl Mirror<'_> {
     /// Copies the history of the commit into the mirror. Returns the commits whose parents are missing, as
     /// lines of git's file `shallow`; empty if the history is complete.
     fn borrow_history(&self) -> Result<String, Error> {
-        let marker = self.path().join(format!("history-{}", self.commit()));
+        let marker = self.history_marker();
         if let Ok(cut_off) = fs::read_to_string(&marker) {
             return Ok(cut_off);
         }

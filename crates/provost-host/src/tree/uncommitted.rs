@@ -6,10 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 use provost_core::model::hash::Hash;
 use rustix::fs::FileType;
@@ -47,6 +50,38 @@ impl ChangeKind {
     }
 }
 
+/// An index and the workspace that it describes.
+struct LastIndex {
+    workspace: PathBuf,
+    bytes: Vec<u8>,
+    /// git reads files again that are as young as the index.
+    modified: SystemTime,
+}
+
+/// The index of the last workspace that was compared. The next comparison of this process reads only files that
+/// changed since. It is not kept in a file: an agent that can write to the file could hide its changes.
+static LAST_INDEX: Mutex<Option<LastIndex>> = Mutex::new(None);
+
+impl LastIndex {
+    fn take(workspace: &Path) -> Option<Self> {
+        let last = LAST_INDEX.lock().unwrap_or_else(PoisonError::into_inner).take();
+        last.filter(|last| last.workspace == workspace)
+    }
+
+    fn write(&self, path: &Path) -> io::Result<()> {
+        let mut file = fs::File::create(path)?;
+        file.write_all(&self.bytes)?;
+        file.set_modified(self.modified)
+    }
+
+    fn keep(workspace: &Path, path: &Path) -> io::Result<()> {
+        let (bytes, modified) = (fs::read(path)?, fs::metadata(path)?.modified()?);
+        let last = Self { workspace: workspace.to_owned(), bytes, modified };
+        *LAST_INDEX.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
+        Ok(())
+    }
+}
+
 /// Returns the differences between a workspace and a commit; leaves no files behind.
 pub fn uncommitted(workspace: &Path, commit: &str) -> Result<Vec<DifferingFile>, Error> {
     let _activity = Activity::begin("comparing the workspace with the last commit");
@@ -62,14 +97,20 @@ impl Trees {
             || Error::Git { commit: commit.to_owned(), said: "the workspace has no repository".to_owned() };
         let repository = git::repository(&self.workspace).ok_or_else(none)?;
         let objects = mirror::objects(&self.workspace).ok_or_else(none)?;
+        let index = self.folder.join("uncommitted-index");
         let there = [
             ("GIT_WORK_TREE".into(), OsString::from(&self.workspace)),
-            ("GIT_INDEX_FILE".into(), self.folder.join("uncommitted-index").into()),
+            ("GIT_INDEX_FILE".into(), index.clone().into()),
             mirror::lending(&objects),
         ];
-        mirror.git(&["read-tree", commit], b"", &there)?;
+        if let Some(last) = LastIndex::take(&self.workspace) {
+            last.write(&index).map_err(|error| Error::io("write", &index, error))?;
+        }
+        // Keeps what the index knows about files that are the same in this commit.
+        mirror.git(&["read-tree", "-m", "-i", commit], b"", &there)?;
         // This command only reports that files differ; the next ones ask which.
         let _ = mirror.git(&["update-index", "-q", "--refresh", "--ignore-submodules"], b"", &there);
+        LastIndex::keep(&self.workspace, &index).map_err(|error| Error::io("read", &index, error))?;
         let changed =
             mirror.git(&["diff-files", "--name-only", "--ignore-submodules=all", "-z"], b"", &there)?;
         let lists = [Some(repository.join("info/exclude")), git::excludes()];

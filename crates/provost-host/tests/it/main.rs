@@ -14,6 +14,7 @@ mod provision;
 mod proxy;
 mod reach;
 mod remote;
+mod remote_access;
 mod sandbox;
 mod single_tests;
 mod teeth;

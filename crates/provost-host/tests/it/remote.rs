@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 
-use provost_host::tree::{Base, Error, ImportLimits, Remote, Touches, Trees, fetch_commit};
+use provost_host::tree::{Base, Error, ImportLimits, Remote, Touches, Trees, fetch_commit, forget_sent};
 
 use crate::tree::{Site, listed_base};
 
@@ -26,7 +26,7 @@ impl Way {
         let commit = here.commit();
         let path = here.workspace.with_file_name("carry.git");
         here.git(&["init", "-q", "--bare", path.to_str().unwrap()]);
-        let remote = Remote::new(path.to_str().unwrap(), None, None).unwrap();
+        let remote = Remote::new(path.to_str().unwrap(), &[]).unwrap();
         Self { here, there: Site::bare(), remote, path, commit }
     }
 
@@ -134,7 +134,9 @@ fn what_is_over_is_taken_off_and_the_rest_stays() {
         ["refs/provost/plan-1/1/a1-e1", "refs/provost/plan-1/passed/x", "refs/provost/plan-12/1/a1-e1"];
     names.iter().for_each(|name| trees.send(&way.remote, &way.commit, &sent, name).unwrap());
     let over = |name: &str| name.contains("/a1-");
-    assert_eq!(trees.forget_sent(&way.remote, &way.commit, "refs/provost/plan-1/", over).unwrap(), 1);
+    let depot = way.here.state.with_file_name("depot");
+    assert_eq!(forget_sent(&depot, &way.remote, "refs/provost/plan-1/", over).unwrap(), 1);
+    assert_eq!(forget_sent(&depot, &way.remote, "refs/provost/plan-1/", over).unwrap(), 0);
     let left = way.git(&["for-each-ref", "--format=%(refname)"]);
     let base = format!("refs/provost/base/{}", way.commit);
     assert_eq!(left.lines().collect::<Vec<_>>(), [&base, names[1], names[2]]);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use provost_core::model::event::NamedFile;
 use provost_core::model::hash::Hash;
 use provost_host::tree::{
-    Base, Error, ExclusionReason, ImportLimits, Layer, RetentionLimits, Touches, Trees, sweep,
+    Base, Error, ExclusionReason, ImportLimits, Layer, RetentionLimits, Touches, Trees, sweep, uncommitted,
 };
 
 pub(crate) struct Site {
@@ -779,4 +779,22 @@ fn a_file_that_looks_the_same_and_was_touched_is_read_again() {
     assert_eq!(take().changed, ["src/a"]);
     fs::write(site.at("src/a"), "honest").unwrap();
     assert!(take().is_empty());
+}
+
+#[test]
+fn a_change_is_found_also_if_the_workspace_was_compared_before() {
+    let site = Site::with(&[("a", "one"), ("b", "two")]);
+    let first = site.head();
+    let differing = |commit: &str| -> Vec<String> {
+        uncommitted(&site.workspace, commit).unwrap().into_iter().map(|file| file.path).collect()
+    };
+    assert!(differing(&first).is_empty());
+    // Neither the size nor the mtime shows this change.
+    let before = fs::metadata(site.at("a")).unwrap().modified().unwrap();
+    site.write("a", "ONE");
+    fs::File::options().write(true).open(site.at("a")).unwrap().set_modified(before).unwrap();
+    assert_eq!(differing(&first), ["a"]);
+    let second = site.commit();
+    assert!(differing(&second).is_empty());
+    assert_eq!(differing(&first), ["a"]);
 }

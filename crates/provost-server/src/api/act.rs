@@ -1,4 +1,4 @@
-//! Starts and stops the run of an approved plan.
+//! Starts and stops the run of an approved plan, and opens a failed plan again.
 //!
 //! **Invariant:** a caller needs the same rights as for a decision, and a start approves nothing.
 
@@ -7,6 +7,9 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use provost_core::model::event::Choice;
+use provost_core::rules::command::HumanCommand;
+use provost_core::rules::inbox::FailedPart;
 use provost_engine::manage::start::{self, StartOutcome};
 use provost_engine::manage::stop::{self, StopOutcome};
 use provost_engine::plan::commands;
@@ -71,6 +74,20 @@ pub(crate) fn stop(app: &AppState, by: &Principal, plan: &str) -> Answer<RunResu
     }
 }
 
+/// Continues a failed plan: its failed step, or its postconditions, are tried again. The plan then waits for a
+/// run.
+pub(crate) fn retry(app: &AppState, by: &Principal, plan: &str) -> Answer<RunResult> {
+    let harness = open(app, by, plan)?;
+    let run = harness.run()?;
+    let Some(part) = FailedPart::of(&run) else {
+        return Err(conflict(&format!("the plan is {}, not failed", run.stage.word())));
+    };
+    let note = String::new();
+    let answer = HumanCommand::Answer { step: part.step(), choice: Choice::Retry, note, by: by.name() };
+    commands::human(&harness, answer)?;
+    Ok(RunResult { plan: plan.to_owned(), running: false })
+}
+
 /// Start the run of an approved plan
 #[utoipa::path(
     post, path = "/api/plans/{plan}/start", tag = "plans", request_body = RunRequest, operation_id = "start",
@@ -103,4 +120,21 @@ pub(super) async fn stop_run(
     JsonBody { by, said: RunRequest {} }: JsonBody<RunRequest>,
 ) -> Answer<Json<RunResult>> {
     ask(&app, move |app| stop(app, &by, &plan).map(Json)).await
+}
+
+/// Try the failed step, or the postconditions, of a failed plan again
+#[utoipa::path(
+    post, path = "/api/plans/{plan}/retry", tag = "plans", request_body = RunRequest, operation_id = "retry",
+    params(("plan" = String, Path, description = "Its id.")),
+    responses(
+        (status = 200, description = "The plan is open again, and can be started.", body = RunResult),
+        WriteRefusals,
+    )
+)]
+pub(super) async fn retry_plan(
+    State(app): State<SharedState>,
+    Segment(plan): Segment<String>,
+    JsonBody { by, said: RunRequest {} }: JsonBody<RunRequest>,
+) -> Answer<Json<RunResult>> {
+    ask(&app, move |app| retry(app, &by, &plan).map(Json)).await
 }

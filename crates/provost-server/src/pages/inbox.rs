@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use maud::{Markup, html};
+use provost_core::model::event::{Choice, Event};
 use provost_core::model::plan::StepNumber;
 use provost_core::rules::inbox::{DecisionKind, FailedTry};
 use provost_core::text::render;
@@ -19,7 +20,8 @@ use serde::Deserialize;
 use super::difference::{self, DiffView};
 use super::frame::{HtmlPage, Section, form_key, segment};
 use super::markdown::markdown;
-use super::parts::{check, output, said_by_agent, verdict};
+use super::parts::{check, output, said_by_agent, titled, verdict};
+use super::plan;
 use super::status::word;
 use super::text::{T, Ticks};
 use super::times::instant;
@@ -70,7 +72,7 @@ fn page(app: &AppState, principal: &Principal, asked: Option<&str>, query: &Inbo
     };
     let body = html! {
         h1 { "Inbox" }
-        (feedback(app, &query.answered)?)
+        (feedback(app, principal, &query.answered)?)
         @if let (Some(asked), None) = (asked, shown) { (gone(app, asked)?) }
         @if items.is_empty() {
             div class="empty" {
@@ -117,47 +119,71 @@ fn list(items: &[InboxItemView], shown: Option<&InboxItemView>) -> Markup {
 }
 
 /// Says in the words of the log what became of the last answer.
-fn feedback(app: &AppState, plan: &str) -> Answer<Markup> {
+fn feedback(app: &AppState, principal: &Principal, plan: &str) -> Answer<Markup> {
     if plan.is_empty() {
         return Ok(html! {});
     }
     let seen = api::find(&app.overview, plan)?;
     let state = PlanState::of(&seen.run, seen.is_worked_on);
-    let words = last_answer(app, &seen)?;
+    let Some(answer) = last_answer(app, &seen)? else { return Ok(html! {}) };
+    let place = format!("/plans/{}", segment(plan).0);
     Ok(html! {
-        @if let Some(words) = words {
-            div class="note good" role="status" {
-                p { strong { "Recorded: " } (T(&words)) }
-                p {
-                    a href={ "/plans/" (segment(plan)) } { (T(&seen.run.plan.title)) } " is " (word(state.word())) " "
-                    @if state == PlanState::Idle { "No process works on it. Continue it with " code { "provost run " (T(seen.name())) } "." }
-                }
+        div class="note good" role="status" {
+            p { strong { "Recorded: " } (T(&answer.words)) }
+            p {
+                a href=(place) { (T(&seen.run.plan.title)) } " is " (word(state.word())) " "
+                @if state == PlanState::Idle { "No process works on it. Continue it with " code { "provost run " (T(seen.name())) } "." }
             }
+            (undo(answer.choice, &seen, principal))
         }
     })
 }
 
-fn last_answer(app: &AppState, seen: &PlanSnapshot) -> Answer<Option<String>> {
+/// Offers what takes an answer back, or says how far the rules allow it.
+fn undo(choice: Choice, seen: &PlanSnapshot, principal: &Principal) -> Markup {
+    let gate = format!("/plans/{}/gate", segment(&seen.id.0).0);
+    html! {
+        @match choice {
+            Choice::Abort => (plan::retry_button(seen, principal, "Undo: ")),
+            Choice::Revise => p { a class="button" href=(gate) { "Undo: approve the same text again" } }
+            Choice::Retry => p { "Until the next attempt begins, you can take this back: " a href=(gate) { "reject the plan" } "." }
+            Choice::Skip | Choice::Confirm => p {
+                "To have the step done after all, change its text: " code { "provost amend " (T(seen.name())) } "."
+            }
+        }
+    }
+}
+
+/// The last answer that the log records for a plan.
+struct LastAnswer {
+    choice: Choice,
+    /// The answer in the words of the log.
+    words: String,
+}
+
+fn last_answer(app: &AppState, seen: &PlanSnapshot) -> Answer<Option<LastAnswer>> {
     let names = vec!["HUMAN_ANSWERED".to_owned()];
     let wanted = Query { names, newest_first: true, limit: Some(1), ..Query::plan(&seen.id) };
-    let mut words = None;
+    let mut answer = None;
     app.overview.each(&wanted, &mut |_, sealed| {
-        words = sealed.event().ok().map(|event| render::event(&seen.run, &event).words);
+        if let Ok(event @ Event::Answered { choice, .. }) = sealed.event() {
+            answer = Some(LastAnswer { choice, words: render::event(&seen.run, &event).words });
+        }
         ControlFlow::Break(())
     })?;
-    Ok(words)
+    Ok(answer)
 }
 
 /// Says that an item is not open any more, and by which answer it was closed.
 fn gone(app: &AppState, asked: &str) -> Answer<Markup> {
     let plan = asked.rsplit_once(':').map_or(asked, |(plan, _)| plan);
-    let words = match api::find(&app.overview, plan) {
+    let answer = match api::find(&app.overview, plan) {
         Ok(seen) => last_answer(app, &seen)?,
         Err(_) => None,
     };
     Ok(html! {
         div class="note" {
-            p { "This item is not open any more." @if let Some(words) = words { " The last answer of its plan: " (T(&words)) } }
+            p { "This item is not open any more." @if let Some(answer) = answer { " The last answer of its plan: " (T(&answer.words)) } }
             p { a href="/inbox" { "To the open items" } }
         }
     })
@@ -282,19 +308,14 @@ fn asked_for(step: &StepView) -> Markup {
     }
 }
 
-/// Returns whether an answer cannot be taken back and ends the plan.
-fn is_final(choice: &str) -> bool {
+/// Returns whether an answer ends the plan.
+fn ends_plan(choice: &str) -> bool {
     choice == "abort"
-}
-
-fn titled(choice: &str) -> String {
-    let mut letters = choice.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 fn form(item: &InboxItemView, principal: &Principal) -> Markup {
     let (last, others): (Vec<&ChoiceView>, Vec<&ChoiceView>) =
-        item.choices.iter().partition(|each| is_final(each.choice));
+        item.choices.iter().partition(|each| ends_plan(each.choice));
     let button = |each: &ChoiceView, class: &str, more: &str| {
         html! {
             button class={ "choice " (class) } name="choice" value=(each.choice) {
@@ -340,7 +361,7 @@ pub(super) async fn answer(
     Segment(item): Segment<String>,
     PageForm { by, said }: PageForm<InboxForm>,
 ) -> Answer<Response> {
-    if is_final(&said.choice) && said.sure != "yes" {
+    if ends_plan(&said.choice) && said.sure != "yes" {
         return ask(&app, move |app| ask_again(app, &by, &item, &said)).await;
     }
     let budget = Some(said.budget).filter(|text| !text.trim().is_empty());
@@ -358,7 +379,7 @@ fn ask_again(app: &AppState, principal: &Principal, item: &str, said: &InboxForm
         h1 { (titled(&said.choice)) ": are you sure?" }
         @match (found, does) {
             (Some(item), Some(choice)) => section class="sheet" {
-                p { "Plan " strong { (T(&item.title)) } ": " (choice.does) ". This cannot be undone." }
+                p { "Plan " strong { (T(&item.title)) } ": " (choice.does) ". Steps that passed stay passed, and you can take this back." }
                 form method="post" action=(address(item)) {
                     (form_key(principal))
                     button disabled hidden {}

@@ -201,11 +201,13 @@ pub(super) fn policy(lines: &[String]) -> Markup {
 /// Returns the text with a capital letter, unless it is the name of something.
 fn capital(text: &str) -> String {
     let is_phrase = text.contains(' ') || text == "isolation";
+    if is_phrase { titled(text) } else { text.to_owned() }
+}
+
+/// Returns the text with a capital letter.
+pub(super) fn titled(text: &str) -> String {
     let mut letters = text.chars();
-    match letters.next().filter(|_| is_phrase) {
-        Some(first) => first.to_uppercase().chain(letters).collect(),
-        None => text.to_owned(),
-    }
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 pub(super) fn findings<'d>(found: impl IntoIterator<Item = &'d DiagnosticView>) -> Markup {

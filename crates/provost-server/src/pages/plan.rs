@@ -4,6 +4,8 @@
 use axum::extract::State;
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use maud::{Markup, html};
+use provost_core::model::chain::PlanId;
+use provost_core::rules::inbox::FailedPart;
 use provost_engine::observe::overview::{AttemptRecord, PlanSnapshot};
 use provost_engine::observe::view::{InboxItemView, PlanState, PlanView, PostconditionView, StepView};
 use serde::Deserialize;
@@ -12,7 +14,7 @@ use super::drawing;
 use super::frame::{HtmlPage, PlanRoom, Section, form_key, plan_rooms, segment};
 use super::graph;
 use super::markdown::markdown;
-use super::parts::{check, copy, policy, said_by_agent, verdict};
+use super::parts::{check, copy, policy, said_by_agent, titled, verdict};
 use super::status::{post_word, step_word, word};
 use super::text::{T, Ticks};
 use super::times::{instant, now};
@@ -132,7 +134,7 @@ fn overview(app: &AppState, shown: &Shown, principal: &Principal) -> Markup {
         (head(shown))
         @if let Some(trouble) = &plan.card.trouble { p class="note bad" { (Ticks(trouble)) } }
         @if let Some(question) = &plan.question { p class="note wait" { "A question is open: " (T(question)) } }
-        (next(plan, app.overview.busy(&plan.card.id).as_deref(), principal))
+        (next(shown, app.overview.busy(&plan.card.id).as_deref(), principal))
         div class="columns" {
             section class="beside" { h2 { "Graph" } (graph::graph(&app.graphs, &shown.seen.run, &shown.attempts, &place)) }
             section {
@@ -169,7 +171,8 @@ fn head(shown: &Shown) -> Markup {
 }
 
 /// Renders the one next action: whose turn it is, and what to do.
-fn next(plan: &PlanView, busy: Option<&str>, principal: &Principal) -> Markup {
+fn next(shown: &Shown, busy: Option<&str>, principal: &Principal) -> Markup {
+    let plan = &shown.view;
     let card = &plan.card;
     let id = segment(&card.id.0);
     if let Some(item) = plan.waiting_items.first() {
@@ -195,7 +198,7 @@ fn next(plan: &PlanView, busy: Option<&str>, principal: &Principal) -> Markup {
             PlanState::Draft => { p { "It is a draft. Check it, and it waits for approval:" } (copy(&format!("provost verify {}", card.name))) }
             PlanState::Idle => {
                 p { "It can continue, and no process works on it. Run it here, or in a terminal:" }
-                (act(plan, principal, "start", "Run it"))
+                (act(&card.id, principal, "start", "Run it"))
                 (copy(&run))
             }
             PlanState::Running => div class="note run next-action" {
@@ -208,23 +211,49 @@ fn next(plan: &PlanView, busy: Option<&str>, principal: &Principal) -> Markup {
                     @if card.at_work.is_empty() { "provost is between two steps." }
                     p class="busy" data-busy={ "/plans/" (id) "/busy" } { @if let Some(busy) = busy { (T(busy)) } }
                 }
-                (act(plan, principal, "stop", "Stop the run"))
+                (act(&card.id, principal, "stop", "Stop the run"))
             }
             PlanState::Done => @match &card.landed {
                 Some(branch) => p class="note good" { "Done, and on branch " code { (T(branch)) } "." }
                 None => { p { "Done. Commit its work:" } (copy(&format!("provost commit {}", card.name))) }
             }
-            PlanState::Failed => p class="note bad" { "It ended as failed. Change its text and verify it to try again: " code { "provost amend " (T(&card.name)) } }
+            PlanState::Failed => (failed(&shown.seen, principal))
             PlanState::WaitingForYou => p class="note wait" { "It waits for a person. " a href={ "/plans/" (id) "/gate" } { "To the gate" } }
         }
     }
 }
 
-/// Renders a button that starts or stops the run, for a person who may decide.
-fn act(plan: &PlanView, principal: &Principal, action: &str, name: &str) -> Markup {
+/// Says how a failed plan can continue.
+fn failed(seen: &PlanSnapshot, principal: &Principal) -> Markup {
+    let name = seen.name();
+    html! {
+        div class="note bad next-action" {
+            div {
+                "It ended as failed. To change its text: " code { "provost amend " (T(name)) } "."
+                @if let Some(part) = FailedPart::of(&seen.run) {
+                    " To " (part.retry()) ": " code { "provost answer " (T(name)) ":" (part.id()) " retry" }
+                    ". Steps that passed stay passed."
+                }
+            }
+            (retry_button(seen, principal, ""))
+        }
+    }
+}
+
+/// Renders the button that opens a failed plan again; `before` comes before its words.
+pub(super) fn retry_button(seen: &PlanSnapshot, principal: &Principal, before: &str) -> Markup {
+    html! {
+        @if let Some(part) = FailedPart::of(&seen.run) {
+            (act(&seen.id, principal, "retry", &titled(&format!("{before}{}", part.retry()))))
+        }
+    }
+}
+
+/// Renders a button that starts, stops or retries, for a person who may decide.
+fn act(plan: &PlanId, principal: &Principal, action: &str, name: &str) -> Markup {
     html! {
         @if principal.token.scope.may_decide() {
-            form method="post" action={ "/plans/" (segment(&plan.card.id.0)) } {
+            form method="post" action={ "/plans/" (segment(&plan.0)) } {
                 (form_key(principal))
                 button class=[(action == "start").then_some("first")] name="action" value=(action) { (name) }
             }
@@ -237,8 +266,8 @@ pub(super) struct ActForm {
     action: String,
 }
 
-/// Starts or stops the run.
-pub(super) async fn run_or_stop(
+/// Starts or stops the run, or opens a failed plan again.
+pub(super) async fn act_on(
     State(app): State<SharedState>,
     Segment(id): Segment<String>,
     PageForm { by, said }: PageForm<ActForm>,
@@ -247,7 +276,8 @@ pub(super) async fn run_or_stop(
     ask(&app, move |app| match said.action.as_str() {
         "start" => api::start(app, &by, &id),
         "stop" => api::stop(app, &by, &id),
-        _ => Err(Problem::bad("the action must be start or stop")),
+        "retry" => api::retry(app, &by, &id),
+        _ => Err(Problem::bad("the action must be start, stop or retry")),
     })
     .await?;
     Ok(Redirect::to(&onward).into_response())

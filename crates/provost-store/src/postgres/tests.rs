@@ -3,6 +3,7 @@
 
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Instant;
 
 use provost_core::model::timestamp::Timestamp;
 

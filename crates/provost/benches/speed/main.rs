@@ -6,8 +6,9 @@
 //!
 //! `cargo bench` runs all, `cargo bench -- NAME` those whose name contains NAME. `--large` takes ten
 //! million events, `--strict` exits with 1 if a goal is missed. With `--features cluster` it also measures
-//! many machines. Two take minutes and run only by name: `real`, whole runs on the tasks of `benches/real`
-//! (`--task NAME` for some of them, `--rounds N`), and `minute`, a run whose agent works for a minute.
+//! many machines. Three take minutes and run only by name: `real`, whole runs on the tasks of `benches/real`
+//! (`--task NAME` for some of them, `--rounds N`), `minute`, a run whose agent works for a minute, and `large`, runs
+//! in a repository of 30,000 files (with `--large` of 500,000).
 //!
 //! `--check` compares each row with `benches/ratios.toml` and exits with 1 if one got worse while nothing else
 //! used the machine; `--check --update` writes the figures of this run into that file.
@@ -20,6 +21,7 @@ mod children;
 mod cluster;
 mod events;
 mod judge;
+mod large;
 mod mcp;
 mod measure;
 #[cfg(feature = "cluster")]
@@ -77,6 +79,7 @@ const GOALS: &[Goal] = &[
     ("summary", summary::measure),
     ("step", step::measure),
     ("judge", judge::measure),
+    ("large", large::measure),
     ("reports", reports::measure),
     ("proved", proved::measure),
     ("agent", agent::measure),
@@ -94,7 +97,7 @@ const GOALS: &[Goal] = &[
 ];
 
 /// Those that take minutes.
-const BY_NAME: [&str; 2] = ["real", "minute"];
+const BY_NAME: [&str; 3] = ["real", "minute", "large"];
 
 const RATIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/ratios.toml");
 

@@ -5,7 +5,7 @@
 //! of an approved plan at the level `clean`, with the same copy as its agent and an empty state folder.
 
 pub(crate) mod phases;
-mod run;
+pub(crate) mod run;
 pub(crate) mod task;
 
 use crate::Asked;

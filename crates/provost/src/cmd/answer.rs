@@ -3,7 +3,7 @@ use provost_core::model::event::Choice;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::usage::Amount;
 use provost_core::rules::command::{HumanCommand, Refusal};
-use provost_core::rules::inbox;
+use provost_core::rules::inbox::{self, FailedPart};
 use provost_core::state::run::{Run, Stage};
 use provost_engine::observe::inbox as listing;
 use provost_engine::plan::harness::Harness;
@@ -96,11 +96,16 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
     Ok(Outcome::Done)
 }
 
-fn next(run: &Run) -> &'static str {
+fn next(run: &Run) -> String {
     match run.stage {
-        Stage::Failed | Stage::Done => "nothing more runs",
-        Stage::Draft => "change it, then run `provost run` to approve it again",
-        Stage::Verified | Stage::Approved | Stage::InProgress => "`provost run` continues it",
+        Stage::Failed | Stage::Done => match FailedPart::of(run) {
+            Some(part) => {
+                format!("nothing more runs. To take that back: `provost answer {} retry`", part.id())
+            }
+            None => "nothing more runs".to_owned(),
+        },
+        Stage::Draft => "change it, then run `provost run` to approve it again".to_owned(),
+        Stage::Verified | Stage::Approved | Stage::InProgress => "`provost run` continues it".to_owned(),
     }
 }
 

@@ -151,7 +151,7 @@ fn tell_of_the_remote(harness: &Harness, run: &Run) {
     }
     if let Err(error) = kept_trees::offer_base(harness, run) {
         terminal::advise(&format!(
-            "approved, but other machines cannot start the plan yet: {error}; try `provost cluster push`"
+            "approved, but other machines cannot start the plan yet: {error}; then run `provost cluster push`"
         ));
     }
 }

@@ -264,24 +264,23 @@ fn show_remote(global: &Global, address: Option<String>) -> Result<(), crate::fa
     }
 }
 
-/// Takes the plan, and its folder if that is wanted, away from the holder, and records it.
+/// Takes the plan with its steps, and its folder if that is wanted, away from the holders, and records it.
 #[cfg(feature = "cluster")]
 fn break_leases(
     desk: &provost_dbos::status::ClusterView,
-    harness: &provost_engine::plan::harness::Harness,
+    plan: &provost_engine::plan::harness::Harness,
     workspace: bool,
 ) -> Result<(), crate::failure::Failure> {
     use provost_core::rules::command::HumanCommand;
-    use provost_engine::plan::commands;
+    use provost_engine::plan::{commands, harness};
 
-    commands::only_people(harness)?;
-    let folder = format!("workspace {}", harness.place().workspace.display());
-    let names = [Some(format!("plan {}", harness.id())), workspace.then_some(folder)];
-    for lease in names.into_iter().flatten() {
+    commands::only_people(plan)?;
+    let folder = format!("workspace {}", plan.place().workspace.display());
+    for lease in harness::leases_at_work(plan)?.into_iter().chain(workspace.then_some(folder)) {
         let held_by = desk.break_lease(&lease)?;
         crate::terminal::talk(&format!("broke the lease `{lease}`, which {held_by} held"));
-        let broken = HumanCommand::BreakLease { lease, held_by, by: harness.person() };
-        commands::human(harness, broken)?;
+        let broken = HumanCommand::BreakLease { lease, held_by, by: plan.person() };
+        commands::human(plan, broken)?;
     }
     Ok(())
 }

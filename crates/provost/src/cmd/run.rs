@@ -3,6 +3,7 @@ use provost_engine::plan::{commands, outside, queries, recording, uncommitted};
 use provost_engine::run::{run_plan, starting};
 use std::path::{Path, PathBuf};
 
+use provost_core::rules::inbox::FailedPart;
 use provost_core::rules::quorum::ApprovalCount;
 use provost_core::state::run::{Run, Stage};
 use provost_engine::Put;
@@ -317,6 +318,10 @@ fn rested(harness: &Harness, run: &Run) -> Answer {
         Stage::Done => Outcome::Done,
         Stage::Failed => {
             terminal::advise("the plan failed; `provost status` shows where");
+            if let Some(part) = FailedPart::of(run) {
+                let (id, retry) = (part.id(), part.retry());
+                terminal::advise(&format!("to {retry}: `provost answer {id} retry`, then `provost run`"));
+            }
             Outcome::PlanFailed
         }
         Stage::Draft => {

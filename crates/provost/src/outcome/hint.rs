@@ -111,7 +111,9 @@ fn of_log(error: &Error) -> Option<&'static str> {
         Error::OtherKey { .. } => Some(
             "Restore the key from a backup. If it is lost, move `key`, `key.pub` and `proofs` out of the state folder; the plans must then be proved again.",
         ),
-        Error::Carry(_) => Some("`provost cluster remote` shows the git remote in use; see docs/cluster.md."),
+        Error::Carry(_) => {
+            Some("`provost cluster remote` shows the git remote in use; see docs/cluster-remote.md.")
+        }
         Error::SshKey { .. } => Some(
             "Make one with `ssh-keygen -t ed25519 -N '' -f FILE`, and set ssh_key under [proof] to its path.",
         ),

@@ -6,15 +6,20 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::env::{Env, plan};
+use crate::serve::{Server, form_key};
 
 /// A plan of three steps with this budget, and an agent that reports 45k tokens and $0.02 for each.
 fn place(budget: &str, script: &str) -> Env {
+    place_at("in-place", budget, script)
+}
+
+fn place_at(isolation: &str, budget: &str, script: &str) -> Env {
     let contracts = ["test -f out/1", "test -f out/2", "test -f out/3"];
     let text = plan(&contracts, "retry(1), then escalate");
     let text = text.replace("# A plan\n", &format!("# A plan\n\n**Budget:** {budget}\n"));
     let env = Env::new(&text);
     env.write("provost.toml", "[agents.coder]\ndriver = \"scripted\"\nscript = \"agent.toml\"\n");
-    let env = env.isolation("in-place");
+    let env = env.isolation(isolation);
     env.write("agent.toml", script);
     env
 }
@@ -371,4 +376,32 @@ fn proofs_say_what_it_cost() {
     let statement: Value = serde_json::from_slice(&decoded.stdout).expect("a statement");
     assert_eq!(statement["predicate"]["cost"]["tokens"], 135_000);
     assert_eq!(statement["predicate"]["cost"]["usd"], 0.06);
+}
+
+#[test]
+fn a_budget_is_raised_on_the_page() {
+    let env = place_at("clean", "max 100k tokens, $1", &honest());
+    env.approve();
+    env.provost(&["run"]).exits(4);
+    let server = Server::start(&env);
+    let cookie = server.enter();
+    let inbox = server.browse("/inbox", &cookie).is(200).body;
+    assert!(inbox.contains("cost more?"), "{inbox}");
+    let (_, rest) = inbox.split_once("action=\"/inbox/").expect("a form");
+    let item = format!("/inbox/{}", rest.split('"').next().expect("an address"));
+    let answer = |limits: &str| {
+        let limits = limits.replace('$', "%24").replace(' ', "+");
+        let form = format!("choice=retry&budget={limits}&note=worth+it&form_key={}", form_key(&inbox));
+        server.submit(&item, &cookie, &form)
+    };
+    assert!(answer("lots").is(422).body.contains("`lots` is no limit"));
+    assert!(answer("max 80k tokens").is(409).body.contains("90k tokens already counted as spent"));
+    assert_eq!(env.states(), "1 passed, 2 passed, 3 blocked");
+    let done = answer("max 200k tokens").is(303);
+    let page = server.browse(done.head("location"), &cookie).is(200).body;
+    assert!(page.contains("Recorded: ") && page.contains("worth it"), "{page}");
+    let answered = &named(&env, "HUMAN_ANSWERED")[0];
+    assert_eq!(answered["details"]["budget"]["tokens"], 200_000, "{answered}");
+    env.provost(&["run"]).exits(0);
+    assert_eq!(env.states(), "1 passed, 2 passed, 3 passed");
 }

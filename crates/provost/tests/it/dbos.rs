@@ -1,7 +1,8 @@
 //! Tests many processes on one Postgres: workers that take work, die, are stopped and come back.
 //!
 //! `suite.rs` has the tests that every engine must pass (`engine.rs`: the cluster and a single machine);
-//! `joining.rs` the tests that only a cluster has; `apart.rs` machines without a shared disk; `idle.rs` the
+//! `joining.rs` the tests that only a cluster has; `apart.rs` machines without a shared disk; `remotes.rs` what
+//! happens with their git remote and their disks; `beside.rs` steps of one plan on several workers at once; `idle.rs` the
 //! cost while nothing is to do; `cost.rs` the cost of a step; `stint.rs` the continuation with the same
 //! plan; `metrics.rs`, `restore.rs`, `operate.rs` and `deploy.rs` what operators need; `chaos.rs` all of it at once, with machines
 //! (`station.rs`) whose connection to the database is disturbed; `lines.rs` the failures that chaos found;
@@ -17,6 +18,7 @@ use serde_json::Value;
 use crate::env::{Env, HONEST, plan};
 
 mod apart;
+mod beside;
 mod chaos;
 mod cost;
 mod deploy;
@@ -28,6 +30,7 @@ mod lines;
 mod metrics;
 mod net;
 mod operate;
+mod remotes;
 mod restore;
 mod station;
 mod stint;

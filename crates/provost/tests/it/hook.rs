@@ -224,7 +224,9 @@ fn a_check_that_cannot_be_made_is_not_taken_for_a_yes() {
     env.write("out/2", "x");
     env.write("provost.toml", env.read("provost.toml").replace("in-place", "guard+clean"));
     // provost cannot create its trees if a file has their name.
-    std::fs::write(env.state().join("trees"), "").expect("a file");
+    let trees = env.state().join("trees");
+    let _ = std::fs::remove_dir_all(&trees);
+    std::fs::write(trees, "").expect("a file");
     let answer = stop(&env, "claude", "s");
     assert!(refused(&answer).is_some_and(|words| words.contains("could not run the checks")), "{answer}");
     assert_ne!(env.stage(), "done");

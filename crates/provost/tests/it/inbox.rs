@@ -372,6 +372,25 @@ fn a_run_that_waits_ends_when_it_is_rejected_or_interrupted() {
 }
 
 #[test]
+fn a_rejection_ends_the_agent_at_work() {
+    let agent = "mkdir -p out; touch out/begun; sleep 600\n";
+    let env = place(&["test -f out/1"], "escalate", agent);
+    let mut person = env.person();
+    env.approve();
+    let run = env.start(&["run"]);
+    until("the agent did not start", || env.work().join("out/begun").exists());
+    env.provost(&["reject", "--reason", "not like this"]).exits(0);
+    let run = ended(run).exits(4);
+    assert!(run.err.contains("the plan is a draft again"), "{}", run.err);
+    assert_eq!(env.states(), "1 pending");
+    // The attempt used up no retry, and the same text continues it.
+    env.write("agent.sh", HONEST);
+    person.approve();
+    env.provost(&["run"]).exits(0);
+    assert_eq!(env.states(), "1 passed");
+}
+
+#[test]
 fn a_run_waits_for_the_workspace_as_long_as_it_is_told() {
     for (timeout, code) in [(None, 5), (Some("200ms"), 5), (Some("60s"), 0)] {
         let env = place(

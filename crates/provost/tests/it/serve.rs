@@ -52,7 +52,7 @@ impl Reply {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 
-    fn head(&self, name: &str) -> &str {
+    pub(crate) fn head(&self, name: &str) -> &str {
         self.head.get(name).map_or("", String::as_str)
     }
 }
@@ -136,7 +136,7 @@ impl Server {
     }
 
     /// Returns the cookie that a browser gets for the link.
-    fn enter(&self) -> String {
+    pub(crate) fn enter(&self) -> String {
         let path = self.link.split_once(&self.address).expect("a link").1;
         let reply = self.bare("GET", path, &[("Accept", "text/html")], "").is(200);
         let cookie = reply.head("set-cookie");
@@ -144,12 +144,12 @@ impl Server {
         cookie.split(';').next().expect("a pair").to_owned()
     }
 
-    fn browse(&self, path: &str, cookie: &str) -> Reply {
+    pub(crate) fn browse(&self, path: &str, cookie: &str) -> Reply {
         self.bare("GET", path, &[("Accept", "text/html"), ("Cookie", cookie)], "")
     }
 
     /// Sends a form of a page as a browser would.
-    fn submit(&self, path: &str, cookie: &str, form: &str) -> Reply {
+    pub(crate) fn submit(&self, path: &str, cookie: &str, form: &str) -> Reply {
         let origin = format!("http://{}", self.address);
         let head = [
             ("Accept", "text/html"),
@@ -244,7 +244,7 @@ pub(crate) fn token(env: &Env, scope: &str) -> String {
     env.provost(&["serve", "token", "--scope", scope]).exits(0).out.trim().to_owned()
 }
 
-fn form_key(page: &str) -> String {
+pub(crate) fn form_key(page: &str) -> String {
     let (_, rest) = page.split_once("name=\"form_key\" value=\"").expect("a form");
     rest.split('"').next().expect("a key").to_owned()
 }
@@ -549,6 +549,21 @@ fn an_answer_that_ends_the_plan_is_asked_for_twice() {
     assert!(page.contains("Recorded: ") && page.contains("not worth it"), "{page}");
     // The address of the item says that it is over.
     assert!(server.browse(&place, &cookie).is(200).body.contains("This item is not open any more."));
+    // The answer is taken back where it was given, and the step is tried again.
+    assert!(page.contains("Undo: try step 1 again"), "{page}");
+    let id = id_of(&server, &view);
+    let plan = format!("/plans/{id}");
+    assert!(server.browse(&plan, &cookie).is(200).body.contains("Try step 1 again"));
+    server.submit(&plan, &cookie, "action=retry").is(403);
+    assert_eq!(env.stage(), "failed");
+    let undo = format!("action=retry&form_key={}", form_key(&page));
+    server.submit(&plan, &cookie, &undo).is(303);
+    assert_eq!((env.stage().as_str(), env.states().as_str()), ("in-progress", "1 pending"));
+    let twice = server.submit(&plan, &cookie, &undo).is(409).body;
+    assert!(twice.contains("the plan is in-progress, not failed"), "{twice}");
+    env.write("agent.sh", HONEST);
+    env.provost(&["run"]).exits(0);
+    assert_eq!(env.stage(), "done");
 }
 
 #[test]

@@ -31,10 +31,12 @@ const COUNTING: [&str; 23] = [
     "works(",
 ];
 /// Functions of this kind that exist in some files only.
-const LOCAL: [&str; 20] = [
+const LOCAL: [&str; 23] = [
     "= package(",
     "= tools(",
+    "= fleet(&[FREE",
     "Compose::new(",
+    "Server::serve(&place",
     "certified(",
     "contained(",
     "demanding(",
@@ -50,6 +52,7 @@ const LOCAL: [&str; 20] = [
     "small(folder",
     "sought(",
     "talk(&env,",
+    "with_net(",
     "with_test(",
     "with_tls(",
 ];

@@ -5,8 +5,9 @@ use serde::Serialize;
 use super::{DecisionKind, ItemId, PlanLabel, WaitingItem};
 use crate::language::shell_word::quoted;
 use crate::model::event::Choice;
+use crate::model::plan::StepNumber;
 use crate::model::verdict::CheckOutcome;
-use crate::state::run::Run;
+use crate::state::run::{Run, Stage, StepState};
 
 /// A choice, its effect, and the command for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -64,6 +65,47 @@ pub(super) fn offers(run: &Run, waiting: &WaitingItem, heading: &PlanLabel, id: 
         ],
         DecisionKind::Escalation | DecisionKind::Permission | DecisionKind::Quota | DecisionKind::Budget => {
             offers_of_a_stopped_step(run, waiting, id)
+        }
+    }
+}
+
+/// What is tried again if a person continues a failed plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailedPart {
+    Step(StepNumber),
+    Postconditions,
+}
+
+impl FailedPart {
+    /// Returns the part that ended the plan. `None` if the plan did not fail, or if the inbox asks about it.
+    pub fn of(run: &Run) -> Option<Self> {
+        if run.stage != Stage::Failed {
+            return None;
+        }
+        let failed = run.steps().find(|(_, step)| step.state == StepState::Failed);
+        match failed {
+            Some((step, _)) => Some(FailedPart::Step(step.number)),
+            None => run.given_up.then_some(FailedPart::Postconditions),
+        }
+    }
+
+    pub fn step(self) -> Option<StepNumber> {
+        match self {
+            FailedPart::Step(number) => Some(number),
+            FailedPart::Postconditions => None,
+        }
+    }
+
+    /// Returns the first argument of `provost answer` for this part.
+    pub fn id(self) -> String {
+        self.step().map_or_else(|| "post".to_owned(), |number| number.to_string())
+    }
+
+    /// Says what a retry does.
+    pub fn retry(self) -> String {
+        match self {
+            FailedPart::Step(number) => format!("try step {number} again"),
+            FailedPart::Postconditions => "check the postconditions again".to_owned(),
         }
     }
 }

@@ -73,6 +73,8 @@ pub struct AttemptOrder {
     /// Input to find that tree, if it is not known.
     pub(super) beginning: Option<StartTreeInput>,
     pub(super) home: Option<WorkspaceSync>,
+    /// Folder it works in, or why there is none, if that was made before.
+    pub(super) folder: Option<Result<Option<Apart>, String>>,
     /// Tree that the previous attempt left elsewhere.
     pub(super) left: Option<String>,
     /// Data that its tools answer from, if its role has tools.
@@ -133,6 +135,7 @@ impl Executor<'_> {
             start: run.step(number).and_then(|step| step.start.clone()),
             beginning: self.beginning(run, number),
             home: self.home(run),
+            folder: None,
             left: self.workplace.left_tree(run),
         }))
     }
@@ -263,11 +266,16 @@ impl Executor<'_> {
         let agent = drivers::agent(&self.site.config, &order.target, &self.site.launcher)?;
         let home = self.client_home(&*agent, order)?;
         let outbox = self.outbox(order)?;
-        self.come_home(order.home.as_ref()).map_err(|error| not_home(&error))?;
-        let apart = self.begin_in(order)?;
+        let apart = order.folder.clone().unwrap_or_else(|| self.folder_of(order))?;
         let start = self.start_of(order)?;
         let account = self.metering.open(self.site, &order.target, order.limit)?;
         Ok(OpenAttempt { agent, home, outbox, account, apart, start })
+    }
+
+    /// Updates the workspace, and makes the folder that the agent works in if that is not the workspace.
+    pub(super) fn folder_of(&self, order: &AttemptOrder) -> Result<Option<Apart>, String> {
+        self.come_home(order.home.as_ref()).map_err(|error| not_home(&error))?;
+        self.begin_in(order)
     }
 
     /// Lets the agent work until it ends. Also returns the digest of the transcript.

@@ -11,11 +11,11 @@ use provost_core::rules::recover::recipe::Recipes;
 use provost_core::rules::schedule::{Action, InHand};
 use provost_core::state::run::{Run, Stage};
 use provost_engine::run_loop::world::{TaskOutcome, World};
-use provost_engine::run_loop::{Drive, Rest};
+use provost_engine::run_loop::{Continues, Drive, Follows, Rest};
 use provost_store::{Effect, Error as StoreError, Fence};
 
-use super::database::{Line, Name, TTL};
-use super::{Crowd, Next, workspace};
+use super::database::{Database, Line, Name, TTL, end};
+use super::{Crowd, JOBS, Next, workspace};
 use crate::sim::{Died, SimWorld};
 
 /// The next act of a worker for a plan.
@@ -28,10 +28,37 @@ pub(super) struct Act {
 }
 
 pub(super) enum Doing {
-    Looks { tries: u32 },
-    Decides { fence: Fence, run: Run, head: Head },
+    Looks {
+        tries: u32,
+    },
+    Decides {
+        fence: Fence,
+        in_hand: InHand,
+        run: Run,
+        head: Head,
+    },
     Has(WorkItem),
-    Works { fence: Fence, item: WorkItem, action: Action, run: Run, head: Head },
+    /// It holds the plan's lease, and also `apart` if it reports an attempt that was made without it.
+    Works {
+        fence: Fence,
+        item: WorkItem,
+        action: Action,
+        run: Run,
+        head: Head,
+        apart: Option<Apart>,
+    },
+    /// Its agent works in a tree of its own, under the lease of the step.
+    Apart {
+        item: WorkItem,
+        action: Action,
+        apart: Apart,
+    },
+}
+
+/// An attempt that is made without the plan's lease.
+pub(super) struct Apart {
+    pub own: Fence,
+    order: <SimWorld as World>::Order,
 }
 
 /// The world of a worker: the plan's workspace, and the worker's own clock.
@@ -78,8 +105,15 @@ impl World for Member<'_> {
 impl Crowd {
     /// Lets the agent of a dead worker finish its work, sometimes.
     pub(super) fn left_by_the_dead(&mut self, act: &Act) {
-        if let Doing::Works { action: Action::Dispatch { step }, fence, .. } = &act.stage
-            && self.db().is_last(fence)
+        let attempt = match &act.stage {
+            Doing::Works { action: Action::Dispatch { step }, fence, apart, .. } => {
+                Some((*step, apart.as_ref().map_or(fence, |apart| &apart.own).clone()))
+            }
+            Doing::Apart { action: Action::Dispatch { step }, apart, .. } => Some((*step, apart.own.clone())),
+            _ => None,
+        };
+        if let Some((step, fence)) = attempt
+            && self.db().is_last(&fence)
             && self.dice.chance(50)
         {
             let mut truth = self.sites[act.plan].world.truth();
@@ -124,17 +158,13 @@ impl Crowd {
             return self.finish(&act);
         }
         let taken = self.db().lease(act.plan, act.worker);
-        let is_given = !self.db().offered(act.plan).is_empty();
+        let (in_hand, is_held) = (self.in_hand(act.plan, None), self.db().is_held(act.plan));
         match taken {
-            Some(fence) if is_given => {
-                self.db().release(&fence);
-                self.finish(&act);
-            }
             Some(fence) => {
-                act.stage = Doing::Decides { fence, run, head: self.sites[act.plan].head };
+                act.stage = Doing::Decides { fence, in_hand, run, head: self.sites[act.plan].head };
                 self.hold(act);
             }
-            None if is_given => self.finish(&act),
+            None if is_held => self.finish(&act),
             None if tries < 30 => self.after(act, 50),
             None => {
                 let soon = self.db().now + 1_000;
@@ -144,6 +174,10 @@ impl Crowd {
         }
     }
 
+    fn in_hand(&self, plan: usize, done: Option<WorkItem>) -> InHand {
+        in_hand(&self.db(), plan, done)
+    }
+
     fn hold(&mut self, act: Act) {
         self.then(act);
         self.soon(Next::Renew(self.numbers - 1), TTL / 3);
@@ -151,17 +185,25 @@ impl Crowd {
 
     pub(super) fn decide(&mut self, mut act: Act) {
         let stage = std::mem::replace(&mut act.stage, Doing::Looks { tries: 0 });
-        let Doing::Decides { fence, run, head } = stage else { unreachable!() };
+        let Doing::Decides { fence, in_hand, run, head } = stage else { unreachable!() };
         let plan = self.db().plans[act.plan].id.clone();
         let dies = self.dies();
         let line = self.line(&act, dies);
         let world = self.world(&act, true);
         let announced = catch_unwind(AssertUnwindSafe(|| {
             let watch = &mut |_: &Run, _: &_, _: &_| {};
-            let drive =
-                Drive { log: &line, plan: &plan, fence: Some(fence.clone()), world: &world, jobs: 1, watch };
-            drive.announce(run, head, InHand::default(), &mut |run, begun, wake| {
-                offers(&plan, run, begun, wake)
+            let drive = Drive {
+                log: &line,
+                plan: &plan,
+                fence: Some(fence.clone()),
+                world: &world,
+                jobs: JOBS,
+                watch,
+            };
+            drive.announce(run, head, in_hand, &mut |run, begun, wake| {
+                let items: Vec<WorkItem> =
+                    begun.iter().filter_map(|action| WorkItem::of(run, *action)).collect();
+                offers(&plan, run, &items, wake)
             })
         }));
         match announced {
@@ -197,14 +239,22 @@ impl Crowd {
             self.db().give_back(act.plan, item, act.row, 500);
             return self.finish(&act);
         };
-        let is_ours = self.db().take(act.plan, item, act.row, (act.worker, fence.clone()));
-        if !is_ours {
+        let (run, head) = (self.sites[act.plan].run.clone(), self.sites[act.plan].head);
+        let Ok(own) = self.take_step(&act, item, &run) else {
+            self.db().release(&fence);
+            self.db().give_back(act.plan, item, act.row, 500);
+            return self.finish(&act);
+        };
+        let is_apart = own.is_some() && matches!(item, WorkItem::Attempt { .. });
+        let under = own.clone().filter(|_| is_apart).unwrap_or_else(|| fence.clone());
+        let is_ours = self.db().take(act.plan, item, act.row, (act.worker, under));
+        let Some(action) = item.due(&run, self.world(&act, false).now).filter(|_| is_ours) else {
+            own.iter().filter(|_| !is_ours).for_each(|own| self.db().release(own));
+            if is_ours {
+                return self.write(act, (fence, own.filter(|_| is_apart)), item, (run, head), None);
+            }
             self.db().release(&fence);
             return self.finish(&act);
-        }
-        let (run, head) = (self.sites[act.plan].run.clone(), self.sites[act.plan].head);
-        let Some(action) = item.due(&run, self.world(&act, false).now) else {
-            return self.write(act, fence, item, run, head);
         };
         if let Action::Dispatch { step } = action {
             let attempt = run.step(step).map_or(0, |step| step.attempts);
@@ -213,26 +263,74 @@ impl Crowd {
             assert!(!self.sites[act.plan].is_over(), "step {step} was given to an agent after the end");
         }
         // From now on the tree that the step starts with is on the disk.
-        let _ = self.sites[act.plan].world.order(&run, action);
-        act.stage = Doing::Works { fence, item, action, run, head };
+        let order = self.sites[act.plan].world.order(&run, action);
+        act.stage = match own.filter(|_| is_apart) {
+            Some(own) => {
+                let others = self.in_hand(act.plan, Some(item));
+                let is_beside = others.iter().any(|other| matches!(other, Action::Dispatch { .. }));
+                self.tally.beside += usize::from(is_beside);
+                self.db().release(&fence);
+                Doing::Apart { item, action, apart: Apart { own, order } }
+            }
+            None => Doing::Works { fence, item, action, run, head, apart: None },
+        };
         self.hold(act);
     }
 
-    pub(super) fn report(&mut self, mut act: Act) {
-        let Doing::Works { fence, item, run, head, .. } =
+    /// Takes the lease of the step if the item needs it; an error if another worker has it.
+    fn take_step(&mut self, act: &Act, item: WorkItem, run: &Run) -> Result<Option<Fence>, ()> {
+        let is_apart = item.action().is_some_and(|action| action.is_apart(run));
+        match item {
+            WorkItem::Attempt { step, .. } if is_apart => {
+                self.db().step_lease(act.plan, step, act.worker).map(Some).ok_or(())
+            }
+            WorkItem::JudgeLost { step, .. } => {
+                self.db().step_lease(act.plan, step, act.worker).map(Some).ok_or(())
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes the plan's lease again when the agent has ended, to report it.
+    pub(super) fn come_back(&mut self, mut act: Act) {
+        let Some(fence) = self.db().lease(act.plan, act.worker) else { return self.hold(act) };
+        let Doing::Apart { item, action, apart } =
             std::mem::replace(&mut act.stage, Doing::Has(WorkItem::End))
         else {
             unreachable!()
         };
-        self.write(act, fence, item, run, head);
+        let (run, head) = (self.sites[act.plan].run.clone(), self.sites[act.plan].head);
+        act.stage = Doing::Works { fence, item, action, run, head, apart: Some(apart) };
+        self.hold(act);
     }
 
-    /// Writes the result of an item, or that it is no longer due.
-    fn write(&mut self, act: Act, fence: Fence, item: WorkItem, run: Run, head: Head) {
+    pub(super) fn report(&mut self, mut act: Act) {
+        let Doing::Works { fence, item, run, head, apart, .. } =
+            std::mem::replace(&mut act.stage, Doing::Has(WorkItem::End))
+        else {
+            unreachable!()
+        };
+        let (own, order) = apart.map(|apart| (apart.own, apart.order)).unzip();
+        self.write(act, (fence, own), item, (run, head), order);
+    }
+
+    /// Writes the result of an item, or that it is no longer due. `order` is that of an attempt that was made
+    /// without the plan's lease.
+    fn write(
+        &mut self,
+        act: Act,
+        (fence, own): (Fence, Option<Fence>),
+        item: WorkItem,
+        (run, head): (Run, Head),
+        order: Option<<SimWorld as World>::Order>,
+    ) {
         let plan = self.db().plans[act.plan].id.clone();
-        let effects = [Effect::Cancel { key: item.to_string() }, Effect::Wake(plan.clone())];
+        let effects = [end(item, own.as_ref()), Effect::Wake(plan.clone())];
         // If another worker has taken over, the agent of this one was ended, but it still reports.
-        let is_last = self.db().is_last(&fence);
+        let name = item.to_string();
+        let is_own = own.as_ref().is_none_or(|own| self.db().is_own(act.plan, &name, own));
+        let is_last = self.db().is_last(&fence) && is_own;
+        let goes_on = self.dice.chance(50);
         let ghost = workspace(self.dice.roll());
         let dies = self.dies();
         let line = self.line(&act, dies);
@@ -242,9 +340,17 @@ impl Crowd {
         }
         let written = catch_unwind(AssertUnwindSafe(|| {
             let watch = &mut |_: &Run, _: &_, _: &_| {};
-            let drive =
-                Drive { log: &line, plan: &plan, fence: Some(fence.clone()), world: &world, jobs: 1, watch };
-            drive.items(run, head, item, &effects, None)
+            let drive = Drive {
+                log: &line,
+                plan: &plan,
+                fence: Some(fence.clone()),
+                world: &world,
+                jobs: JOBS,
+                watch,
+            };
+            let done = order.map(|order| world.perform(Some(order)));
+            let next = Decides { line: &line, plan: &plan, own: own.as_ref(), goes_on };
+            drive.items(run, head, item, done, &effects, Some(&next))
         }));
         match written {
             Err(panic) => return self.died(&act, panic),
@@ -253,6 +359,11 @@ impl Crowd {
             Ok(Err(error)) => panic!("{plan}: {item}: {error}"),
         }
         self.db().release(&fence);
+        let step = match item {
+            WorkItem::Attempt { step, .. } | WorkItem::JudgeLost { step, .. } => Some(step),
+            _ => None,
+        };
+        step.iter().for_each(|step| self.db().release_step(act.plan, *step, act.worker));
         self.finish(&act);
     }
 
@@ -264,8 +375,51 @@ impl Crowd {
     }
 }
 
-fn offers(plan: &PlanId, run: &Run, begun: &[Action], wake: Option<Timestamp>) -> Vec<Effect> {
-    let items = begun.iter().filter_map(|action| WorkItem::of(run, *action)).map(|item| Effect::Enqueue {
+/// Decides at the end of an item what follows, and offers it to all.
+struct Decides<'a> {
+    line: &'a Line<'a>,
+    plan: &'a PlanId,
+    own: Option<&'a Fence>,
+    goes_on: bool,
+}
+
+impl Continues for Decides<'_> {
+    fn goes_on(&self) -> bool {
+        self.goes_on
+    }
+
+    fn in_hand(&self, done: WorkItem) -> Option<(InHand, usize)> {
+        Some((in_hand(&self.line.database.lock().unwrap(), self.line.plan, Some(done)), JOBS))
+    }
+
+    fn offers(&self, run: &Run, done: WorkItem, follows: &Follows) -> Vec<Effect> {
+        let offers = offers(self.plan, run, &follows.begun, follows.wake);
+        std::iter::once(end(done, self.own)).chain(offers).collect()
+    }
+
+    fn has(&self, _begun: WorkItem) -> bool {
+        false
+    }
+
+    fn ends(&self, item: WorkItem) -> Vec<Effect> {
+        vec![end(item, self.own), Effect::Wake(self.plan.clone())]
+    }
+
+    fn is_over(&self, item: WorkItem) -> Vec<Effect> {
+        vec![end(item, self.own)]
+    }
+}
+
+/// Returns the tasks of a plan that are in hand beside `done`.
+fn in_hand(database: &Database, plan: usize, done: Option<WorkItem>) -> InHand {
+    let mut in_hand = InHand::default();
+    let others = database.offered(plan).into_iter().filter(|item| Some(*item) != done);
+    others.filter_map(WorkItem::action).for_each(|action| in_hand.take(action));
+    in_hand
+}
+
+fn offers(plan: &PlanId, run: &Run, begun: &[WorkItem], wake: Option<Timestamp>) -> Vec<Effect> {
+    let items = begun.iter().map(|item| Effect::Enqueue {
         pool: item.role(run).unwrap_or("judge").to_owned(),
         plan: plan.clone(),
         key: item.to_string(),

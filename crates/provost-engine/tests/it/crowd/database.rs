@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::{Head, PlanId, SealedEvent};
+use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
+use provost_engine::plan::harness::step_lease;
 use provost_store::{Append, Cursor, Effect, Error, Fence, Holder, Lease, Log, Memory, Query};
 
 use crate::sim::die;
@@ -53,6 +55,8 @@ pub(super) struct Plan {
     pub id: PlanId,
     pub log: Memory,
     pub offered: BTreeMap<String, Offered>,
+    /// Its level has trees of their own for agents.
+    pub has_trees: bool,
 }
 
 #[derive(Default)]
@@ -71,9 +75,25 @@ impl Database {
         self.plans[plan].offered.keys().map(|name| name.parse().unwrap()).collect()
     }
 
-    pub(super) fn lease(&mut self, plan: usize, worker: Name) -> Option<Fence> {
-        let Plan { id, log, .. } = &self.plans[plan];
+    /// Returns whether an item was taken under the plan's lease.
+    pub(super) fn is_held(&self, plan: usize) -> bool {
+        let Plan { id, offered, .. } = &self.plans[plan];
         let name = format!("plan {id}");
+        offered.values().any(|offered| offered.taken.as_ref().is_some_and(|(_, fence)| fence.name == name))
+    }
+
+    pub(super) fn lease(&mut self, plan: usize, worker: Name) -> Option<Fence> {
+        let name = format!("plan {}", self.plans[plan].id);
+        self.take_lease(plan, name, worker)
+    }
+
+    pub(super) fn step_lease(&mut self, plan: usize, step: StepNumber, worker: Name) -> Option<Fence> {
+        let name = step_lease(&self.plans[plan].id, step);
+        self.take_lease(plan, name, worker)
+    }
+
+    fn take_lease(&mut self, plan: usize, name: String, worker: Name) -> Option<Fence> {
+        let log = &self.plans[plan].log;
         let held = self.leases.get(&name);
         if held.is_some_and(|held| held.holder.is_some() && held.expires > self.now) {
             return None;
@@ -108,6 +128,14 @@ impl Database {
         }
     }
 
+    /// Gives back the lease of a step, if this worker has it.
+    pub(super) fn release_step(&mut self, plan: usize, step: StepNumber, worker: Name) {
+        let held = self.leases.get_mut(&step_lease(&self.plans[plan].id, step));
+        if let Some(held) = held.filter(|held| held.holder == Some(worker)) {
+            held.holder = None;
+        }
+    }
+
     /// Returns whether no other worker has taken over this lease.
     pub(super) fn is_last(&self, fence: &Fence) -> bool {
         self.leases.get(&fence.name).is_some_and(|held| held.epoch == fence.epoch)
@@ -128,9 +156,13 @@ impl Database {
         self.numbers
     }
 
-    /// Offers an item. A plan has at most one item at a time, and an offered one is not replaced.
+    /// Offers an item. A plan has at most one item at a time beside agents in trees of their own, and an offered
+    /// one is not replaced.
     fn offer(&mut self, plan: usize, name: &str) {
-        let others: Vec<&String> = self.plans[plan].offered.keys().filter(|other| *other != name).collect();
+        let has_trees = self.plans[plan].has_trees;
+        let is_alone = |name: &str| !has_trees || !name.starts_with("attempt");
+        let others = self.plans[plan].offered.keys().filter(|other| *other != name);
+        let others: Vec<&String> = others.filter(|other| is_alone(name) && is_alone(other)).collect();
         assert!(others.is_empty(), "{name} is offered beside {others:?}");
         if self.plans[plan].offered.contains_key(name) {
             return;
@@ -151,6 +183,12 @@ impl Database {
             offered.taken = Some(by);
         }
         is_free
+    }
+
+    /// Returns whether the item is recorded under this lease, and no other worker has taken the lease since.
+    pub(super) fn is_own(&self, plan: usize, item: &str, fence: &Fence) -> bool {
+        let taken = self.plans[plan].offered.get(item).and_then(|offered| offered.taken.as_ref());
+        taken.is_some_and(|(_, own)| own == fence) && self.is_last(fence)
     }
 
     pub(super) fn give_back(&mut self, plan: usize, item: WorkItem, row: u64, delay: u64) {
@@ -206,8 +244,26 @@ impl Database {
             Effect::Wake(_) => self.wake(plan, 0),
             Effect::WakeAt { at, .. } => self.wake(plan, self.now + at.0.saturating_sub(written.0)),
             Effect::Enqueue { key, .. } => self.offer(plan, key),
-            Effect::Cancel { key } => drop(self.plans[plan].offered.remove(key)),
+            Effect::Cancel { key } => {
+                let (item, _) = ended(key);
+                self.plans[plan].offered.remove(item);
+            }
         }
+    }
+}
+
+/// Returns the effect that ends an item, only under its own lease if it has one.
+pub(super) fn end(item: WorkItem, own: Option<&Fence>) -> Effect {
+    let own = own.map(|own| format!("\t{}\t{}", own.name, own.epoch)).unwrap_or_default();
+    Effect::Cancel { key: format!("{item}{own}") }
+}
+
+fn ended(key: &str) -> (&str, Option<Fence>) {
+    match key.split('\t').collect::<Vec<_>>()[..] {
+        [item, name, epoch] => {
+            (item, Some(Fence { name: name.to_owned(), epoch: epoch.parse().expect("an epoch") }))
+        }
+        _ => (key, None),
     }
 }
 
@@ -231,6 +287,14 @@ impl Log for Line<'_> {
             die();
         }
         let (fence, effects, at) = (append.fence.cloned(), append.effects, append.at);
+        for effect in effects {
+            if let Effect::Cancel { key } = effect
+                && let (item, Some(own)) = ended(key)
+                && !self.lock().is_own(self.plan, item, &own)
+            {
+                return Err(Error::Fenced { name: own.name, held: own.epoch, current: 0 });
+            }
+        }
         let sealed = self.log.append(append)?;
         let mut database = self.lock();
         let fence = fence.expect("whoever works for a cluster writes under a lease");

@@ -161,8 +161,3 @@ pub fn trees(estate: &RunPaths<'_>, approval: &ApprovedFiles<'_>) -> Result<(Tre
     let approved = ApprovedTree::make(estate, approval)?;
     Ok((approved.trees, approved.base))
 }
-
-/// Removes the trees of a workspace that does not exist any more.
-pub fn forget_trees(workspace: &Path, state: &Path) {
-    let _ = std::fs::remove_dir_all(trees_folder(workspace, state));
-}

@@ -43,7 +43,7 @@ impl Walk<'_> {
                 Ok(stamp) => return self.refuse(place.path, special(stamp.kind())),
                 Err(errno) => return self.refuse(place.path, unreadable(errno)),
             };
-            match self.is_as_in_base(&file, &stamp, base) {
+            match self.is_as_in_base(&file, &stamp, base, place.path) {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
                 Err(error) => {
@@ -158,13 +158,23 @@ impl Walk<'_> {
         }
     }
 
-    fn is_as_in_base(&self, file: &File, stamp: &FileStamp, base: Option<&TreeEntry>) -> io::Result<bool> {
+    /// Compares a file with the base's, which takes a fraction of the time that its digest takes.
+    fn is_as_in_base(
+        &self,
+        file: &File,
+        stamp: &FileStamp,
+        base: Option<&TreeEntry>,
+        path: &[u8],
+    ) -> io::Result<bool> {
         let Some(base) = base.filter(|base| self.fits(stamp, base)) else { return Ok(false) };
-        let digest = safe_open::digest(file)?;
-        if safe_open::stamp(file).is_ok_and(|after| after == *stamp) {
-            self.known.note(stamp, digest);
+        let is_same = match File::open(self.base.file(OsStr::from_bytes(path))) {
+            Ok(then) => safe_open::has_same_bytes(file, &then)?,
+            Err(_) => safe_open::digest(file)? == base.digest,
+        };
+        if is_same && safe_open::stamp(file).is_ok_and(|after| after == *stamp) {
+            self.known.note(stamp, base.digest);
         }
-        Ok(digest == base.digest)
+        Ok(is_same)
     }
 
     /// Returns whether git would commit the same for this file as for the base's: then only line ends

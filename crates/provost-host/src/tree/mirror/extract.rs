@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::Stream;
 
-use super::{COMPLAINT_MAX, Mirror};
+use super::{COMPLAINT_MAX, Limit, Mirror, USUAL};
 use crate::activity::Activity;
 use crate::process::HeadAndTail;
 use crate::tree::checkout::{TreeWriter, lossy, stays_inside};
@@ -101,7 +101,8 @@ impl Mirror<'_> {
         };
         let args = ["cat-file", "--batch", "--buffer"].map(OsString::from);
         let keep = HeadAndTail { head: 0, tail: COMPLAINT_MAX };
-        let ended = self.run(&args, &ids, &[], keep, Some(&stop), Some(&mut take));
+        let limit = Limit { stop: Some(&stop), ..USUAL };
+        let ended = self.run(&args, &ids, &[], keep, limit, Some(&mut take));
         if let Some(error) = failed {
             return Err(error);
         }

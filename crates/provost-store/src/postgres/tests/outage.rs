@@ -1,6 +1,7 @@
 //! Tests with servers that are restarted or killed while the log is in use.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use super::super::cluster::{Cluster, address};
 use super::super::wire::Wire;

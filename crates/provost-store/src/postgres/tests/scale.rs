@@ -1,5 +1,7 @@
 //! Tests that the cost of a query depends on what it returns, not on the size of the log.
 
+use std::time::Instant;
+
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
 

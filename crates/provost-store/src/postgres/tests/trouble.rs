@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::net::TcpListener;
+use std::time::Instant;
 
 use super::super::cluster::{Cluster, PASSWORD, address};
 use super::super::*;

@@ -134,13 +134,13 @@ impl<'a> Bench<'a> {
     }
 }
 
-fn provost(workspace: &Path, state: &Path) -> Command {
+pub(crate) fn provost(workspace: &Path, state: &Path) -> Command {
     let mut command = Command::new(PROVOST);
     command.current_dir(workspace).env("PROVOST_STATE", state).stdin(Stdio::null());
     command
 }
 
-fn approve(workspace: &Path, state: &Path) -> Result<(), String> {
+pub(crate) fn approve(workspace: &Path, state: &Path) -> Result<(), String> {
     let verified = provost(workspace, state).args(["verify", "--json"]).output().expect("provost");
     let text = String::from_utf8_lossy(&verified.stdout);
     let summary: Value = serde_json::from_str(text.lines().last().unwrap_or_default()).unwrap_or_default();
@@ -150,19 +150,19 @@ fn approve(workspace: &Path, state: &Path) -> Result<(), String> {
     if approved.status.success() { Ok(()) } else { Err(last_line(&approved)) }
 }
 
-fn events(workspace: &Path, state: &Path) -> Vec<Value> {
+pub(crate) fn events(workspace: &Path, state: &Path) -> Vec<Value> {
     let output = provost(workspace, state).args(["log", "--json"]).output().expect("provost");
     let text = String::from_utf8_lossy(&output.stdout);
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-fn timed<T>(work: impl FnOnce() -> T) -> (Cost, T) {
+pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (Cost, T) {
     let (cpu, wall) = (cpu_seconds(), Instant::now());
     let done = work();
     (Cost { wall: wall.elapsed().as_secs_f64(), cpu: cpu_seconds() - cpu }, done)
 }
 
-fn now() -> f64 {
+pub(crate) fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64() * 1e3)
 }
 

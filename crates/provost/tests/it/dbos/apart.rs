@@ -14,27 +14,27 @@ use crate::env::{Env, HONEST, answer, plan};
 const PATIENCE: Duration = Duration::from_secs(300);
 const THREE: [&str; 3] = ["test -e out/1", "test -e out/2 && test -e out/1", "test -e out/3"];
 /// Runs agents, and nothing else.
-const AGENTS: [&str; 4] = ["--roles", "coder", "--no-checks", "--no-ticks"];
+pub(super) const AGENTS: [&str; 4] = ["--roles", "coder", "--no-checks", "--no-ticks"];
 /// Runs checks and scheduling passes, but no agent.
-const JUDGES: [&str; 2] = ["--roles", "reviewer"];
+pub(super) const JUDGES: [&str; 2] = ["--roles", "reviewer"];
 
 /// An agent that is slow and does not do its work.
 const LAZY: &str = "sleep 2; mkdir -p out; echo nothing > out/notes; echo \"done\"\n";
 
 /// The person's machine is `env`; the other machines are folders next to it.
-struct Machines {
-    env: Env,
+pub(super) struct Machines {
+    pub(super) env: Env,
     cluster: &'static Cluster,
     url: String,
 }
 
 impl Machines {
     /// Returns `None` if there is no Postgres; the test is then reported as skipped.
-    fn new(text: &str, agent: &str) -> Option<Self> {
+    pub(super) fn new(text: &str, agent: &str) -> Option<Self> {
         Self::with(text, agent, &[])
     }
 
-    fn with(text: &str, agent: &str, files: &[(&str, &str)]) -> Option<Self> {
+    pub(super) fn with(text: &str, agent: &str, files: &[(&str, &str)]) -> Option<Self> {
         let fences = Env::new("").has_fences();
         Self::at(if fences { "clean" } else { "guard+clean" }, text, agent, files)
     }
@@ -52,27 +52,27 @@ impl Machines {
         Some(machines)
     }
 
-    fn remote(&self) -> String {
+    pub(super) fn remote(&self) -> String {
         self.env.folder().join("carry.git").display().to_string()
     }
 
-    fn git(&self, arguments: &[&str]) -> String {
+    pub(super) fn git(&self, arguments: &[&str]) -> String {
         let git = Command::new("git").args(arguments).current_dir(self.env.folder()).output().expect("git");
         assert!(git.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&git.stderr));
         String::from_utf8_lossy(&git.stdout).trim().to_owned()
     }
 
     /// Returns the refs of the remote.
-    fn names(&self) -> Vec<String> {
+    pub(super) fn names(&self) -> Vec<String> {
         let listed = self.git(&["--git-dir", &self.remote(), "for-each-ref", "--format=%(refname)"]);
         listed.lines().map(str::to_owned).collect()
     }
 
-    fn sets_remote(&self) {
+    pub(super) fn sets_remote(&self) {
         self.env.provost(&["cluster", "remote", &self.remote()]).exits(0);
     }
 
-    fn folder(&self, machine: &str, what: &str) -> PathBuf {
+    pub(super) fn folder(&self, machine: &str, what: &str) -> PathBuf {
         let folder = self.env.folder().join(machine).join(what);
         std::fs::create_dir_all(&folder).expect("a folder");
         folder
@@ -88,15 +88,30 @@ impl Machines {
     }
 
     /// Starts a worker on a machine, and waits until it has joined.
-    fn worker(&self, machine: &str, arguments: &[&str]) -> Worker {
+    pub(super) fn worker(&self, machine: &str, arguments: &[&str]) -> Worker {
         self.worker_with(machine, arguments, &[])
     }
 
-    fn worker_with(&self, machine: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Worker {
+    pub(super) fn worker_with(
+        &self,
+        machine: &str,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Worker {
+        self.worker_at(&self.remote(), machine, arguments, environment)
+    }
+
+    /// Starts a worker with the remote at another address.
+    pub(super) fn worker_at(
+        &self,
+        remote: &str,
+        machine: &str,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Worker {
         let joins = self.command(machine, &["migrate", "--to", &self.url]).output();
         answer(joins.expect("provost")).exits(0);
-        let remote = self.remote();
-        let mut all = vec!["worker", "--json", "--lease", "5s", "--poll", "50ms", "--remote", &remote];
+        let mut all = vec!["worker", "--json", "--lease", "5s", "--poll", "50ms", "--remote", remote];
         all.extend(arguments);
         let said = std::fs::OpenOptions::new().create(true).append(true).open(self.env.folder().join("said"));
         let mut command = self.command(machine, &all);
@@ -114,23 +129,23 @@ impl Machines {
         std::fs::read_to_string(self.env.folder().join("said")).unwrap_or_default()
     }
 
-    fn status(&self) -> Value {
+    pub(super) fn status(&self) -> Value {
         self.env.provost(&["cluster", "status", "--json"]).exits(0).json()
     }
 
-    fn trouble(&self) -> String {
+    pub(super) fn trouble(&self) -> String {
         let status = self.status();
         let troubles = status["troubles"].as_array().cloned().unwrap_or_default();
         troubles.iter().filter_map(|trouble| trouble["what"].as_str()).collect::<Vec<_>>().join("\n")
     }
 
-    fn events(&self, name: &str) -> Vec<Value> {
+    pub(super) fn events(&self, name: &str) -> Vec<Value> {
         let all = self.env.provost(&["log", "--json"]).exits(0).lines();
         all.into_iter().filter(|event| event["event"] == name).collect()
     }
 
     #[track_caller]
-    fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
+    pub(super) fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !is_so() {
             let log = || self.env.provost(&["log"]).out;
@@ -146,13 +161,13 @@ impl Machines {
     }
 
     #[track_caller]
-    fn until_done(&self) {
+    pub(super) fn until_done(&self) {
         self.until("done", || self.env.stage() == "done");
     }
 
     /// Checks that every step passed once and that the audit is sound.
     #[track_caller]
-    fn is_sound(&self, steps: usize) {
+    pub(super) fn is_sound(&self, steps: usize) {
         let passed: Vec<String> =
             self.events("TASK_COMPLETED").iter().map(|event| event["task_id"].to_string()).collect();
         assert_eq!(passed.len(), steps, "{passed:?}");
@@ -405,10 +420,15 @@ fn whoever_comes_back_too_late_has_written_nothing_but_a_name_of_its_own() {
 #[test]
 fn nothing_that_opens_the_remote_reaches_an_agent_or_the_log() {
     let agent = "mkdir -p out; env > out/1; echo done\n";
-    let contract = "test -s out/1 && ! grep -e REMOTE_TOKEN -e SSH_AUTH_SOCK -e open.sesame out/1";
+    let contract = "test -s out/1 && ! grep -e REMOTE_TOKEN -e SSH -e GIT_SSL -e open.sesame out/1";
     let Some(machines) = Machines::new(&plan(&[contract], "abort"), agent) else { return };
     machines.sets_remote();
-    let keys = [("PROVOST_REMOTE_TOKEN", "open-sesame"), ("SSH_AUTH_SOCK", "/run/open-sesame")];
+    let keys = [
+        ("PROVOST_REMOTE_TOKEN", "open-sesame"),
+        ("SSH_AUTH_SOCK", "/run/open-sesame"),
+        ("GIT_SSH_COMMAND", "ssh -i /run/open-sesame"),
+        ("GIT_SSL_KEY", "/run/open-sesame"),
+    ];
     let _worker = machines.worker_with("a", &[], &keys);
     machines.env.approve();
     machines.until_done();

@@ -23,9 +23,9 @@ impl Field {
         for number in 0..plans {
             let place = field.env.folder().join(format!("work-{number}"));
             std::fs::create_dir(&place).expect("a folder");
+            let level = if config.contains("[verify]") { "" } else { "[verify]\nisolation = \"in-place\"\n" };
             let config = format!(
-                "[agents.coder]\ndriver = \"command\"\ncommand = [\"bash\", \"agent.sh\"]\n{config}\n\
-                 [verify]\nisolation = \"in-place\"\n"
+                "[agents.coder]\ndriver = \"command\"\ncommand = [\"bash\", \"agent.sh\"]\n{config}\n{level}"
             );
             for (name, text) in [("PLAN.md", text), ("agent.sh", agent), ("provost.toml", config.as_str())] {
                 std::fs::write(place.join(name), text).expect("a file");

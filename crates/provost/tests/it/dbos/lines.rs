@@ -1,5 +1,7 @@
 //! Regression tests for connections to the database that are cut or silent.
 
+use std::time::{Duration, Instant};
+
 use provost_rehearsal::skip;
 
 use super::station::Station;
@@ -70,17 +72,24 @@ fn connections(worker: &Worker) -> usize {
     table.lines().filter(|line| line.split_whitespace().nth(3) == Some("01")).count()
 }
 
+/// Returns a machine with a network of its own.
+fn with_net(fleet: &Fleet) -> Option<Station> {
+    let station = Station::by_net(fleet, "works");
+    if !station.has_net() {
+        match rustix::process::geteuid().is_root() {
+            true => skip::tool("ip", "apt-get install iproute2, and allow network namespaces"),
+            false => skip::user(skip::User::Root),
+        }
+        return None;
+    }
+    Some(station)
+}
+
 /// Here the kernel must notice the loss, because some connections of the SDK have no timeout.
 #[test]
 fn connections_into_a_network_that_fell_apart_are_given_up_and_made_anew() {
     let Some(fleet) = Fleet::new(2, &ONE, HONEST) else { return };
-    let station = Station::by_net(&fleet, "works");
-    if !station.has_net() {
-        return match rustix::process::geteuid().is_root() {
-            true => skip::tool("ip", "apt-get install iproute2, and allow network namespaces"),
-            false => skip::user(skip::User::Root),
-        };
-    }
+    let Some(station) = with_net(&fleet) else { return };
     let worker = station.worker(&fleet, &[]);
     fleet.approve(0);
     fleet.until("the first is done", PATIENCE, || fleet.stage(0) == "done");
@@ -91,4 +100,25 @@ fn connections_into_a_network_that_fell_apart_are_given_up_and_made_anew() {
     fleet.approve(1);
     fleet.until("the second is done", PATIENCE, || fleet.stage(1) == "done");
     fleet.is_sound(1, 1);
+}
+
+/// With a long lease, which must not delay that. Packets are dropped, so nothing tells the worker that the network
+/// is back.
+#[test]
+fn a_worker_is_back_soon_after_the_network_was_away_for_long() {
+    let Some(fleet) = Fleet::new(2, &ONE, HONEST) else { return };
+    let Some(station) = with_net(&fleet) else { return };
+    let worker = station.worker(&fleet, &["--lease", "30m"]);
+    fleet.approve(0);
+    fleet.until("the first is done", PATIENCE, || fleet.stage(0) == "done");
+    station.part();
+    fleet.until("its connections are given up", PATIENCE, || connections(&worker) == 0);
+    fleet.approve(1);
+    station.mend();
+    let back = Instant::now();
+    fleet.until("it works", PATIENCE, || fleet.names(1).iter().any(|name| name == "TASK_STARTED"));
+    let begun = back.elapsed();
+    println!("begun {begun:?} after the network was back");
+    fleet.until("the second is done", PATIENCE, || fleet.stage(1) == "done");
+    assert!(begun < Duration::from_secs(25), "{begun:?}\n{}", fleet.said());
 }
