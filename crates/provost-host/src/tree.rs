@@ -71,6 +71,7 @@ mod trial_trees;
 mod uncommitted;
 mod merge;
 mod variants;
+mod verification;
 
 pub use assemble::AssembledTree;
 pub use commit::{CommitText, NewCommit, With};
@@ -260,9 +261,10 @@ impl Trees {
     /// it is), the named files exactly as their digests say, and the cache folders as they are now. It must
     /// be called before any agent has run.
     ///
-    /// The tree is kept. If it depends on more than the commit and the named files, `request` says for
-    /// which approval it was made: the same request gives the same tree again, whatever the workspace has
-    /// become. A repeated request costs a few system calls, however large the tree is.
+    /// The tree is kept. `request` says for which approval it was made: the same request gives the same tree
+    /// again, whatever the workspace has become. A repeated request costs a few system calls, however large
+    /// the tree is. Another request gets the same tree if it depends on the commit and the named files only,
+    /// after all of it was read: since the tree was made, agents without a sandbox may have run.
     pub fn base(
         &self,
         request: &str,
@@ -280,6 +282,18 @@ impl Trees {
         if let Some(base) = self.answered(&key, &caches)? {
             return Ok(base);
         }
+        let shared =
+            (commit.is_some() && !self.has_any(&caches)).then(|| self.key("", commit, files, &caches));
+        if let Some(shared) = &shared
+            && let Some(base) = self.answered(shared, &caches)?
+            && base.over.is_none()
+        {
+            if base.is_untouched() {
+                self.remember(&key, &Answered { id: base.id.clone(), left_out: base.left_out.clone() })?;
+                return Ok(base);
+            }
+            self.put_aside(&self.folder.join("bases").join(&base.id))?;
+        }
         let room = self.room()?;
         let mut left_out = Vec::new();
         let mut checkout = TreeWriter::begin(room.path().join(TREE), TreeDraft::default())?;
@@ -296,12 +310,25 @@ impl Trees {
                 snapshot::workspace(&self.workspace, &caches, own.as_deref(), &mut checkout, &mut left_out)?;
             }
         }
-        pinned_files::put(&self.workspace, files, &mut checkout)?;
+        let has_copied = pinned_files::put(&self.workspace, files, &mut checkout)?;
         let (sealed, id) = self.sealed(checkout)?;
         let id = self.settle(room, &sealed, &[], id)?;
         let answer = Answered { id: id.clone(), left_out };
         self.remember(&key, &answer)?;
+        // The repository of a submodule may be there the next time.
+        let lacks_files = answer.left_out.iter().any(|path| path.why == ExclusionReason::Submodule);
+        if let Some(shared) = shared.filter(|_| !has_copied && !lacks_files) {
+            self.remember(&shared, &answer)?;
+        }
         self.held(&id, &caches, answer.left_out)?.ok_or(Error::Damaged { id })
+    }
+
+    /// Returns whether the workspace has one of these folders, or anything else at their paths.
+    fn has_any(&self, caches: &[Vec<u8>]) -> bool {
+        caches.iter().any(|cache| {
+            let found = self.workspace.join(OsStr::from_bytes(cache)).symlink_metadata();
+            !found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        })
     }
 
     /// Writes the files of submodules whose repositories are present. The approved commit determines their
@@ -425,12 +452,9 @@ impl Trees {
         Some(folder.strip_prefix(&workspace).ok()?.as_os_str().as_bytes().to_vec())
     }
 
-    /// Returns the key of a request. With a commit and without caches, the key does not depend on
-    /// `request`, so that plans share the tree.
+    /// Returns the key of a request. Without `request` it is the key of the tree that all requests share.
     fn key(&self, request: &str, commit: Option<&str>, files: &[NamedFile], caches: &[Vec<u8>]) -> String {
-        let depends_on_now = commit.is_none() || !caches.is_empty();
-        let request = if depends_on_now { request } else { "" };
-        let version: &[u8] = if self.with_submodules { b"provost base 2" } else { b"provost base 2, alone" };
+        let version: &[u8] = if self.with_submodules { b"provost base 3" } else { b"provost base 3, alone" };
         let mut parts: Vec<&[u8]> = vec![version, request.as_bytes()];
         parts.push(self.workspace.as_os_str().as_bytes());
         parts.push(commit.unwrap_or_default().as_bytes());

@@ -127,21 +127,3 @@ pub(super) fn read_ground(words: &[u8]) -> Option<(String, Vec<PathBuf>)> {
     let id = words.next()?.to_string_lossy().into_owned();
     Some((id, words.map(PathBuf::from).collect()))
 }
-
-/// Returns whether every file of the base matches its index.
-pub(super) fn is_whole(
-    base: &Base,
-    is_entry: impl Fn(&Path, &super::index::TreeEntry) -> io::Result<bool>,
-) -> bool {
-    let wrong = || io::Error::from(io::ErrorKind::InvalidData);
-    let mut check = |path: &[u8], entry: &super::index::TreeEntry| {
-        if entry.kind == EntryKind::Folder {
-            return Ok(());
-        }
-        match is_entry(&base.file(OsStr::from_bytes(path)), entry)? {
-            true => Ok(()),
-            false => Err(wrong()),
-        }
-    };
-    base.index.walk(b"", base.index.root(), &mut check).is_ok()
-}

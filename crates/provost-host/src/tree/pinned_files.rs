@@ -19,8 +19,13 @@ const SIZE_MAX: u64 = 64 << 20;
 const HOPS: usize = 8;
 
 /// Makes sure that the tree has each named file with the approved content: from the tree itself, or from
-/// the workspace. Otherwise returns an error.
-pub(super) fn put(workspace: &Path, files: &[NamedFile], checkout: &mut TreeWriter<'_>) -> Result<(), Error> {
+/// the workspace. Otherwise returns an error. Returns whether it copied a file from the workspace.
+pub(super) fn put(
+    workspace: &Path,
+    files: &[NamedFile],
+    checkout: &mut TreeWriter<'_>,
+) -> Result<bool, Error> {
+    let mut has_copied = false;
     for file in files {
         let path = resolved(checkout, inside(&file.path)?)?;
         let there = checkout.draft.get(&path).map_err(|error| Error::io("look for", workspace, error))?;
@@ -38,13 +43,14 @@ pub(super) fn put(workspace: &Path, files: &[NamedFile], checkout: &mut TreeWrit
         if digest.to_string() != file.sha256 {
             return Err(refused());
         }
+        has_copied = true;
         let kind = EntryKind::of_file(stamp.mode);
         match there {
             Some(_) => checkout.replace(&path, Leaf { kind, digest, size }, &bytes)?,
             None => checkout.write(&path, kind, &bytes)?,
         }
     }
-    Ok(())
+    Ok(has_copied)
 }
 
 /// Resolves a path in the tree. The tree's links stay inside it and have all `..` first, so names can be

@@ -9,7 +9,6 @@
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -19,9 +18,8 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::advance;
-use super::index::{EntryKind, Index, TreeEntry};
+use super::index::Index;
 use super::{Answered, Base, Error, ExcludedPath, TREE, Trees};
-use crate::files::safe_open;
 
 /// Timeout. A large tree on a slow disk takes minutes; a process that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -155,7 +153,7 @@ impl Trees {
         };
         let hold = &*base._hold;
         if since != boot().as_bytes() {
-            if !advance::is_whole(&base, is_what_it_was) {
+            if !base.has_all_files() {
                 return self.put_aside(&place);
             }
             let since = hold.0.write_all_at(boot().as_bytes(), 0);
@@ -174,28 +172,13 @@ impl Trees {
         }
     }
 
-    fn put_aside(&self, place: &Path) -> Result<Option<Base>, Error> {
+    /// Moves a damaged base away, so that it is made again.
+    pub(super) fn put_aside(&self, place: &Path) -> Result<Option<Base>, Error> {
         let aside = tempfile::Builder::new().prefix("damaged-").tempdir_in(self.folder.join("building"));
         let aside = aside.map_err(|error| Error::io("put aside", place, error))?.keep();
         fs::rename(place, aside.join("base")).map_err(|error| Error::io("put aside", place, error))?;
         Ok(None)
     }
-}
-
-/// Returns whether this file matches the index.
-fn is_what_it_was(at: &Path, entry: &TreeEntry) -> io::Result<bool> {
-    Ok(match entry.kind {
-        EntryKind::Folder => true,
-        EntryKind::Link => {
-            let target = fs::read_link(at)?;
-            provost_core::model::hash::Hash::of(target.as_os_str().as_bytes()) == entry.digest
-        }
-        EntryKind::File | EntryKind::Program | EntryKind::Moded(_) => {
-            let file = File::open(at)?;
-            let stamp = safe_open::stamp(&file)?;
-            EntryKind::of_file(stamp.mode) == entry.kind && safe_open::digest(&file)? == entry.digest
-        }
-    })
 }
 
 /// Limits for a sweep.

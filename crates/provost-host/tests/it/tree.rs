@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -161,6 +161,47 @@ fn a_base_is_the_commit_and_not_the_workspace() {
     assert!(base.left_out.is_empty());
     let again = site.trees().base("another plan", Some(&commit), &[], &[]).unwrap();
     assert_eq!((again.id, again.path), (base.id, base.path));
+}
+
+#[test]
+fn another_plan_gets_the_same_base_only_if_all_of_it_is_as_it_was_made() {
+    let site = Site::with(&[("a", "one"), ("src/b.rs", "two")]);
+    let commit = site.head();
+    let base = |plan: &str| site.trees().base(plan, Some(&commit), &[], &[]).unwrap();
+    let inode = |base: &Base| fs::metadata(base.path.join("a")).unwrap().ino();
+    let first = base("first");
+    assert_eq!(inode(&base("second")), inode(&first), "shared, not made again");
+    let changes: [(&str, &dyn Fn(&Path)); 4] = [
+        ("content", &|tree| fs::write(tree.join("a"), "bad").unwrap()),
+        ("mode", &|tree| chmod(&tree.join("src/b.rs"), 0o755)),
+        ("more", &|tree| fs::write(tree.join("src/conftest.py"), "bad").unwrap()),
+        ("less", &|tree| fs::remove_file(tree.join("src/b.rs")).unwrap()),
+    ];
+    for (plan, change) in changes {
+        let before = base("first");
+        change(&before.path);
+        drop(before);
+        let after = base(plan);
+        assert_eq!(listed(&after.path), ["a 644 one", "src/b.rs 644 two"], "{plan}");
+        assert_eq!(inode(&base("first")), inode(&after), "{plan}: the damaged one is gone for every plan");
+    }
+}
+
+#[test]
+fn a_base_with_cache_folders_belongs_to_one_approval() {
+    let site = Site::with(&[("a", "one")]);
+    let commit = site.head();
+    let base =
+        |plan: &str| site.trees().base(plan, Some(&commit), &[], &["node_modules".to_owned()]).unwrap();
+    let without = base("before");
+    // An agent installs something; the tree of the plan stays what it was, and another plan has it.
+    site.write("node_modules/left-pad/index.js", "x");
+    assert_eq!(base("before").id, without.id);
+    assert_eq!(listed(&base("after").path), ["a 644 one", "node_modules/left-pad/index.js 644 x"]);
+    site.write("node_modules/left-pad/index.js", "y");
+    assert_eq!(listed(&base("later").path), ["a 644 one", "node_modules/left-pad/index.js 644 y"]);
+    fs::remove_dir_all(site.at("node_modules")).unwrap();
+    assert_eq!(base("without").id, without.id);
 }
 
 #[test]
