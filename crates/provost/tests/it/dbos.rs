@@ -6,7 +6,7 @@
 //! cost while nothing is to do; `cost.rs` the cost of a step; `stint.rs` the continuation with the same
 //! plan; `metrics.rs`, `restore.rs`, `operate.rs` and `deploy.rs` what operators need; `chaos.rs` all of it at once, with machines
 //! (`station.rs`) whose connection to the database is disturbed; `lines.rs` the failures that chaos found;
-//! `trust.rs` which logins can make a step pass; `waiting.rs` what waits and why.
+//! `pooler.rs` a cluster behind a pooler (`bouncer.rs`); `trust.rs` which logins can make a step pass; `waiting.rs` what waits and why.
 
 use std::ops::Deref;
 use std::process::{Child, Command, Stdio};
@@ -19,6 +19,7 @@ use crate::env::{Env, HONEST, plan};
 
 mod apart;
 mod beside;
+mod bouncer;
 mod chaos;
 mod cost;
 mod deploy;
@@ -30,6 +31,7 @@ mod lines;
 mod metrics;
 mod net;
 mod operate;
+mod pooler;
 mod remotes;
 mod restore;
 mod station;
