@@ -32,7 +32,9 @@ const COUNTING: [&str; 24] = [
     "works(",
 ];
 /// Functions of this kind that exist in some files only.
-const LOCAL: [&str; 24] = [
+const LOCAL: [&str; 26] = [
+    "= earlier(",
+    "= minutes(",
     "= own_server(",
     "= package(",
     "= tools(",
