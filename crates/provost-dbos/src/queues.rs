@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use dbos::{Config, DBOS, QueueConflict, QueueOptions};
+use provost_store::postgres::DatabaseAddress;
 use sqlx::ConnectOptions as _;
 use sqlx::postgres::PgConnectOptions;
 use tokio::runtime::{Builder, Runtime};
@@ -50,7 +51,7 @@ pub(crate) struct WorkerQueue {
 /// Joins the queues, on a thread that ends when the worker leaves.
 pub(crate) async fn join(
     wanted: WorkerQueue,
-    database: PgConnectOptions,
+    database: DatabaseAddress,
     crew: Arc<Crew>,
 ) -> Result<JoinHandle<()>, Error> {
     let (tell, joined) = oneshot::channel();
@@ -60,7 +61,7 @@ pub(crate) async fn join(
             Ok(running) => running,
         };
         let _ = tell.send(Ok(()));
-        while pace(&running.0, &crew, wanted.poll) == PaceEnd::Again {
+        while pace(&running, &crew, &wanted, database.has_pooler()) == PaceEnd::Again {
             // The old one sleeps for as long as the database was away.
             running.0.shutdown_background();
             running = match start_again(&wanted, &database, &crew) {
@@ -80,7 +81,7 @@ pub(crate) async fn join(
 /// Starts the SDK on a runtime of its own.
 fn start(
     wanted: &WorkerQueue,
-    database: &PgConnectOptions,
+    database: &DatabaseAddress,
     crew: &Arc<Crew>,
     patience: Duration,
 ) -> Result<(Runtime, DBOS), Error> {
@@ -101,7 +102,7 @@ fn start(
 /// Starts the SDK again after the database was away; `None` if the worker leaves.
 fn start_again(
     wanted: &WorkerQueue,
-    database: &PgConnectOptions,
+    database: &DatabaseAddress,
     crew: &Arc<Crew>,
 ) -> Option<(Runtime, DBOS)> {
     loop {
@@ -133,12 +134,16 @@ enum Stillness {
     Cut,
 }
 
-fn pace(sdk: &Runtime, crew: &Arc<Crew>, poll: Duration) -> PaceEnd {
+fn pace((sdk, dbos): &(Runtime, DBOS), crew: &Arc<Crew>, wanted: &WorkerQueue, has_pooler: bool) -> PaceEnd {
     // Let the SDK reach its configured poll interval first; a later wake-up would otherwise be slow.
-    let mut time = MOMENT.max(AT_FIRST.saturating_sub(poll) * 11);
+    let mut time = MOMENT.max(AT_FIRST.saturating_sub(wanted.poll) * 11);
     while let Some(rings) = sdk.block_on(crew.bell.calm(time)) {
         if crew.was_away.swap(false, Ordering::Relaxed) {
             return PaceEnd::Again;
+        }
+        if has_pooler && !sdk.block_on(rests(dbos)) {
+            time = BREATH;
+            continue;
         }
         time = match crew.runtime.block_on(may_stand_still(crew)) {
             Ok(Stillness::Until(until)) => {
@@ -151,6 +156,15 @@ fn pace(sdk: &Runtime, crew: &Arc<Crew>, poll: Duration) -> PaceEnd {
         };
     }
     PaceEnd::Leaves
+}
+
+/// Returns whether the SDK's only connection is in no transaction, and stays so while it is paused.
+///
+/// A pooler hides what its connection does: a transaction that waits for a session of the server is not among
+/// the sessions, and would begin while the SDK is paused. But only one task has the connection at a time, and
+/// a paused runtime gives it to no other after this look at a queue.
+async fn rests(dbos: &DBOS) -> bool {
+    tokio::time::timeout(MOMENT, dbos.queue(TICKS)).await.is_ok_and(|found| found.is_ok())
 }
 
 async fn may_stand_still(crew: &Crew) -> Result<Stillness, Error> {
@@ -216,11 +230,12 @@ fn config(database: &PgConnectOptions, id: &str) -> Config {
     }
 }
 
-async fn launch(wanted: &WorkerQueue, database: &PgConnectOptions, crew: &Arc<Crew>) -> Result<DBOS, Error> {
+async fn launch(wanted: &WorkerQueue, database: &DatabaseAddress, crew: &Arc<Crew>) -> Result<DBOS, Error> {
     let dbos = DBOS::new(Config {
         listen_queues: crew.listens.clone(),
-        max_connections: 1 + more_connections(wanted.jobs),
-        ..config(database, &crew.id)
+        // Behind a pooler it has one, so that `rests` knows about all of them.
+        max_connections: if database.has_pooler() { 1 } else { 1 + more_connections(wanted.jobs) },
+        ..config(database.options(), &crew.id)
     });
     // Every program registers every kind of work: rows of other queues can still be handed to it.
     let looker = crew.clone();

@@ -14,8 +14,9 @@ use provost_core::model::timestamp::Timestamp;
 use provost_engine::journal::log_locator;
 use provost_engine::plan::prove::Prover;
 use provost_engine::settings::EngineSettings;
+use provost_store::postgres::DatabaseAddress;
 use provost_store::{Holder, Postgres};
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::PgPoolOptions;
 use sqlx::{Connection as _, PgConnection, PgPool};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -86,7 +87,7 @@ pub fn run(
     may_judge(&options, &log, &key.public())?;
     let log = log.with_signer(key);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::Runtime)?;
-    let ended = runtime.block_on(work(&options, address.options(), Arc::new(log), joined, Box::new(told)));
+    let ended = runtime.block_on(work(&options, &address, Arc::new(log), joined, Box::new(told)));
     runtime.shutdown_timeout(Duration::from_secs(1));
     work_items::leave();
     ended
@@ -121,17 +122,19 @@ pub fn prepare(settings: &EngineSettings) -> Result<(), Error> {
     drop(Postgres::open(&address)?);
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Runtime)?;
-    runtime.block_on(make_tables(address.options(), &format!("prepare-{}", unique())))
+    runtime.block_on(make_tables(&address, &format!("prepare-{}", unique())))
 }
 
-async fn make_tables(database: &PgConnectOptions, id: &str) -> Result<(), Error> {
+/// Uses a session of its own: its lock belongs to the session, and no pooler may give that to another.
+async fn make_tables(database: &DatabaseAddress, id: &str) -> Result<(), Error> {
+    let database = database.direct();
     let mut first = PgConnection::connect_with(database).await.attempted("be reached")?;
     schema::make(&mut first, async || queues::migrate(database, id).await).await
 }
 
 async fn work(
     options: &WorkerOptions,
-    database: &PgConnectOptions,
+    database: &DatabaseAddress,
     log: Arc<Postgres>,
     joined: impl FnOnce(&str),
     told: Box<dyn Fn(&str) + Send + Sync>,
@@ -144,7 +147,7 @@ async fn work(
         .max_connections(1 + more_connections(options.jobs))
         .idle_timeout(UNUSED)
         .acquire_timeout(Duration::from_secs(5))
-        .connect_with(database.clone())
+        .connect_with(database.options().clone())
         .await
         .attempted("be reached")?;
     let pools = pools(options);
@@ -160,11 +163,11 @@ async fn work(
         ttl_ms: i64::try_from(options.ttl.as_millis()).unwrap_or(i64::MAX),
     };
     // Register before taking anything.
-    let mut pulse = Pulse::new(database, options.ttl);
+    let mut pulse = Pulse::new(database.options(), options.ttl);
     pulse.beat(&crew, &badge, false).await?;
     let wanted = WorkerQueue { pools, jobs: options.jobs, poll: options.poll };
     let queues = queues::join(wanted, database.clone(), crew.clone()).await?;
-    let (listener, address) = (crew.clone(), database.clone());
+    let (listener, address) = (crew.clone(), database.direct().clone());
     let ear = tokio::spawn(async move {
         wakeup::listen(&address, &listener.bell, |queue| listener.listens_to(queue)).await;
     });

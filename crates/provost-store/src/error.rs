@@ -70,6 +70,27 @@ pub enum Error {
          or choose a weaker ?sslmode="
     )]
     Untrusted { at: String, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error(
+        "{at} is a pooler, and not a server: add the server behind it to the address, as ?direct=HOST:PORT \
+         (docs/pooler.md)"
+    )]
+    PoolerNotNamed { at: String },
+    #[error(
+        "the pooler at {at} refused the connection ({said}): set ignore_startup_parameters = \
+         extra_float_digits in pgbouncer.ini, and add the server behind it to the address, as \
+         ?direct=HOST:PORT (docs/pooler.md)"
+    )]
+    PoolerRefuses { at: String, said: String },
+    #[error(
+        "the pooler at {at} does not keep prepared statements ({said}): use pgbouncer 1.21 or newer with \
+         max_prepared_statements = 200 in pgbouncer.ini, or the address of the server"
+    )]
+    PoolerForgets { at: String, said: String },
+    #[error(
+        "behind the pooler at {at}, {name} is `{found}`: run ALTER DATABASE {database} SET {name} = \
+         '{needed}', and RECONNECT in the console of the pooler"
+    )]
+    PoolerSetting { at: String, database: String, name: &'static str, found: String, needed: &'static str },
     #[error("{at} is Postgres {found}; the log needs {needed} or newer")]
     OldServer { at: String, found: String, needed: i32 },
     #[error("{at} is read-only, for example a replica; use the address of the primary server")]

@@ -73,6 +73,9 @@ struct Shared {
     /// The address, for messages.
     at: String,
     options: PgConnectOptions,
+    /// The server itself, if `options` lead to a pooler.
+    direct: PgConnectOptions,
+    has_pooler: bool,
     idle: Mutex<Vec<PgConnection>>,
     /// Permits to use a connection.
     permits: tokio::sync::Semaphore,
@@ -105,7 +108,7 @@ impl Postgres {
     pub fn open(address: &DatabaseAddress) -> Result<Self, Error> {
         let log = Self::unchecked(address);
         let mut first = log.first_connection()?;
-        run(schema::migrate(&mut first, &log.shared.at))?;
+        run(schema::migrate(&mut first, &log.shared.at, log.shared.has_pooler))?;
         log.shared.give_back(first);
         Ok(log)
     }
@@ -114,7 +117,7 @@ impl Postgres {
     pub fn open_existing(address: &DatabaseAddress) -> Result<Option<Self>, Error> {
         let log = Self::unchecked(address);
         let mut first = log.first_connection()?;
-        let there = run(schema::is_there(&mut first, &log.shared.at))?;
+        let there = run(schema::is_there(&mut first, &log.shared.at, log.shared.has_pooler))?;
         log.shared.give_back(first);
         Ok(there.then_some(log))
     }
@@ -122,9 +125,11 @@ impl Postgres {
     fn unchecked(address: &DatabaseAddress) -> Self {
         let (idle, renewals) = (Mutex::default(), Mutex::default());
         let permits = tokio::sync::Semaphore::new(CONNECTIONS);
-        let (at, options) = (address.to_string(), address.options().clone());
-        let shared = Shared { at, options, idle, permits, renewals };
-        let bell = follow::Bell::new(shared.options.clone());
+        let (at, options, direct) =
+            (address.to_string(), address.options().clone(), address.direct().clone());
+        let has_pooler = address.has_pooler();
+        let bell = follow::Bell::new(direct.clone());
+        let shared = Shared { at, options, direct, has_pooler, idle, permits, renewals };
         let (dispatch, signer) = (None, None);
         Self {
             shared: Arc::new(shared),
@@ -166,7 +171,8 @@ impl Postgres {
     /// Makes all connections of this process to the server end if nothing is received for 25 seconds, or for the
     /// duration of a shorter lease, including connections that others made.
     pub fn expect_answers(&self) {
-        silence::ends_after(LOST_AFTER.min(self.lease_ttl), self.shared.options.get_port());
+        let ports = [self.shared.options.get_port(), self.shared.direct.get_port()];
+        silence::ends_after(LOST_AFTER.min(self.lease_ttl), &ports);
     }
 
     /// Connects without retries, because a person is waiting.

@@ -29,7 +29,7 @@ pub(super) fn is_conflict(error: &sqlx::Error) -> bool {
 /// Returns whether the connection is lost or cannot be made, but a retry may help.
 pub(super) fn is_a_lost_server(error: &sqlx::Error) -> bool {
     match error {
-        error if is_untrusted(error) => false,
+        error if is_untrusted(error) || is_refused_setting(error) => false,
         sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed => true,
         // 25P03: idle in a transaction; 57P01–03: shut down, crashed, starting; 08: connection errors;
         // 40001, 40P01: retry.
@@ -39,6 +39,12 @@ pub(super) fn is_a_lost_server(error: &sqlx::Error) -> bool {
         }),
         _ => false,
     }
+}
+
+/// Returns whether a pooler refused a parameter with which the connection began; a retry would not help.
+fn is_refused_setting(error: &sqlx::Error) -> bool {
+    let said = error.as_database_error().map(|said| said.message()).unwrap_or_default();
+    said.starts_with("unsupported startup parameter")
 }
 
 /// Returns whether TLS failed or the certificate is not trusted; a retry would not help.
@@ -59,6 +65,9 @@ pub(super) fn of(at: &str, attempted: &'static str, source: sqlx::Error) -> Erro
         (Some("3D000"), Some(said)) => Error::NotLetIn { at, said },
         (Some("25006"), _) => Error::ServerReadOnly { at },
         (Some("42501"), Some(said)) => Error::NotAllowed { at, attempted, said },
+        // A statement was prepared on another connection of a pooler, or is there from another program.
+        (Some("26000" | "42P05"), Some(said)) => Error::PoolerForgets { at, said },
+        (_, Some(said)) if is_refused_setting(&source) => Error::PoolerRefuses { at, said },
         (Some("53100"), _) => Error::Full { path: PathBuf::from(at) },
         _ if is_untrusted(&source) => Error::Untrusted { at, source: source.into() },
         _ if is_a_lost_server(&source) => Error::Unreachable { at, source: source.into() },

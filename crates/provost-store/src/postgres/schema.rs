@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use sqlx::Row as _;
 use sqlx::postgres::PgConnection;
 
+use super::address::IDLE_LIMIT;
 use super::failure;
 use crate::Error;
 
@@ -19,8 +20,8 @@ const OLDEST_SERVER: i32 = 140_000;
 /// Key of the advisory lock: "prvs".
 const LOCK: i64 = 0x7072_7673;
 
-pub(super) async fn migrate(connection: &mut PgConnection, at: &str) -> Result<(), Error> {
-    check_server(connection, at).await?;
+pub(super) async fn migrate(connection: &mut PgConnection, at: &str, has_pooler: bool) -> Result<(), Error> {
+    check_server(connection, at, has_pooler).await?;
     if version(connection, at).await? == Some(MIGRATIONS.len()) {
         return Ok(());
     }
@@ -31,8 +32,12 @@ pub(super) async fn migrate(connection: &mut PgConnection, at: &str) -> Result<(
     made
 }
 
-pub(super) async fn is_there(connection: &mut PgConnection, at: &str) -> Result<bool, Error> {
-    check_server(connection, at).await?;
+pub(super) async fn is_there(
+    connection: &mut PgConnection,
+    at: &str,
+    has_pooler: bool,
+) -> Result<bool, Error> {
+    check_server(connection, at, has_pooler).await?;
     match version(connection, at).await? {
         None => Ok(false),
         Some(found) if found == MIGRATIONS.len() => Ok(true),
@@ -40,18 +45,41 @@ pub(super) async fn is_there(connection: &mut PgConnection, at: &str) -> Result<
     }
 }
 
-async fn check_server(connection: &mut PgConnection, at: &str) -> Result<(), Error> {
-    let row =
-        sqlx::query("SELECT current_setting('server_version_num')::int, current_setting('server_version')")
-            .fetch_one(connection)
-            .await
-            .map_err(|source| failure::of(at, "ask for the version of the server", source))?;
+/// Refuses a server that is too old, and one that does not have the settings that provost's sessions need.
+async fn check_server(connection: &mut PgConnection, at: &str, has_pooler: bool) -> Result<(), Error> {
+    let row = sqlx::query(
+        "SELECT current_setting('server_version_num')::int, current_setting('server_version'), \
+         current_setting('idle_in_transaction_session_timeout'), current_setting('synchronous_commit'), \
+         current_setting('default_transaction_isolation'), current_database()::text",
+    )
+    .fetch_one(connection)
+    .await
+    .map_err(|source| failure::of(at, "ask for the version of the server", source))?;
     let number: i32 = row.try_get(0).unwrap_or(0);
     if number < OLDEST_SERVER {
         let found = row.try_get(1).unwrap_or_default();
         return Err(Error::OldServer { at: at.to_owned(), found, needed: OLDEST_SERVER / 10_000 });
     }
-    Ok(())
+    let setting = |column: usize| row.try_get::<String, _>(column).unwrap_or_default();
+    if !has_pooler {
+        let is_session = setting(2) == IDLE_LIMIT.1;
+        return if is_session { Ok(()) } else { Err(Error::PoolerNotNamed { at: at.to_owned() }) };
+    }
+    // Nobody can set them for a session behind a pooler.
+    let needed = [
+        ("synchronous_commit", setting(3), &["on", "remote_apply"][..]),
+        ("default_transaction_isolation", setting(4), &["read committed"]),
+    ];
+    match needed.into_iter().find(|(_, found, allowed)| !allowed.contains(&found.as_str())) {
+        Some((name, found, allowed)) => Err(Error::PoolerSetting {
+            at: at.to_owned(),
+            database: setting(5),
+            name,
+            found,
+            needed: allowed[0],
+        }),
+        None => Ok(()),
+    }
 }
 
 /// Returns the version of the schema; `None` if there is no log.

@@ -14,9 +14,9 @@ use socket2::{SockRef, TcpKeepalive};
 /// Number of unanswered keep-alive probes after which a connection ends.
 const QUESTIONS: u32 = 3;
 
-/// Makes every connection of this process to that port end if nothing is received for `time`. Does nothing
+/// Makes every connection of this process to these ports end if nothing is received for `time`. Does nothing
 /// if the kernel does not allow it.
-pub(super) fn ends_after(time: Duration, port: u16) {
+pub(super) fn ends_after(time: Duration, ports: &[u16]) {
     let Ok(own) = pidfd_open(getpid(), PidfdFlags::empty()) else { return };
     for entry in fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
         let is_socket =
@@ -24,7 +24,7 @@ pub(super) fn ends_after(time: Duration, port: u16) {
         let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
         if let (true, Some(number)) = (is_socket, number)
             && let Ok(socket) = pidfd_getfd(&own, number, PidfdGetfdFlags::empty())
-            && peer(&socket).is_some_and(|peer| peer.port() == port)
+            && peer(&socket).is_some_and(|peer| ports.contains(&peer.port()))
         {
             end_after(&socket, time);
         }

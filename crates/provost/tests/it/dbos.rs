@@ -5,8 +5,8 @@
 //! happens with their git remote and their disks; `beside.rs` steps of one plan on several workers at once; `idle.rs` the
 //! cost while nothing is to do; `cost.rs` the cost of a step; `stint.rs` the continuation with the same
 //! plan; `metrics.rs`, `restore.rs`, `operate.rs` and `deploy.rs` what operators need; `chaos.rs` all of it at once, with machines
-//! (`station.rs`) whose connection to the database is disturbed; `lines.rs` the failures that chaos found;
-//! `trust.rs` which logins can make a step pass; `waiting.rs` what waits and why.
+//! (`station.rs`) whose connection to the database is disturbed; `rolling.rs` the same for minutes, with parallel steps; `lines.rs` the failures that chaos found;
+//! `upgrade.rs` workers of two versions; `pooler.rs` a cluster behind a pooler (`bouncer.rs`); `trust.rs` which logins can make a step pass; `waiting.rs` what waits and why.
 
 use std::ops::Deref;
 use std::process::{Child, Command, Stdio};
@@ -19,6 +19,7 @@ use crate::env::{Env, HONEST, plan};
 
 mod apart;
 mod beside;
+mod bouncer;
 mod chaos;
 mod cost;
 mod deploy;
@@ -30,12 +31,15 @@ mod lines;
 mod metrics;
 mod net;
 mod operate;
+mod pooler;
 mod remotes;
 mod restore;
+mod rolling;
 mod station;
 mod stint;
 mod suite;
 mod trust;
+mod upgrade;
 mod waiting;
 
 use field::Field;

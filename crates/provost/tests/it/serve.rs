@@ -161,7 +161,7 @@ impl Server {
         self.bare("POST", path, &head, form)
     }
 
-    fn subscribe(&self, query: &str, token: &str, last: Option<u64>) -> Events {
+    pub(crate) fn subscribe(&self, query: &str, token: &str, last: Option<u64>) -> Events {
         let mut stream = self.connect();
         let last = last.map(|last| format!("Last-Event-ID: {last}\r\n")).unwrap_or_default();
         let request = format!(
@@ -188,13 +188,13 @@ impl Drop for Server {
 }
 
 /// An open stream of events.
-struct Events {
+pub(crate) struct Events {
     lines: BufReader<TcpStream>,
 }
 
 impl Events {
     /// Returns id, name and data of the next event.
-    fn next(&mut self) -> Option<(u64, String, Value)> {
+    pub(crate) fn next(&mut self) -> Option<(u64, String, Value)> {
         let (mut id, mut name, mut data) = (0, String::new(), Value::Null);
         loop {
             let mut line = String::new();

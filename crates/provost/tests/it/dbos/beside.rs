@@ -12,10 +12,10 @@ const CLEAN: &str = "[verify]\nisolation = \"clean\"\n";
 /// Works as soon as there is a file `go` in its tree.
 const WAITS: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p')\n\
                      until [ -e go ]; do sleep 0.05; done; mkdir -p out/$part; ls out > out/$part/saw; echo did\n";
-const FREE: &str = "**needs:** none";
+pub(super) const FREE: &str = "**needs:** none";
 
 /// Returns a plan with these fields for each step; part N may change `out/N`.
-fn graph(fields: &[&str]) -> String {
+pub(super) fn graph(fields: &[&str]) -> String {
     let contracts: Vec<String> =
         (1..=fields.len()).map(|number| format!("test -e out/{number}/saw")).collect();
     let mut text = plan(&contracts.iter().map(String::as_str).collect::<Vec<_>>(), "retry(2), then escalate");
@@ -174,13 +174,37 @@ fn a_run_does_not_begin_while_a_worker_has_a_step() {
     fleet.is_sound(0, 2);
 }
 
-/// Prints how long eight independent steps of five seconds take on 1, 2 and 4 workers, and with `--jobs 4`.
+/// An agent that waits for five seconds, and computes nothing.
+const FIVE: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p')\n\
+                    sleep 5; mkdir -p out/$part; ls out > out/$part/saw; echo did\n";
+
+/// Prints how long 16 plans of one step of ten seconds take on 1, 2, 4 and 8 workers with one job each.
+#[test]
+#[ignore = "takes minutes; prints figures"]
+fn how_long_many_plans_take() {
+    let agent = FIVE.replace("sleep 5", "sleep 10");
+    for workers in [1, 2, 4, 8] {
+        let Some(fleet) = Fleet::with(16, &graph(&[FREE]), &agent, CLEAN) else { return };
+        if !fleet.env.has_fences() {
+            return;
+        }
+        let _workers: Vec<Worker> = (0..workers).map(|_| fleet.worker(&["--lease", "30s"])).collect();
+        std::thread::sleep(Duration::from_secs(12));
+        fleet.approve_all();
+        let begun = Instant::now();
+        fleet.until_done(Duration::from_secs(900));
+        let took = begun.elapsed().as_secs_f64();
+        println!("{workers} workers, 16 plans: {took:.1} s, {:.1} steps a minute", 16.0 * 60.0 / took);
+        (0..16).for_each(|place| fleet.is_sound(place, 1));
+    }
+}
+
+/// Prints how long eight independent steps of five seconds take on 1, 2, 4 and 8 workers, and with `--jobs 4`.
 #[test]
 #[ignore = "takes minutes; prints figures"]
 fn how_long_eight_independent_steps_take() {
-    let agent = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p')\n\
-                 sleep 5; mkdir -p out/$part; ls out > out/$part/saw; echo did\n";
-    for workers in [1, 2, 4] {
+    let agent = FIVE;
+    for workers in [1, 2, 4, 8] {
         let Some(fleet) = fleet(&[FREE; 8], agent) else { return };
         let _workers: Vec<Worker> = (0..workers).map(|_| fleet.worker(&[])).collect();
         // A worker polls its queues faster a while after it has joined.

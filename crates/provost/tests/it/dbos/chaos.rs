@@ -19,15 +19,15 @@ const AGENT: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p
                      echo \"$part $PROVOST_ATTEMPT\" >> out/ledger; sleep 0.3; touch out/$part; echo \"did $part\"\n";
 const STEPS: usize = 3;
 
-struct Dice(u64);
+pub(super) struct Dice(pub u64);
 
 impl Dice {
-    fn below(&mut self, end: usize) -> usize {
+    pub(super) fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 33) as usize % end
     }
 
-    fn time(&mut self, most: Duration) -> Duration {
+    pub(super) fn time(&mut self, most: Duration) -> Duration {
         most * self.below(1000) as u32 / 1000
     }
 }
@@ -48,7 +48,7 @@ fn whatever_dies_every_plan_ends_and_every_step_passes_once() {
     let dice = Dice(u64::from(seed) | 1);
     let over = AtomicBool::new(false);
     let (seen, approved) = std::thread::scope(|scope| {
-        let witness = scope.spawn(|| witness(&fleet, &over));
+        let witness = scope.spawn(|| witness(&fleet.url, &over));
         let person = scope.spawn(|| approvals(&fleet, time));
         // The other threads end when this one does, also after a panic.
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| disturb(&fleet, dice, time)));
@@ -152,7 +152,7 @@ fn disturb(fleet: &Fleet, mut dice: Dice, time: Duration) -> Vec<(Worker, Statio
 }
 
 /// Approves the plans one after the other, spread over this time. Only acknowledged approvals count.
-fn approvals(fleet: &Fleet, time: Duration) -> Vec<usize> {
+pub(super) fn approvals(fleet: &Fleet, time: Duration) -> Vec<usize> {
     let begun = Instant::now();
     let plans = fleet.places.len();
     let mut done = Vec::new();
@@ -177,11 +177,11 @@ fn acknowledged(fleet: &Fleet, place: usize) -> bool {
     fleet.provost(place, &["approve", "--revision", &revision]).code == 0
 }
 
-type Seen = BTreeMap<(String, u64), String>;
+pub(super) type Seen = BTreeMap<(String, u64), String>;
 
 /// Follows the log over its own connection, which only the server can interrupt.
-fn witness(fleet: &Fleet, over: &AtomicBool) -> Seen {
-    let log = Postgres::open(&address(&fleet.url)).expect("the log");
+pub(super) fn witness(url: &str, over: &AtomicBool) -> Seen {
+    let log = Postgres::open(&address(url)).expect("the log");
     let mut seen = Seen::new();
     let mut after = Cursor(0);
     while !over.load(Ordering::Relaxed) {
@@ -201,7 +201,7 @@ fn witness(fleet: &Fleet, over: &AtomicBool) -> Seen {
 }
 
 /// Checks that every event that was seen is still in its place.
-fn is_all_there(fleet: &Fleet, seen: &Seen) {
+pub(super) fn is_all_there(fleet: &Fleet, seen: &Seen) {
     let mut there = Seen::new();
     for event in (0..fleet.places.len()).flat_map(|place| fleet.events(place)) {
         let word = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
