@@ -12,6 +12,7 @@ use super::*;
 use crate::suite::Handles;
 use crate::{Memory, suite};
 
+mod archive;
 mod doors;
 mod outage;
 mod scale;
