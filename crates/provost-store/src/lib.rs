@@ -87,6 +87,14 @@ pub trait Log: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// Returns whether all events of a plan are in cold files.
+    fn is_archived(&self, plan: &PlanId) -> Result<bool, Error> {
+        match self.archived(plan)?.last() {
+            Some(part) => Ok(self.head(plan)?.seq == part.last_seq),
+            None => Ok(false),
+        }
+    }
+
     /// Returns a number that changes when events are archived. The end of the log changes then too.
     fn archivings(&self) -> Result<u64, Error> {
         Ok(0)

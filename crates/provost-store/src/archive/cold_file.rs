@@ -30,7 +30,13 @@ const ENDING: &str = ".jsonl.zst";
 /// Makes the folder if needed, and returns its absolute path.
 pub(super) fn make_folder(folder: &Path) -> Result<PathBuf, Error> {
     let failed = |source| Error::io(folder, "make the folder of cold files", source);
+    let new: Vec<&Path> = folder.ancestors().take_while(|above| !above.exists()).collect();
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    // A new folder is lost in a crash if its parent was not synced.
+    for parent in new.iter().filter_map(|made| made.parent()) {
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)?;
+    }
     folder.canonicalize().map_err(failed)
 }
 

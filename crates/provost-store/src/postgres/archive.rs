@@ -129,12 +129,15 @@ impl ArchivableLog for Postgres {
                     sqlx::query(sqlx::AssertSqlSafe(sql.clone())).bind(rows::quoted(&plan.0)).bind(after);
                 query.fetch_all(connection).await?.iter().map(with_source).collect()
             })?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = last.sealed.seq.cast_signed();
+            let is_last = (page.len() as i64) < PAGE;
             for event in page {
+                after = event.sealed.seq.cast_signed();
                 if each(event).is_break() {
                     return Ok(());
                 }
+            }
+            if is_last {
+                return Ok(());
             }
         }
     }

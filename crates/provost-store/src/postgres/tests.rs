@@ -14,6 +14,7 @@ use crate::{Memory, suite};
 
 mod archive;
 mod doors;
+mod growth;
 mod outage;
 mod scale;
 mod tls;
