@@ -15,7 +15,7 @@ use provost_engine::journal::log_locator;
 use provost_engine::plan::prove::Prover;
 use provost_engine::settings::EngineSettings;
 use provost_store::postgres::DatabaseAddress;
-use provost_store::{Holder, Postgres};
+use provost_store::{Holder, Postgres, archive};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Connection as _, PgConnection, PgPool};
 use tokio::runtime::Handle;
@@ -83,7 +83,8 @@ pub fn run(
     let log = Postgres::open(&address)?
         .with_connections(1 + more_connections(options.jobs) as usize)
         .with_dispatch(Arc::new(Queues))
-        .with_lease_ttl(options.ttl);
+        .with_lease_ttl(options.ttl)
+        .with_cold_folder(options.settings.state.join(archive::FOLDER));
     may_judge(&options, &log, &key.public())?;
     let log = log.with_signer(key);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::Runtime)?;

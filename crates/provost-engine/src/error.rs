@@ -63,6 +63,8 @@ pub enum Error {
     Config(#[from] provost_host::config::Error),
     #[error("the state folder {} is inside the workspace, where agents can write", .0.display())]
     StateInWorkspace(PathBuf),
+    #[error("the folder {} is inside a workspace, where agents can remove archived events", .0.display())]
+    ArchiveInWorkspace(PathBuf),
     #[error("the configuration requires the log {wanted}, but this state folder uses {here}")]
     OtherLog { wanted: String, here: String },
     #[error("{variable} cannot be used: {why}")]

@@ -1,5 +1,7 @@
-//! Commands around plans: forks, drafts, worktrees, tokens, sign-in, diagnosis, migration of the log.
+//! Commands around plans: forks, drafts, worktrees, tokens, sign-in, diagnosis, migration and archiving of
+//! the log.
 
+pub mod archive;
 pub mod chat_role;
 pub mod fork;
 pub mod draft;

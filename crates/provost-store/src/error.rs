@@ -8,7 +8,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use provost_core::model::chain::PlanId;
+use provost_core::model::chain::{Break, PlanId};
 use rusqlite::ErrorCode;
 
 use crate::Holder;
@@ -102,8 +102,28 @@ pub enum Error {
          migrate --to` to update it"
     )]
     OlderSchema { at: String, found: usize, known: usize },
+    #[error(
+        "the chain of plan {plan} does not verify ({found}), so it stays in the log; see `provost audit`"
+    )]
+    BrokenChain { plan: PlanId, found: Break },
+    #[error(
+        "events {first} to {last} of plan {plan} were archived in the file {file}, which is not in {}: put the \
+         file back there, for example from a copy",
+        folder_names(.folders)
+    )]
+    ColdFileMissing { plan: PlanId, first: u64, last: u64, file: String, folders: Vec<PathBuf> },
+    #[error(
+        "events {first} to {last} of plan {plan} cannot be read from the archive {}: {why}; restore the file from \
+         a copy",
+        .path.display()
+    )]
+    ColdFileChanged { plan: PlanId, first: u64, last: u64, path: PathBuf, why: &'static str },
     #[error("could not {attempted} ({})", .path.display())]
     Unavailable { path: PathBuf, attempted: &'static str, source: Box<dyn std::error::Error + Send + Sync> },
+}
+
+fn folder_names(folders: &[PathBuf]) -> String {
+    folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(" or in ")
 }
 
 fn held_by(holder: &Option<Holder>) -> String {
@@ -114,6 +134,11 @@ fn held_by(holder: &Option<Holder>) -> String {
 }
 
 impl Error {
+    /// Returns whether archived events are lost or were changed.
+    pub fn is_of_cold_file(&self) -> bool {
+        matches!(self, Error::ColdFileMissing { .. } | Error::ColdFileChanged { .. })
+    }
+
     pub(crate) fn io(path: &Path, attempted: &'static str, source: io::Error) -> Self {
         let path = path.to_path_buf();
         match source.kind() {

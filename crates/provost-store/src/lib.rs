@@ -5,7 +5,8 @@
 //! (`suite.rs`) checks that all behave the same.
 //!
 //! **Invariant:** this crate does not know the rules of plans. An event is sealed inside the transaction
-//! that writes it, and is never changed or removed.
+//! that writes it, and is never changed. It is removed only when a verified cold file has it (`archive.rs`), and
+//! is then read from there.
 //! **Invariant:** when `append` returns, all of its events are durable, or none was written.
 
 use std::ops::ControlFlow;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 #[path = "../../provost-rehearsal/src/skip.rs"]
 mod skip;
 
+pub mod archive;
 mod error;
 pub mod memory;
 #[cfg(feature = "postgres")]
@@ -31,6 +33,7 @@ pub mod sqlite;
 pub mod suite;
 pub mod transfer;
 
+pub use archive::{ArchivableLog, ColdPart, archive};
 pub use error::Error;
 pub use memory::Memory;
 #[cfg(feature = "postgres")]
@@ -66,8 +69,36 @@ pub trait Log: Send + Sync {
     /// Returns the current end of the log.
     fn cursor(&self) -> Result<Cursor, Error>;
 
-    /// Returns every plan that has an event, in the order of their first event.
+    /// Returns every plan that has an event in the log, in the order of their first event.
     fn plans(&self) -> Result<Vec<PlanId>, Error>;
+
+    /// Returns the plans of which all events are in cold files.
+    fn archived_plans(&self) -> Result<Vec<PlanId>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// Returns the number of plans of which all events are in cold files.
+    fn archived_count(&self) -> Result<u64, Error> {
+        Ok(self.archived_plans()?.len() as u64)
+    }
+
+    /// Returns where the events of a plan are that are not in the log, in the order of its chain.
+    fn archived(&self, _plan: &PlanId) -> Result<Vec<ColdPart>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// Returns whether all events of a plan are in cold files.
+    fn is_archived(&self, plan: &PlanId) -> Result<bool, Error> {
+        match self.archived(plan)?.last() {
+            Some(part) => Ok(self.head(plan)?.seq == part.last_seq),
+            None => Ok(false),
+        }
+    }
+
+    /// Returns a number that changes when events are archived. The end of the log changes then too.
+    fn archivings(&self) -> Result<u64, Error> {
+        Ok(0)
+    }
 
     /// Takes the committed wake-ups, each plan once, sorted by name.
     fn take_wakes(&self) -> Result<Vec<PlanId>, Error>;
@@ -119,6 +150,22 @@ impl<L: Log + ?Sized> Log for std::sync::Arc<L> {
 
     fn plans(&self) -> Result<Vec<PlanId>, Error> {
         (**self).plans()
+    }
+
+    fn archived_plans(&self) -> Result<Vec<PlanId>, Error> {
+        (**self).archived_plans()
+    }
+
+    fn archived_count(&self) -> Result<u64, Error> {
+        (**self).archived_count()
+    }
+
+    fn archived(&self, plan: &PlanId) -> Result<Vec<ColdPart>, Error> {
+        (**self).archived(plan)
+    }
+
+    fn archivings(&self) -> Result<u64, Error> {
+        (**self).archivings()
     }
 
     fn take_wakes(&self) -> Result<Vec<PlanId>, Error> {

@@ -9,7 +9,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use provost_core::model::chain::{Head, PlanId, SealedEvent, seal};
+use provost_core::model::timestamp::Timestamp;
 
+use crate::archive::cold_read::{ColdRead, matches};
+use crate::archive::{ArchivableLog, ColdEvent, ColdPart, ColdSource, check_part};
 use crate::{Append, Cursor, Effect, Error, Fence, Holder, Lease, Log, Query};
 
 #[derive(Clone, Default)]
@@ -25,8 +28,11 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// In the order of writing; the cursor of an event is its position, counted from 1.
-    events: Vec<SealedEvent>,
+    /// In the order of writing; the cursor of an event is its position, counted from 1. An archived event, and
+    /// the place that an archiving takes, is `None`.
+    events: Vec<Option<SealedEvent>>,
+    parts: BTreeMap<PlanId, Vec<ColdPart>>,
+    archivings: u64,
     heads: BTreeMap<PlanId, Head>,
     wakes: BTreeSet<PlanId>,
     epochs: BTreeMap<String, u64>,
@@ -43,6 +49,8 @@ impl Memory {
         let state = self.lock();
         let copy = State {
             events: state.events.clone(),
+            parts: state.parts.clone(),
+            archivings: state.archivings,
             heads: state.heads.clone(),
             wakes: state.wakes.clone(),
             epochs: state.epochs.clone(),
@@ -69,6 +77,11 @@ impl State {
 
     fn cursor(&self) -> Cursor {
         Cursor(self.events.len() as u64)
+    }
+
+    fn note_archiving(&mut self) {
+        self.events.push(None);
+        self.archivings += 1;
     }
 
     fn check(&self, append: &Append<'_>) -> Result<Head, Error> {
@@ -99,7 +112,7 @@ impl Log for Memory {
         }
         if !written.is_empty() {
             state.heads.insert(append.plan.clone(), head);
-            state.events.extend(written.iter().cloned());
+            state.events.extend(written.iter().cloned().map(Some));
         }
         for effect in append.effects {
             if let Effect::Wake(plan) = effect {
@@ -119,19 +132,12 @@ impl Log for Memory {
         query: &Query,
         each: &mut dyn FnMut(Cursor, SealedEvent) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        let mut left = query.limit.unwrap_or(u64::MAX);
-        let end = self.lock().events.len();
-        for step in 0..end {
-            let place = if query.newest_first { end - 1 - step } else { step };
-            // The lock is not held while `each` runs, because `each` may use the log.
-            let found = self.lock().events.get(place).filter(|event| matches(query, place, event)).cloned();
-            let Some(event) = found else { continue };
-            if left == 0 || each(Cursor(place as u64 + 1), event).is_break() {
-                break;
-            }
-            left -= 1;
-        }
-        Ok(())
+        let parts = match &query.plan {
+            Some(plan) => self.archived(plan)?,
+            None => Vec::new(),
+        };
+        let cold = ColdRead { parts: &parts, folder: None, doubt: &|_| None };
+        cold.each(query, &mut |each| self.read_live(query, each), each)
     }
 
     fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
@@ -153,7 +159,30 @@ impl Log for Memory {
 
     fn plans(&self) -> Result<Vec<PlanId>, Error> {
         let state = self.lock();
-        Ok(state.events.iter().filter(|event| event.seq == 1).map(|event| event.plan.clone()).collect())
+        let mut plans: Vec<PlanId> = Vec::new();
+        let mut seen = BTreeSet::new();
+        for event in state.events.iter().flatten() {
+            if seen.insert(&event.plan) {
+                plans.push(event.plan.clone());
+            }
+        }
+        Ok(plans)
+    }
+
+    fn archived_plans(&self) -> Result<Vec<PlanId>, Error> {
+        let state = self.lock();
+        let is_over = |(plan, parts): &(&PlanId, &Vec<ColdPart>)| {
+            parts.last().is_some_and(|last| last.end() == state.head(plan))
+        };
+        Ok(state.parts.iter().filter(is_over).map(|(plan, _)| plan.clone()).collect())
+    }
+
+    fn archived(&self, plan: &PlanId) -> Result<Vec<ColdPart>, Error> {
+        Ok(self.lock().parts.get(plan).cloned().unwrap_or_default())
+    }
+
+    fn archivings(&self) -> Result<u64, Error> {
+        Ok(self.lock().archivings)
     }
 
     fn take_wakes(&self) -> Result<Vec<PlanId>, Error> {
@@ -188,16 +217,68 @@ impl Drop for Held {
     }
 }
 
-fn matches(query: &Query, place: usize, event: &SealedEvent) -> bool {
-    let cursor = Cursor(place as u64 + 1);
-    query.plan.as_ref().is_none_or(|plan| *plan == event.plan)
-        && query.step.is_none_or(|step| event.step == Some(step))
-        && (query.names.is_empty() || query.names.contains(&event.name))
-        && query.since.is_none_or(|since| event.at >= since)
-        && query.until.is_none_or(|until| event.at < until)
-        && query.after_seq.is_none_or(|seq| event.seq > seq)
-        && query.after.is_none_or(|after| cursor > after)
-        && query.through.is_none_or(|through| cursor <= through)
+impl Memory {
+    fn read_live(
+        &self,
+        query: &Query,
+        each: &mut dyn FnMut(Cursor, SealedEvent) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let end = self.lock().events.len();
+        for step in 0..end {
+            let place = if query.newest_first { end - 1 - step } else { step };
+            let cursor = Cursor(place as u64 + 1);
+            // The lock is not held while `each` runs, because `each` may use the log.
+            let event = self.lock().events.get(place).cloned().flatten();
+            let Some(event) = event.filter(|event| matches(query, cursor, event)) else { continue };
+            if each(cursor, event).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ArchivableLog for Memory {
+    fn read_sources(
+        &self,
+        plan: &PlanId,
+        after: u64,
+        each: &mut dyn FnMut(ColdEvent) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let query = Query { after_seq: Some(after), ..Query::plan(plan) };
+        self.read_live(&query, &mut |place, sealed| {
+            each(ColdEvent { place, sealed, source: ColdSource::default() })
+        })
+    }
+
+    fn remove_archived(&self, parts: &[ColdPart], _at: Timestamp) -> Result<(), Error> {
+        let mut state = self.lock();
+        for part in parts {
+            let archived =
+                state.parts.get(&part.plan).and_then(|parts| parts.last()).map_or(Head::START, ColdPart::end);
+            check_part(part, archived, state.head(&part.plan))?;
+        }
+        for part in parts {
+            for event in &mut state.events {
+                event.take_if(|event| event.plan == part.plan);
+            }
+            state.parts.entry(part.plan.clone()).or_default().push(part.clone());
+        }
+        state.note_archiving();
+        self.shared.appended.notify_all();
+        Ok(())
+    }
+
+    fn keep_archived(&self, parts: &[ColdPart], _at: Timestamp) -> Result<(), Error> {
+        let mut state = self.lock();
+        for part in parts {
+            check_part(part, state.head(&part.plan), part.end())?;
+            state.heads.insert(part.plan.clone(), part.end());
+            state.parts.entry(part.plan.clone()).or_default().push(part.clone());
+        }
+        state.note_archiving();
+        Ok(())
+    }
 }
 
 #[cfg(test)]

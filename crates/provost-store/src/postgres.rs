@@ -11,6 +11,7 @@
 
 use std::collections::HashMap;
 use std::ops::{AsyncFnMut, ControlFlow};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -19,9 +20,10 @@ use provost_core::model::proof::ProofKey;
 use sqlx::Row as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 
-use crate::{Append, Cursor, Effect, Error, Fence, Holder, Lease, Log, Query, SealedLog, transfer};
+use crate::{Append, ColdPart, Cursor, Effect, Error, Fence, Holder, Lease, Log, Query, SealedLog, transfer};
 
 pub mod address;
+mod archive;
 #[cfg(any(test, feature = "cluster"))]
 #[doc(hidden)]
 pub mod cluster;
@@ -66,6 +68,8 @@ pub struct Postgres {
     /// The answer of [`Log::own_name`].
     own_name: OnceLock<Option<String>>,
     lease_ttl: Duration,
+    /// Where archived events are looked for first.
+    cold_folder: Option<PathBuf>,
 }
 
 /// The part that leases keep alive after the log is dropped.
@@ -139,6 +143,7 @@ impl Postgres {
             signer,
             own_name: OnceLock::new(),
             lease_ttl: LEASE_TTL,
+            cold_folder: None,
         }
     }
 
@@ -161,6 +166,11 @@ impl Postgres {
     /// Sets how long a lease outlives its holder. It is renewed three times in that period.
     pub fn with_lease_ttl(self, lease_ttl: Duration) -> Self {
         Self { lease_ttl, ..self }
+    }
+
+    /// Looks for cold files in this folder first, and then where they were written.
+    pub fn with_cold_folder(self, folder: PathBuf) -> Self {
+        Self { cold_folder: Some(folder), ..self }
     }
 
     /// Returns the connection options, for other connections to the same database.
@@ -232,7 +242,7 @@ impl Log for Postgres {
             let is_first = sealed.is_none();
             let head = match known.take() {
                 Some(head) => head,
-                None => rows::head(connection, append.plan).await?.map_or(Head::START, |(_, head)| head),
+                None => rows::head(connection, append.plan).await?,
             };
             if head.seq != append.expected_seq {
                 return Ok(Err(head.seq));
@@ -276,9 +286,7 @@ impl Log for Postgres {
     }
 
     fn head(&self, plan: &PlanId) -> Result<Head, Error> {
-        let found =
-            self.with("find the end of a plan", async |connection| rows::head(connection, plan).await)?;
-        Ok(found.map_or(Head::START, |(_, head)| head))
+        self.with("find the end of a plan", async |connection| rows::head(connection, plan).await)
     }
 
     fn read_placed(
@@ -295,17 +303,33 @@ impl Log for Postgres {
 
     fn cursor(&self) -> Result<Cursor, Error> {
         self.with("find the end of the log", async |connection| {
-            let last =
-                sqlx::query("SELECT coalesce(max(id), 0) FROM provost.event").fetch_one(connection).await?;
+            let last = sqlx::query("SELECT provost.log_end()").fetch_one(connection).await?;
             Ok(Cursor(last.try_get::<i64, _>(0)?.cast_unsigned()))
         })
     }
 
     fn plans(&self) -> Result<Vec<PlanId>, Error> {
         self.with("list the plans", async |connection| {
-            let rows = sqlx::query("SELECT name FROM provost.plan ORDER BY id").fetch_all(connection).await?;
+            let sql = "SELECT name FROM provost.plan WHERE NOT is_archived ORDER BY id";
+            let rows = sqlx::query(sql).fetch_all(connection).await?;
             rows.iter().map(|row| rows::plan(row.try_get(0)?)).collect()
         })
+    }
+
+    fn archived_plans(&self) -> Result<Vec<PlanId>, Error> {
+        archive::plans(self)
+    }
+
+    fn archived_count(&self) -> Result<u64, Error> {
+        archive::count(self)
+    }
+
+    fn archived(&self, plan: &PlanId) -> Result<Vec<ColdPart>, Error> {
+        archive::parts(self, plan)
+    }
+
+    fn archivings(&self) -> Result<u64, Error> {
+        archive::archivings(self)
     }
 
     fn take_wakes(&self) -> Result<Vec<PlanId>, Error> {

@@ -4,7 +4,8 @@
 //! commit the writer reads a byte of this file, which wakes the followers. Readers never wait.
 //!
 //! **Invariant:** a commit is synced before `append` returns (WAL, synchronous=FULL).
-//! **Invariant:** the head of a chain is its last event, found by index; it is not stored a second time.
+//! **Invariant:** the head of a chain is its last event, found by index; it is not stored a second time. Only
+//! of an archived plan is it stored, with the place of the events.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,19 +20,20 @@ use provost_core::model::hash::Hash;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
-use crate::{Append, Cursor, Effect, Error, Fence, Holder, Lease, Log, Query};
+use crate::archive::cold_read::{ColdRead, Each};
+use crate::{Append, ColdPart, Cursor, Effect, Error, Fence, Holder, Lease, Log, Query};
 
+mod archive;
 mod claim;
 mod follow;
 mod keep;
+mod schema;
 mod select;
 #[cfg(test)]
 mod tests;
 
-const SCHEMA: &str = include_str!("sqlite/schema.sql");
-const SCHEMA_VERSION: i64 = 1;
-/// "prvs", so that `file log.db` and provost can identify the database.
-const APPLICATION_ID: i64 = 0x7072_7673;
+use schema::Schema;
+
 /// Busy timeout for foreign programs; provost's own writers wait at `log.lock`.
 const FOREIGN_LOCK_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -71,7 +73,7 @@ impl Sqlite {
         private(&path)?;
         let log = Self::with(path, Access::Write, Some(gate));
         let connection = log.connect()?;
-        if log.check_schema(&connection)? == Schema::Absent {
+        if log.check_schema(&connection)? != Schema::Ours {
             log.create_schema(&connection)?;
         }
         log.give_back(connection);
@@ -102,7 +104,7 @@ impl Sqlite {
             Err(error) => return Err(error),
         };
         log.give_back(connection);
-        Ok((schema == Schema::Ours).then_some(log))
+        Ok((schema != Schema::Absent).then_some(log))
     }
 
     fn look(&self) -> Result<(Connection, Schema), Error> {
@@ -253,46 +255,6 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// State of the database's schema.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Schema {
-    Absent,
-    Ours,
-}
-
-impl Sqlite {
-    fn check_schema(&self, connection: &Connection) -> Result<Schema, Error> {
-        // One snapshot for all that is read: another process may be creating the schema.
-        let snapshot = connection.unchecked_transaction().map_err(self.failed("read the log's version"))?;
-        let number = |query: &str| {
-            let found = snapshot.query_row(query, [], |row| row.get::<_, i64>(0));
-            found.map_err(self.failed("read the log's version"))
-        };
-        match (number("PRAGMA application_id")?, number("PRAGMA user_version")?) {
-            (APPLICATION_ID, SCHEMA_VERSION) => Ok(Schema::Ours),
-            (APPLICATION_ID, found) => {
-                Err(Error::NewerSchema { path: self.path.clone(), found, known: SCHEMA_VERSION })
-            }
-            (0, 0) if number("SELECT count(*) FROM sqlite_schema")? == 0 => Ok(Schema::Absent),
-            _ => Err(Error::NotALog { path: self.path.clone() }),
-        }
-    }
-
-    fn create_schema(&self, connection: &Connection) -> Result<(), Error> {
-        let _turn = self.turn()?;
-        // Another process may have created it before our turn.
-        if self.check_schema(connection)? == Schema::Ours {
-            return Ok(());
-        }
-        connection
-            .execute_batch(&format!(
-                "PRAGMA journal_mode = WAL; BEGIN IMMEDIATE; {SCHEMA}; \
-                 PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
-            ))
-            .map_err(self.failed("create the log"))
-    }
-}
-
 impl Log for Sqlite {
     fn append(&self, append: Append<'_>) -> Result<Vec<SealedEvent>, Error> {
         self.writing(|transaction| {
@@ -333,9 +295,13 @@ impl Log for Sqlite {
         query: &Query,
         each: &mut dyn FnMut(Cursor, SealedEvent) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        self.connected(|connection| {
-            select::each(connection, query, each).map_err(self.failed("read the log"))
-        })
+        let parts = match &query.plan {
+            Some(plan) => self.archived(plan)?,
+            None => Vec::new(),
+        };
+        let folder = self.folder().join(crate::archive::FOLDER);
+        let cold = ColdRead { parts: &parts, folder: Some(&folder), doubt: &|_| None };
+        cold.each(query, &mut |each| self.read_live(query, each), each)
     }
 
     fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
@@ -344,18 +310,35 @@ impl Log for Sqlite {
 
     fn cursor(&self) -> Result<Cursor, Error> {
         self.connected(|connection| {
-            let last: Option<i64> = connection
-                .prepare_cached("SELECT max(id) FROM event")
+            let sql = match self.has_archive(connection)? {
+                true => format!("SELECT {}", archive::LOG_END),
+                false => "SELECT ifnull(max(id), 0) FROM event".to_owned(),
+            };
+            let last: i64 = connection
+                .prepare_cached(&sql)
                 .and_then(|mut last| last.query_row([], |row| row.get(0)))
                 .map_err(self.failed("find the end of the log"))?;
-            Ok(Cursor(last.unwrap_or(0).cast_unsigned()))
+            Ok(Cursor(last.cast_unsigned()))
         })
     }
 
     fn plans(&self) -> Result<Vec<PlanId>, Error> {
         self.connected(|connection| {
-            names(connection, "SELECT name FROM plan ORDER BY id").map_err(self.failed("list the plans"))
+            let sql = "SELECT name FROM plan WHERE EXISTS (SELECT 1 FROM event WHERE event.plan = plan.id) ORDER BY id";
+            names(connection, sql).map_err(self.failed("list the plans"))
         })
+    }
+
+    fn archived_plans(&self) -> Result<Vec<PlanId>, Error> {
+        self.connected(|connection| self.all_archived(connection))
+    }
+
+    fn archived(&self, plan: &PlanId) -> Result<Vec<ColdPart>, Error> {
+        self.connected(|connection| self.parts(connection, plan))
+    }
+
+    fn archivings(&self) -> Result<u64, Error> {
+        self.connected(|connection| self.count_archivings(connection))
     }
 
     fn take_wakes(&self) -> Result<Vec<PlanId>, Error> {
@@ -381,8 +364,15 @@ impl Log for Sqlite {
     }
 }
 
-/// Parts of `append`.
+/// Parts of `read_placed` and of `append`.
 impl Sqlite {
+    /// Calls `each` for the events that are in the database.
+    fn read_live(&self, query: &Query, each: &mut Each<'_>) -> Result<(), Error> {
+        self.connected(|connection| {
+            select::each(connection, query, each).map_err(self.failed("read the log"))
+        })
+    }
+
     fn check_fence(&self, connection: &Connection, fence: &Fence) -> Result<(), Error> {
         let current: Option<i64> = connection
             .prepare_cached("SELECT epoch FROM lease WHERE name = ?1")
@@ -399,18 +389,24 @@ impl Sqlite {
     fn head_of(&self, connection: &Connection, plan: &PlanId) -> Result<(Option<i64>, Head), Error> {
         let found = connection
             .prepare_cached(
-                "SELECT plan.id, event.seq, event.hash FROM plan JOIN event ON event.plan = plan.id
+                "SELECT plan.id, event.seq, event.hash FROM plan LEFT JOIN event ON event.plan = plan.id
                  WHERE plan.name = ?1 ORDER BY event.seq DESC LIMIT 1",
             )
             .and_then(|mut head| {
                 head.query_row([&plan.0], |row| {
-                    let head = Head { seq: row.get::<_, i64>(1)?.cast_unsigned(), hash: Hash(row.get(2)?) };
-                    Ok((Some(row.get(0)?), head))
+                    let hash: Option<[u8; 32]> = row.get(2)?;
+                    let seq = row.get::<_, Option<i64>>(1)?.map(i64::cast_unsigned);
+                    let head = seq.zip(hash).map(|(seq, hash)| Head { seq, hash: Hash(hash) });
+                    Ok((row.get(0)?, head))
                 })
                 .optional()
             })
             .map_err(self.failed("find the end of a plan"))?;
-        Ok(found.unwrap_or((None, Head::START)))
+        Ok(match found {
+            None => (None, Head::START),
+            Some((row, Some(head))) => (Some(row), head),
+            Some((row, None)) => (Some(row), self.archived_end(connection, row)?),
+        })
     }
 
     fn plan_row(&self, connection: &Connection, plan: &PlanId, known: Option<i64>) -> Result<i64, Error> {
@@ -425,10 +421,11 @@ impl Sqlite {
 
 fn insert(connection: &Connection, plan: i64, sealed: &SealedEvent) -> rusqlite::Result<()> {
     connection
-        .prepare_cached(
-            "INSERT INTO event (plan, seq, at_ms, name, step, task_name, details, prev, hash)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        )?
+        .prepare_cached(&format!(
+            "INSERT INTO event (id, plan, seq, at_ms, name, step, task_name, details, prev, hash)
+                 VALUES ({} + 1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            archive::LOG_END
+        ))?
         .execute(params![
             plan,
             sealed.seq.cast_signed(),

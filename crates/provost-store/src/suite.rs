@@ -14,10 +14,14 @@ use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::model::usage::Amount;
 
-use crate::{Append, Cursor, Effect, Error, Fence, Holder, Log, LogEntry, Query};
+use crate::{Append, ArchivableLog, Cursor, Effect, Error, Fence, Holder, Log, LogEntry, Query};
+
+mod archived;
+
+pub use archived::*;
 
 /// Every call opens another handle to the same log.
-pub type Handles = Box<dyn Fn() -> Arc<dyn Log>>;
+pub type Handles = Box<dyn Fn() -> Arc<dyn ArchivableLog>>;
 
 #[macro_export]
 macro_rules! every_log_must {
@@ -30,7 +34,10 @@ macro_rules! every_log_must {
             survive_strange_names wake_a_waiter_in_another_thread wake_a_waiter_at_another_handle
             let_a_waiter_go_when_the_time_is_over give_a_lease_to_one_holder
             let_a_lease_go_when_it_is_dropped refuse_a_write_behind_an_old_fence
-            take_two_writers_on_two_plans take_two_writers_on_one_plan commit_wake_ups_with_events);
+            take_two_writers_on_two_plans take_two_writers_on_one_plan commit_wake_ups_with_events
+            read_archived_plans_as_before go_on_with_an_archived_plan archive_whole_plans_only
+            lose_nothing_if_an_archiving_stops find_changed_cold_files say_which_cold_file_is_missing
+            archive_beside_a_writer archive_twice_at_once);
     };
     (@ $fresh:ident, $($case:ident)*) => {
         mod every_log_must {
@@ -239,7 +246,7 @@ pub fn wake_a_waiter_at_another_handle(open: &Handles) {
     woken_in_time(&open(), &open());
 }
 
-fn woken_in_time(waiter: &Arc<dyn Log>, writer: &Arc<dyn Log>) {
+fn woken_in_time(waiter: &Arc<dyn ArchivableLog>, writer: &Arc<dyn ArchivableLog>) {
     // The best of a few rounds, because other tests share the machine.
     let best = (0..5)
         .map(|_| {

@@ -9,11 +9,12 @@ use std::ops::ControlFlow;
 
 use provost_core::model::chain::{Head, PlanId, SealedEvent};
 use provost_core::model::hash::Hash;
+use provost_core::model::timestamp::Timestamp;
 
-use crate::{Cursor, Error, Log, Query};
+use crate::{ArchivableLog, Cursor, Error, Log, Query};
 
 /// A log that accepts events that were sealed elsewhere.
-pub trait SealedLog: Log {
+pub trait SealedLog: ArchivableLog {
     /// Writes all events in one transaction, or none. Each must be the next of its plan, with a valid seal.
     fn keep(&self, events: &[SealedEvent]) -> Result<(), Error>;
 }
@@ -39,6 +40,9 @@ pub fn transfer(
 ) -> Result<TransferResult, Error> {
     let mut ends = common_ends(from, to)?;
     let mut moved = TransferResult { plans: ends.len() as u64, ..TransferResult::default() };
+    for (plan, end) in &mut ends {
+        *end = transfer_archived(from, to, plan, *end, &mut moved)?;
+    }
     let mut through = Cursor(0);
     loop {
         // Another process may append meanwhile.
@@ -58,13 +62,8 @@ pub fn transfer(
                 batch.push(sealed);
                 moved.events += 1;
             }
-            // The other log would not know why it is not believed.
-            if let Some(event) = batch.last().filter(|event| event.doubt.is_some()) {
-                kept = Err(Error::InDoubt {
-                    plan: event.plan.clone(),
-                    seq: event.seq,
-                    why: event.doubt.clone().unwrap_or_default(),
-                });
+            if let Some(doubted) = batch.last().and_then(in_doubt) {
+                kept = Err(doubted);
             } else if batch.len() == AT_ONCE {
                 kept = to.keep(&batch);
                 batch.clear();
@@ -81,11 +80,62 @@ pub fn transfer(
     Ok(moved)
 }
 
+/// The other log would not know why an event is not believed.
+fn in_doubt(event: &SealedEvent) -> Option<Error> {
+    let why = event.doubt.clone()?;
+    Some(Error::InDoubt { plan: event.plan.clone(), seq: event.seq, why })
+}
+
+/// Moves what is in cold files. A plan that the destination does not have stays there; of another one, the events
+/// are copied. Returns the last event of the plan at the destination.
+fn transfer_archived(
+    from: &dyn Log,
+    to: &dyn SealedLog,
+    plan: &PlanId,
+    there: u64,
+    moved: &mut TransferResult,
+) -> Result<u64, Error> {
+    let parts = from.archived(plan)?;
+    let Some(end) = parts.last().map(|part| part.last_seq).filter(|end| *end > there) else {
+        return Ok(there);
+    };
+    let (mut batch, mut kept, mut at) = (Vec::new(), Ok(()), Timestamp::default());
+    from.read(
+        &Query { after_seq: Some(there), limit: Some(end - there), ..Query::plan(plan) },
+        &mut |sealed| {
+            at = sealed.at;
+            batch.push(sealed);
+            if let Some(doubted) = batch.last().and_then(in_doubt) {
+                kept = Err(doubted);
+            } else if there == 0 {
+                batch.clear();
+            } else if batch.len() == AT_ONCE {
+                kept = to.keep(&batch);
+                batch.clear();
+            }
+            if kept.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        },
+    )?;
+    kept?;
+    if there == 0 {
+        to.keep_archived(&parts, at)?
+    } else {
+        to.keep(&batch)?
+    }
+    moved.events += end - there;
+    Ok(end)
+}
+
+/// Returns all plans, also those without an event in the log.
+fn all_plans(log: &dyn Log) -> Result<Vec<PlanId>, Error> {
+    Ok([log.plans()?, log.archived_plans()?].concat())
+}
+
 /// Returns for each plan the last event at the destination, after checking that both logs agree so far. A
 /// plan that differs is an error.
 fn common_ends(from: &dyn Log, to: &dyn Log) -> Result<BTreeMap<PlanId, u64>, Error> {
     let mut ends = BTreeMap::new();
-    for plan in from.plans()? {
+    for plan in all_plans(from)? {
         let (here, there) = (from.head(&plan)?, to.head(&plan)?);
         let (shorter, longer) = if there.seq <= here.seq { (there, from) } else { (here, to as &dyn Log) };
         if hash_at(longer, &plan, shorter)? != shorter.hash {
@@ -109,7 +159,7 @@ fn hash_at(log: &dyn Log, plan: &PlanId, head: Head) -> Result<Hash, Error> {
 }
 
 fn check(from: &dyn Log, to: &dyn Log) -> Result<(), Error> {
-    for plan in from.plans()? {
+    for plan in all_plans(from)? {
         let (here, there) = (from.head(&plan)?, to.head(&plan)?);
         if there.seq < here.seq || hash_at(to, &plan, here)? != here.hash {
             return Err(Error::OtherEvents { plan, seq: here.seq });

@@ -13,6 +13,7 @@ mod agent_portal;
 mod amend;
 mod answer;
 mod approve;
+mod archive;
 mod ask;
 mod audit;
 mod bench;
@@ -138,6 +139,7 @@ enum Command {
     Compare(Described<compare::Args>),
     Doctor(Described<doctor::Args>),
     Gc(Described<gc::Args>),
+    Archive(Described<archive::Args>),
     #[cfg_attr(not(feature = "postgres"), command(hide = true))]
     Migrate(Described<migrate::Args>),
     Serve(Described<serve::Args>),
@@ -281,6 +283,7 @@ pub(crate) fn obey(cli: Cli) -> Answer {
         Command::Recheck(Described(args)) => recheck::obey(global, args),
         Command::Doctor(Described(args)) => doctor::obey(global, args),
         Command::Gc(Described(args)) => gc::obey(global, args),
+        Command::Archive(Described(args)) => archive::obey(global, args),
         Command::Stop(Described(args)) => stop::obey(global, args),
         Command::Installation(Installation::Check(args)) => doctor::obey(global, args),
         Command::Completions(Described(args)) => completions::obey(args),

@@ -14,7 +14,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Many plans",
         &["list", "ready", "queue", "merge-order", "which", "spawn", "worktree", "fork", "compare"],
     ),
-    ("Set up", &["start", "demo", "init", "doctor", "completions", "serve", "gc"]),
+    ("Set up", &["start", "demo", "init", "doctor", "completions", "serve", "gc", "archive"]),
     ("Many machines", &["migrate", "worker", "cluster"]),
     ("For clients and scripts", &["mcp", "lsp", "hook", "session", "classify", "redact", "bench"]),
 ];

@@ -336,12 +336,17 @@ pub(crate) fn audit(audit: &Audit) -> String {
     }
     let events = count(audit.head.seq, "event");
     let mut text = match &audit.broken {
+        None if audit.lost.is_some() => {
+            let lost = audit.lost.as_deref().unwrap_or_default();
+            format!("archive: LOST after event {}: {lost}\n", audit.head.seq)
+        }
         None => format!("chain: {events}, unbroken, head {}\n", audit.head.hash),
         Some(found) => format!("chain: BROKEN after event {}: {found}\n", audit.head.seq),
     };
-    if audit.broken.is_none() && audit.unfounded.is_empty() && audit.passed == 0 {
+    let is_whole = audit.broken.is_none() && audit.lost.is_none();
+    if is_whole && audit.unfounded.is_empty() && audit.passed == 0 {
         text.push_str("verdicts: no step has passed, so nothing is proved\n");
-    } else if audit.broken.is_none() && audit.unfounded.is_empty() {
+    } else if is_whole && audit.unfounded.is_empty() {
         text.push_str("verdicts: every passed step has a verdict that held (from a command, or from a model that is named) or a person's confirmation\n");
     }
     for finding in &audit.forged {
@@ -350,7 +355,7 @@ pub(crate) fn audit(audit: &Audit) -> String {
     for finding in &audit.disproved {
         text.push_str(&format!("proofs: {finding}\n"));
     }
-    if let (Some((file, key)), true) = (&audit.proofs, audit.disproved.is_empty()) {
+    if let (Some((file, key)), true) = (&audit.proofs, audit.lost.is_none() && audit.disproved.is_empty()) {
         text.push_str(&format!("proofs: good, in {}, signed with key {key}\n", file.display()));
     }
     for finding in &audit.unfounded {

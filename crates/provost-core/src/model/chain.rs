@@ -197,6 +197,11 @@ impl Default for Auditor {
 }
 
 impl Auditor {
+    /// Checks the part of a chain after `head`.
+    pub fn after(head: Head) -> Self {
+        Self { head }
+    }
+
     pub fn next(&mut self, sealed: &SealedEvent) -> Result<(), Break> {
         if sealed.seq != self.head.seq + 1 {
             return Err(Break::Gap { after: self.head.seq, found: sealed.seq });

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use provost_host::config::Store;
-use provost_store::{Log, Memory, Sqlite};
+use provost_store::{ArchivableLog, Log, Memory, Sqlite};
 
 use crate::Error;
 use crate::settings::Access;
@@ -35,6 +35,11 @@ const PASSWORD: &str = "PGPASSWORD";
 
 /// Opens the log of the state folder.
 pub fn open(state: &Path, access: Access) -> Result<Box<dyn Log>, Error> {
+    Ok(open_archivable(state, access)?)
+}
+
+/// Opens the log of the state folder, also to archive events of it.
+pub fn open_archivable(state: &Path, access: Access) -> Result<Box<dyn ArchivableLog>, Error> {
     if let Some(url) = address(state)? {
         return remote_log(state, &url, access);
     }
@@ -146,6 +151,6 @@ fn same(here: &str, wanted: &str) -> bool {
 }
 
 #[cfg(not(feature = "postgres"))]
-fn remote_log(_state: &Path, url: &str, _access: Access) -> Result<Box<dyn Log>, Error> {
+fn remote_log(_state: &Path, url: &str, _access: Access) -> Result<Box<dyn ArchivableLog>, Error> {
     Err(Error::NoPostgres { url: url.to_owned() })
 }

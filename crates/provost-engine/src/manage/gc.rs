@@ -145,13 +145,17 @@ fn old_bases(trees: &Path, workspace: &Path, limits: RetentionLimits) -> Result<
 fn transcripts(log: &dyn Log, state: &Path, unused: Duration) -> Result<Vec<UnusedFiles>, Error> {
     let known = plan_registry::all(state);
     let mut found = Vec::new();
-    for plan in log.plans()? {
+    let archived: BTreeSet<PlanId> = log.archived_plans()?.into_iter().collect();
+    for plan in log.plans()?.into_iter().chain(archived.iter().cloned()) {
         let path = transcript::folder(state, &plan);
         if !is_older(last_written(&path), unused) {
             continue;
         }
         let place = known.iter().find(|(id, _)| *id == plan);
-        if place.is_some_and(|(_, place)| !place.workspace.exists()) || is_over(log, &plan) {
+        if place.is_some_and(|(_, place)| !place.workspace.exists())
+            || archived.contains(&plan)
+            || is_over(log, &plan)
+        {
             let what = format!("old transcripts of the plan {plan}");
             found.push(UnusedFiles { bytes: size(&path), what, by: Removal::Unwritten(unused), path });
         }

@@ -99,6 +99,10 @@ pub struct Last {
 pub struct RepositoryPlans {
     pub listed: Vec<PlanEntry>,
     pub agenda: Agenda,
+    /// Names of archived plans, which are not listed.
+    pub archived: Vec<String>,
+    /// Those of them that a listed plan depends on.
+    needed: Vec<AgendaEntry>,
     /// Content of this worktree's marker, if it names no plan.
     pub dangling: Option<String>,
     /// Other files in the plan folders.
@@ -116,8 +120,12 @@ pub fn read(settings: &EngineSettings) -> Result<RepositoryPlans, Error> {
         Err(_) => (None, None),
     };
     let worktrees = crate::observe::worktrees::list(settings);
-    let mut listed: Vec<PlanEntry> = Vec::new();
+    let (mut listed, mut archived): (Vec<PlanEntry>, Vec<&PlanPlace>) = (Vec::new(), Vec::new());
     for place in &listing.plans {
+        if log.is_archived(&plan_file::id(place))? {
+            archived.push(place);
+            continue;
+        }
         let mut plan = one(&*log, &state, place);
         plan.is_active = active.as_ref() == Some(&place.path);
         let own = worktrees
@@ -129,8 +137,13 @@ pub fn read(settings: &EngineSettings) -> Result<RepositoryPlans, Error> {
         }
         listed.push(plan);
     }
-    let agenda = Agenda::new(listed.iter().map(entry));
-    Ok(RepositoryPlans { listed, agenda, dangling, listing })
+    let is_needed =
+        |place: &&&PlanPlace| listed.iter().any(|plan| plan.card.depends_on.contains(&place.slug));
+    let needed: Vec<AgendaEntry> =
+        archived.iter().filter(is_needed).map(|place| entry(&one(&*log, &state, place))).collect();
+    let archived = archived.iter().map(|place| place.name.clone()).collect();
+    let agenda = agenda(&listed, &needed);
+    Ok(RepositoryPlans { listed, agenda, archived, needed, dangling, listing })
 }
 
 impl RepositoryPlans {
@@ -141,8 +154,12 @@ impl RepositoryPlans {
         for (plan, size) in self.listed.iter_mut().zip(sizes) {
             plan.size = size;
         }
-        self.agenda = Agenda::new(self.listed.iter().map(entry));
+        self.agenda = agenda(&self.listed, &self.needed);
     }
+}
+
+fn agenda(listed: &[PlanEntry], needed: &[AgendaEntry]) -> Agenda {
+    Agenda::new(listed.iter().map(entry).chain(needed.iter().cloned()))
 }
 
 fn entry(plan: &PlanEntry) -> AgendaEntry {

@@ -69,7 +69,12 @@ impl History {
         self.chosen.as_ref()
     }
 
-    /// Returns the selected plans that exist.
+    /// Returns the number of archived plans that are left out.
+    pub fn left_out(&self) -> Result<u64, Error> {
+        if self.chosen.is_some() { Ok(0) } else { Ok(self.log.archived_count()?) }
+    }
+
+    /// Returns the selected plans that exist. All plans are those in the log.
     pub fn plans(&self) -> Result<Vec<PlanId>, Error> {
         Ok(match &self.chosen {
             Some(chosen) => chosen.iter().cloned().collect(),
@@ -162,6 +167,6 @@ fn resolved(argument: Option<&str>, cwd: &Path) -> Result<PlanPlace, Error> {
 
 /// Returns the plan of the log whose id is the argument.
 fn known(log: &dyn Log, argument: Option<&str>) -> Result<Option<PlanId>, Error> {
-    let Some(argument) = argument else { return Ok(None) };
-    Ok(log.plans()?.into_iter().find(|plan| plan.0 == argument))
+    let Some(plan) = argument.map(|argument| PlanId(argument.to_owned())) else { return Ok(None) };
+    Ok((log.head(&plan)?.seq > 0).then_some(plan))
 }

@@ -109,6 +109,8 @@ pub struct Overview {
 #[derive(Default)]
 struct Known {
     through: Cursor,
+    /// As the log counts them; archived plans are then no longer kept here.
+    archivings: u64,
     plans: BTreeMap<PlanId, Fold>,
     /// Their workspaces, each once.
     workspaces: BTreeSet<PathBuf>,
@@ -151,7 +153,7 @@ impl Overview {
 
     /// Returns whether a plan exists here.
     pub fn has(&self, id: &PlanId) -> Result<bool, Error> {
-        Ok(self.only.is_none() || self.caught_up()?.plans.get(id).is_some_and(|fold| self.shows(fold)))
+        Ok(self.only.is_none() || self.plan(id)?.is_some())
     }
 
     /// A plan whose repository is not known is in none.
@@ -178,8 +180,32 @@ impl Overview {
     }
 
     pub fn plan(&self, id: &PlanId) -> Result<Option<PlanSnapshot>, Error> {
-        let seen = self.caught_up()?.plans.get(id).filter(|fold| self.shows(fold)).map(|fold| fold.seen(id));
+        let known = self.caught_up()?.plans.get(id).map(|fold| (self.shows(fold), fold.seen(id)));
+        let seen = match known {
+            Some((shows, seen)) => shows.then_some(seen),
+            None => self.archived_plan(id)?,
+        };
         Ok(seen.map(|seen| self.looked_after(seen)))
+    }
+
+    /// Reads a plan that the lists leave out.
+    fn archived_plan(&self, id: &PlanId) -> Result<Option<PlanSnapshot>, Error> {
+        if !self.log.is_archived(id)? {
+            return Ok(None);
+        }
+        let mut fold = Fold::new(Timestamp::default(), plan_registry::find(&self.settings.state, id));
+        fold.hear_archived(&*self.log, id, u64::MAX);
+        Ok(self.shows(&fold).then(|| fold.seen(id)))
+    }
+
+    /// Returns the number of plans that the lists leave out, because they are archived.
+    pub fn archived(&self) -> Result<u64, Error> {
+        let Some(only) = &self.only else { return Ok(self.log.archived_count()?) };
+        let is_here = |id: &PlanId| {
+            plan_registry::find(&self.settings.state, id)
+                .is_some_and(|place| only.contains(&place.repository_key()))
+        };
+        Ok(self.log.archived_plans()?.iter().filter(|id| is_here(id)).count() as u64)
     }
 
     fn looked_after(&self, seen: PlanSnapshot) -> PlanSnapshot {
@@ -380,7 +406,7 @@ impl Overview {
 
     /// If agents of any plan have run without a sandbox, requires a terminal that none of them can have.
     pub fn only_at_a_terminal(&self) -> Result<(), Error> {
-        for plan in self.log.plans()? {
+        for plan in [self.log.plans()?, self.log.archived_plans()?].concat() {
             if let Some(why) = human_check::no_terminal(&*self.log, &plan, self.begun)? {
                 return Err(Error::NoTerminal { why });
             }
@@ -408,11 +434,18 @@ impl Overview {
         let Known { plans, workspaces, waiting, .. } = &mut *known;
         let mut moved = BTreeSet::new();
         let read = self.log.read(&query, &mut |sealed| {
-            let fold = plans.entry(sealed.plan.clone()).or_insert_with(|| {
+            // A plan may have been archived and continued since the last look.
+            let is_behind =
+                plans.get(&sealed.plan).is_none_or(|fold| fold.auditor.head().seq + 1 < sealed.seq);
+            if is_behind {
                 let place = plan_registry::find(&self.settings.state, &sealed.plan);
                 workspaces.extend(place.iter().map(|place| place.workspace.clone()));
-                Fold::new(sealed.at, place)
-            });
+                let mut fold = Fold::new(sealed.at, place);
+                fold.hear_archived(&*self.log, &sealed.plan, sealed.seq - 1);
+                fold.waiting = plans.get(&sealed.plan).map_or(0, |before| before.waiting);
+                plans.insert(sealed.plan.clone(), fold);
+            }
+            let Some(fold) = plans.get_mut(&sealed.plan) else { return ControlFlow::Continue(()) };
             fold.hear(&sealed);
             moved.insert(sealed.plan);
             ControlFlow::Continue(())
@@ -435,7 +468,22 @@ impl Overview {
             *waiting += fold.waiting;
         }
         known.through = now;
+        self.forget_archived(&mut known)?;
         Ok(known)
+    }
+}
+
+impl Overview {
+    fn forget_archived(&self, known: &mut Known) -> Result<(), Error> {
+        let archivings = self.log.archivings()?;
+        if archivings == known.archivings {
+            return Ok(());
+        }
+        let in_log: BTreeSet<PlanId> = self.log.plans()?.into_iter().collect();
+        known.plans.retain(|id, _| in_log.contains(id));
+        known.waiting = known.plans.values().map(|fold| fold.waiting).sum();
+        known.archivings = archivings;
+        Ok(())
     }
 }
 
@@ -459,6 +507,24 @@ impl Fold {
             trouble: None,
             waiting: 0,
             disbelieved: false,
+        }
+    }
+
+    /// Reads the first events of a plan, which are in cold files.
+    fn hear_archived(&mut self, log: &dyn Log, plan: &PlanId, count: u64) {
+        let query = Query { limit: Some(count), ..Query::plan(plan) };
+        if count == 0 {
+            return;
+        }
+        let read = log.read(&query, &mut |sealed| {
+            if sealed.seq == 1 {
+                self.begun = sealed.at;
+            }
+            self.hear(&sealed);
+            ControlFlow::Continue(())
+        });
+        if let Err(error) = read {
+            self.trouble = Some(error.to_string());
         }
     }
 

@@ -19,6 +19,8 @@ pub struct Audit {
     /// Number of passes, counting repeated ones.
     pub passed: u32,
     pub broken: Option<Break>,
+    /// Archived events that are lost or were changed.
+    pub lost: Option<String>,
     /// Passed steps without a verdict that held or a person's confirmation.
     pub unfounded: Vec<String>,
     /// Events from which a run found that another process had forged the log.
@@ -32,7 +34,7 @@ pub struct Audit {
 impl Audit {
     /// Returns whether the log has no event of the plan, so that there is nothing to audit.
     pub fn is_empty(&self) -> bool {
-        self.head.seq == 0 && self.broken.is_none()
+        self.head.seq == 0 && self.broken.is_none() && self.lost.is_none()
     }
 
     /// Returns whether there is a log and nothing is wrong with it.
@@ -43,6 +45,7 @@ impl Audit {
     /// Returns whether nothing is wrong with the log, also if there is none yet.
     pub fn finds_nothing(&self) -> bool {
         self.broken.is_none()
+            && self.lost.is_none()
             && self.unfounded.is_empty()
             && self.forged.is_empty()
             && self.disproved.is_empty()
@@ -53,7 +56,7 @@ pub fn plan(log: &dyn Log, plan: &PlanId, prover: &Prover) -> Result<Audit, Erro
     let mut auditor = Auditor::default();
     let mut broken = None;
     let mut grounds = Grounds::default();
-    log.read(&Query::plan(plan), &mut |sealed| {
+    let read = log.read(&Query::plan(plan), &mut |sealed| {
         if let Err(found) = auditor.next(&sealed) {
             broken = Some(found);
             return ControlFlow::Break(());
@@ -63,15 +66,21 @@ pub fn plan(log: &dyn Log, plan: &PlanId, prover: &Prover) -> Result<Audit, Erro
             Err(error) => grounds.unfounded.push(error.to_string()),
         }
         ControlFlow::Continue(())
-    })?;
+    });
+    let lost = match read {
+        Err(error) if error.is_of_cold_file() => Some(error.to_string()),
+        read => read.map(|()| None)?,
+    };
+    let disproved = if lost.is_none() { prover.check(log, plan)? } else { Vec::new() };
     let key = prover.public_key().filter(|_| prover.file().exists());
     Ok(Audit {
         head: auditor.head(),
         passed: grounds.passed,
         broken,
+        lost,
         unfounded: grounds.unfounded,
         forged: grounds.forged,
-        disproved: prover.check(log, plan)?,
+        disproved,
         proofs: key.map(|key| (prover.file().to_owned(), key.to_string())),
     })
 }

@@ -4,15 +4,18 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use provost_core::model::approved_spec::{self, Law};
-use provost_core::model::chain::SealedEvent;
+use provost_core::model::chain::{PlanId, SealedEvent};
 use provost_core::model::event::Event;
 use provost_core::model::proof::ProofStatement;
 use provost_core::state::run::Run;
 use provost_store::{Cursor, Query};
 
 use crate::Error;
+use crate::journal::log_locator;
 use crate::plan::audit::{self, Audit};
+use crate::plan::prove::Prover;
 use crate::plan::reading::BoundPlan;
+use crate::settings::EngineSettings;
 
 use crate::plan::harness::Harness;
 
@@ -64,6 +67,16 @@ pub fn changes(run: &Run, reading: &BoundPlan) -> Vec<String> {
 /// Checks the chain from its start, the verdict behind every passed step, and the proofs.
 pub fn audit(harness: &Harness) -> Result<Audit, Error> {
     audit::plan(harness.log(), harness.id(), &harness.prover())
+}
+
+/// Checks a plan of the log by its identifier, if its file is gone. Returns `None` if the log has no such plan.
+pub fn audit_by_id(settings: &EngineSettings, id: &PlanId) -> Result<Option<Audit>, Error> {
+    let state = settings.state_folder();
+    let log = log_locator::for_reading(&state)?;
+    if log.head(id)?.seq == 0 {
+        return Ok(None);
+    }
+    audit::plan(&*log, id, &Prover::new(&state, id, None)).map(Some)
 }
 
 /// Returns the envelopes of the plan's proofs, one per line, oldest first.

@@ -6,6 +6,7 @@
 use crate::journal;
 use std::path::PathBuf;
 
+use provost_core::model::chain::PlanId;
 use provost_core::model::plan::Step;
 use provost_core::rules::command::Refusal;
 use provost_core::state::run::{Run, Stage};
@@ -39,16 +40,9 @@ pub(crate) fn dependencies_are_done(harness: &Harness, run: &Run) -> Result<(), 
         return Ok(());
     }
     let here = Here::of(&harness.place().workspace);
-    for id in harness.log().plans()? {
-        let Some(place) = plan_registry::find(harness.state(), &id).filter(|place| here.has(place)) else {
-            continue;
-        };
-        let Some((_, stage)) = open.iter_mut().find(|(name, _)| *name == place.name) else { continue };
-        // A plan that cannot be read or has forged events is not done.
-        let found = journal::read(harness.log(), &id).ok().filter(|other| other.forged_from.is_none());
-        if *stage != Some(Stage::Done) {
-            *stage = found.map(|other| other.stage).or(*stage);
-        }
+    look_for(harness, &here, &mut open, harness.log().plans()?);
+    if open.iter().any(|(_, stage)| *stage != Some(Stage::Done)) {
+        look_for(harness, &here, &mut open, harness.log().archived_plans()?);
     }
     open.retain(|(_, stage)| *stage != Some(Stage::Done));
     if open.is_empty() {
@@ -57,6 +51,25 @@ pub(crate) fn dependencies_are_done(harness: &Harness, run: &Run) -> Result<(), 
     let stage = |stage: Option<Stage>| stage.unwrap_or_default().word();
     let on = open.into_iter().map(|(name, found)| format!("{name} ({})", stage(found))).collect();
     Err(Refusal::DependsOn { on }.into())
+}
+
+/// Adds the stages of the plans that have one of these names.
+fn look_for(harness: &Harness, here: &Here, open: &mut [(String, Option<Stage>)], among: Vec<PlanId>) {
+    for id in among {
+        // The identifier of a plan is its name and a digest.
+        let name = id.0.rsplit_once('-').map_or(id.0.as_str(), |(name, _)| name);
+        let Some((_, stage)) = open.iter_mut().find(|(wanted, _)| wanted == name) else { continue };
+        if plan_registry::find(harness.state(), &id)
+            .is_none_or(|place| !here.has(&place) || place.name != name)
+        {
+            continue;
+        }
+        // A plan that cannot be read or has forged events is not done.
+        let found = journal::read(harness.log(), &id).ok().filter(|other| other.forged_from.is_none());
+        if *stage != Some(Stage::Done) {
+            *stage = found.map(|other| other.stage).or(*stage);
+        }
+    }
 }
 
 /// Checks that an agent can write at the top of the workspace or in a folder of `touches`.

@@ -301,7 +301,13 @@ fn doubt(plan: &TrainPlan) -> Option<String> {
         Err(error) => return Some(error.to_string()),
     };
     let broken = audit.broken.as_ref().map(ToString::to_string);
-    let found = broken.into_iter().chain(audit.unfounded).chain(audit.forged).chain(audit.disproved).next();
+    let found = broken
+        .into_iter()
+        .chain(audit.lost)
+        .chain(audit.unfounded)
+        .chain(audit.forged)
+        .chain(audit.disproved)
+        .next();
     if let Some(found) = found {
         return Some(format!("its log or its proof does not verify: {found}"));
     }

@@ -57,7 +57,8 @@ pub(super) async fn show(
         let running =
             plans.iter().filter(|seen| seen.is_worked_on).fold(String::new(), |all, seen| all + &seen.id.0);
         let named = format!("agenda {:?} {:?} {:?} {running}", form.name, form.stage, form.all);
-        let body = app.news.kept(named, after, || Ok(body(&plans, &form).into()))?;
+        let archived = app.overview.archived()?;
+        let body = app.news.kept(named, after, || Ok(body(&plans, &form, archived).into()))?;
         let page =
             HtmlPage { title: "Agenda".to_owned(), room: Section::Agenda, live: Some(String::new()), body };
         Ok(page.shown(app, &principal, after))
@@ -68,7 +69,7 @@ pub(super) async fn show(
 /// A plan of the page, and the state of its steps.
 type Row<'p> = (PlanCard, &'p PlanSnapshot);
 
-fn body(plans: &[PlanSnapshot], form: &AgendaForm) -> Markup {
+fn body(plans: &[PlanSnapshot], form: &AgendaForm, archived: u64) -> Markup {
     let mut rows: Vec<Row<'_>> = plans.iter().map(|seen| (PlanCard::of(seen), seen)).collect();
     rows.retain(|(card, _)| form.wants(card));
     rows.sort_by_key(|(card, _)| std::cmp::Reverse(card.moved));
@@ -102,6 +103,11 @@ fn body(plans: &[PlanSnapshot], form: &AgendaForm) -> Markup {
                 (group("Other plans", &rest))
                 @if left_out > 0 { p { a href=(onward(form)) { "Show " (left_out) " more plans" } } }
             }
+        }
+        @match archived {
+            0 => {}
+            1 => p { "1 plan is archived and not listed." }
+            many => p { (many) " plans are archived and not listed." }
         }
     }
 }

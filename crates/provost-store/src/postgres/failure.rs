@@ -10,6 +10,8 @@ use crate::Error;
 pub(super) enum DatabaseRefusal {
     Conflict(u64),
     Fenced(u64),
+    /// A plan that was to be archived went on. The name as the database has it.
+    WentOn(String),
 }
 
 pub(super) fn refusal(error: &sqlx::Error) -> Option<DatabaseRefusal> {
@@ -18,6 +20,7 @@ pub(super) fn refusal(error: &sqlx::Error) -> Option<DatabaseRefusal> {
     match said.code() {
         "PV001" => Some(DatabaseRefusal::Conflict(detail())),
         "PV002" => Some(DatabaseRefusal::Fenced(detail())),
+        "PV005" => Some(DatabaseRefusal::WentOn(said.detail().unwrap_or_default().to_owned())),
         _ => None,
     }
 }

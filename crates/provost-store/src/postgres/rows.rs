@@ -27,17 +27,30 @@ pub(super) fn plan(kept: &str) -> sqlx::Result<PlanId> {
     unquoted(kept).map(PlanId)
 }
 
-/// Returns the plan's row id and the end of its chain.
-pub(super) async fn head(connection: &mut PgConnection, plan: &PlanId) -> sqlx::Result<Option<(i64, Head)>> {
-    let found = sqlx::query("SELECT id, seq, hash FROM provost.plan WHERE name = $1")
+/// The row of a plan.
+pub(super) struct PlanRow {
+    pub id: i64,
+    /// The end of its chain.
+    pub head: Head,
+    /// Some of its events are in cold files.
+    pub has_archived: bool,
+}
+
+pub(super) async fn plan_row(connection: &mut PgConnection, plan: &PlanId) -> sqlx::Result<Option<PlanRow>> {
+    let found = sqlx::query("SELECT id, seq, hash, archived_seq > 0 FROM provost.plan WHERE name = $1")
         .bind(quoted(&plan.0))
         .fetch_optional(connection)
         .await?;
     let read = |row: PgRow| {
         let head = Head { seq: row.try_get::<i64, _>(1)?.cast_unsigned(), hash: hash(&row, 2)? };
-        Ok((row.try_get(0)?, head))
+        Ok(PlanRow { id: row.try_get(0)?, head, has_archived: row.try_get(3)? })
     };
     found.map(read).transpose()
+}
+
+/// Returns the end of the plan's chain.
+pub(super) async fn head(connection: &mut PgConnection, plan: &PlanId) -> sqlx::Result<Head> {
+    Ok(plan_row(connection, plan).await?.map_or(Head::START, |row| row.head))
 }
 
 /// Returns whether these events were written, for a write whose answer was lost.
@@ -171,7 +184,7 @@ pub(super) fn sealed(row: &PgRow) -> sqlx::Result<(Cursor, SealedEvent)> {
     Ok((Cursor(row.try_get::<i64, _>(9)?.cast_unsigned()), sealed))
 }
 
-fn hash(row: &PgRow, column: usize) -> sqlx::Result<Hash> {
+pub(super) fn hash(row: &PgRow, column: usize) -> sqlx::Result<Hash> {
     let bytes: &[u8] = row.try_get(column)?;
     bytes.try_into().map(Hash).map_err(|_| sqlx::Error::Decode("a hash of another length".into()))
 }

@@ -12,8 +12,11 @@ use super::failure;
 use crate::Error;
 
 /// In order; the version of each is its position, counted from one.
-const MIGRATIONS: [&str; 2] =
-    [include_str!("migrations/0001_log.sql"), include_str!("migrations/0002_trust.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("migrations/0001_log.sql"),
+    include_str!("migrations/0002_trust.sql"),
+    include_str!("migrations/0003_archive.sql"),
+];
 const ROLES: &str = include_str!("roles.sql");
 /// Oldest server version that the functions of the schema support.
 const OLDEST_SERVER: i32 = 140_000;

@@ -12,7 +12,7 @@ use provost_core::model::chain::SealedEvent;
 use sqlx::postgres::{PgArguments, PgConnection};
 use sqlx::{Arguments as _, AssertSqlSafe, Row as _};
 
-use super::{Postgres, rows};
+use super::{Postgres, archive, rows};
 use crate::{Cursor, Error, Log as _, Query};
 
 const PAGE: u64 = 512;
@@ -25,7 +25,23 @@ pub(super) fn each(
     query: &Query,
     each: &mut dyn FnMut(Cursor, SealedEvent) -> ControlFlow<()>,
 ) -> Result<(), Error> {
-    let Some(mut walk) = walk(log, query)? else { return Ok(()) };
+    let Some(walk) = walk(log, query)? else { return Ok(()) };
+    match &query.plan {
+        Some(plan) if walk.has_archived => {
+            archive::each(log, plan, query, &mut |each| live(log, &walk, query, each), each)
+        }
+        _ => live(log, &walk, query, each),
+    }
+}
+
+/// Calls `each` for the events that are in the log.
+fn live(
+    log: &Postgres,
+    walk: &Walk,
+    query: &Query,
+    each: &mut dyn FnMut(Cursor, SealedEvent) -> ControlFlow<()>,
+) -> Result<(), Error> {
+    let mut walk = walk.clone();
     let mut left = query.limit.unwrap_or(u64::MAX);
     while left > 0 {
         let limit = left.min(PAGE);
@@ -47,24 +63,33 @@ pub(super) fn each(
 }
 
 /// The key of the scan, and its range, both ends inclusive.
+#[derive(Clone)]
 struct Walk {
     plan: Option<i64>,
     first: i64,
     last: i64,
+    /// Some events of the plan are in cold files.
+    has_archived: bool,
 }
 
 /// Returns the scan; `None` if nothing can match.
 fn walk(log: &Postgres, query: &Query) -> Result<Option<Walk>, Error> {
     if let Some(plan) = &query.plan {
-        let found = log.with("find a plan", async |connection| rows::head(connection, plan).await)?;
+        let found = log.with("find a plan", async |connection| rows::plan_row(connection, plan).await)?;
         let first = query.after_seq.map_or(1, |seq| number(seq).saturating_add(1));
-        return Ok(found.map(|(row, head)| Walk { plan: Some(row), first, last: head.seq.cast_signed() }));
+        return Ok(found.map(|row| Walk {
+            plan: Some(row.id),
+            first,
+            last: row.head.seq.cast_signed(),
+            has_archived: row.has_archived,
+        }));
     }
     let end = log.cursor()?;
     let mut walk = Walk {
         plan: None,
         first: query.after.map_or(1, |after| number(after.0).saturating_add(1)),
         last: number(query.through.unwrap_or(end).min(end).0),
+        has_archived: false,
     };
     if query.since.is_some() || query.until.is_some() {
         let range = log.with("read the log", async |connection| time_as_ids(connection, query).await)?;

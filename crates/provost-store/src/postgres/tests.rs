@@ -12,7 +12,9 @@ use super::*;
 use crate::suite::Handles;
 use crate::{Memory, suite};
 
+mod archive;
 mod doors;
+mod growth;
 mod outage;
 mod scale;
 mod tls;

@@ -16,6 +16,8 @@ pub struct LoginRights {
     pub must_sign: bool,
     /// It may write verdicts.
     pub may_judge: bool,
+    /// It owns the schema of the log.
+    pub is_owner: bool,
 }
 
 /// A key whose signed verdicts count.
@@ -33,8 +35,9 @@ impl Postgres {
             let row = sqlx::query("SELECT login, writer, may_judge FROM provost.my_rights()")
                 .fetch_one(connection)
                 .await?;
-            let must_sign = row.try_get::<&str, _>(1)? == "worker";
-            Ok(LoginRights { login: row.try_get(0)?, must_sign, may_judge: row.try_get(2)? })
+            let writer: &str = row.try_get(1)?;
+            let (must_sign, is_owner) = (writer == "worker", writer == "owner");
+            Ok(LoginRights { login: row.try_get(0)?, must_sign, may_judge: row.try_get(2)?, is_owner })
         })
     }
 

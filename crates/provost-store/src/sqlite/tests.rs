@@ -11,6 +11,7 @@ use provost_core::model::chain::{Auditor, Break};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
+use super::schema::APPLICATION_ID;
 use super::{Sqlite, select};
 use crate::suite::{Handles, all, append_steps, plan, started, write};
 use crate::{Error, Log as _, Query, suite};
@@ -213,7 +214,7 @@ fn a_log_of_a_newer_version_is_not_touched() {
     drop(Sqlite::open(folder.path()).unwrap());
     raw(folder.path()).execute_batch("PRAGMA user_version = 9").unwrap();
     for found in [error(Sqlite::open(folder.path())), error(Sqlite::open_existing(folder.path()))] {
-        assert!(matches!(found, Error::NewerSchema { found: 9, known: 1, .. }), "{found:?}");
+        assert!(matches!(found, Error::NewerSchema { found: 9, known: 2, .. }), "{found:?}");
     }
 }
 
@@ -345,4 +346,77 @@ fn the_queries_that_matter_go_through_an_index_and_sort_nothing() {
         assert!(explained.starts_with(expected), "{query:?}: {explained}");
         assert!(!explained.contains("TEMP B-TREE"), "{query:?}: {explained}");
     }
+}
+
+/// The schema before events could be archived.
+const FIRST_SCHEMA: &str = include_str!("schema.sql");
+
+#[test]
+fn a_log_of_the_first_version_is_read_as_it_is_and_upgraded_by_a_writer() {
+    let folder = TempDir::new().unwrap();
+    let now = Sqlite::open(folder.path()).unwrap();
+    append_steps(&now, "a", 3);
+    let events = all(&now, Query::default());
+    let old = TempDir::new().unwrap();
+    raw(old.path())
+        .execute_batch(&format!(
+            "PRAGMA journal_mode = WAL; {FIRST_SCHEMA} PRAGMA application_id = {APPLICATION_ID};
+             PRAGMA user_version = 1;
+             ATTACH '{}' AS now; INSERT INTO plan SELECT * FROM now.plan; INSERT INTO event SELECT * FROM now.event",
+            folder.path().join("log.db").display()
+        ))
+        .unwrap();
+    let reader = Sqlite::open_existing(old.path()).unwrap().unwrap();
+    let read = || all(&reader, Query::plan(&plan("a")));
+    assert_eq!((read(), reader.cursor().unwrap().0), (events.clone(), 3));
+    assert_eq!((reader.plans().unwrap(), reader.archived_plans().unwrap()), (vec![plan("a")], vec![]));
+    let writer = Sqlite::open(old.path()).unwrap();
+    suite::archive_plans(&writer, &old.path().join("archive"), &["a"]);
+    assert_eq!((read(), reader.cursor().unwrap().0), (events, 4), "the reader was opened before");
+    assert_eq!(reader.archived_plans().unwrap(), [plan("a")]);
+    append_steps(&writer, "b", 1);
+    assert_eq!(reader.cursor().unwrap().0, 5);
+}
+
+#[test]
+fn only_events_that_are_recorded_as_archived_can_be_removed() {
+    let folder = TempDir::new().unwrap();
+    let log = Sqlite::open(folder.path()).unwrap();
+    append_steps(&log, "a", 3);
+    append_steps(&log, "b", 3);
+    suite::archive_plans(&log, &folder.path().join("archive"), &["a"]);
+    let record = |last: u32, hash: &str| {
+        format!(
+            "INSERT INTO archived SELECT id, {last}, 1, x'', {hash}, 1, 0, 1, x'' FROM plan WHERE name = 'b'; \
+             DELETE FROM event"
+        )
+    };
+    for attempt in [
+        "DELETE FROM event".to_owned(),
+        "DELETE FROM plan".to_owned(),
+        "DELETE FROM archived".to_owned(),
+        "UPDATE archived SET digest = x'00'".to_owned(),
+        "UPDATE archive_file SET name = 'other'".to_owned(),
+        "DELETE FROM archive_file".to_owned(),
+        record(2, "x''"),
+        record(3, "x''"),
+    ] {
+        let refused = raw(folder.path()).execute_batch(&format!("BEGIN; {attempt}; COMMIT")).unwrap_err();
+        assert!(refused.to_string().contains("append-only"), "{attempt}: {refused}");
+    }
+    assert_eq!(all(&log, Query::plan(&plan("b"))).len(), 3);
+    assert_eq!(all(&log, Query::plan(&plan("a"))).len(), 3);
+}
+
+#[test]
+fn the_space_of_archived_events_is_used_again() {
+    let folder = TempDir::new().unwrap();
+    let log = Sqlite::open(folder.path()).unwrap();
+    let pages =
+        || -> i64 { raw(folder.path()).query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap() };
+    append_steps(&log, "before", 3000);
+    let full = pages();
+    suite::archive_plans(&log, &folder.path().join("archive"), &["before"]);
+    append_steps(&log, "after", 3000);
+    assert!(pages() <= full + full / 10, "{} pages, and {full} before", pages());
 }

@@ -1,6 +1,8 @@
 use provost_engine::plan::queries;
 use std::path::{Path, PathBuf};
 
+use provost_core::model::chain::PlanId;
+use provost_engine::plan::audit::Audit;
 use provost_engine::plan::prove;
 use provost_engine::settings::Access;
 use serde_json::json;
@@ -12,7 +14,7 @@ use crate::terminal;
 
 /// Verify the log: hash chain, verdicts and signed proofs
 ///
-/// Checks that every passed step has a verdict that held.
+/// Checks that every passed step has a verdict that held. Archived events are read from their cold files.
 ///
 /// With --proof and --key, provost checks envelopes alone, without a repository, a log or a state folder.
 #[derive(clap::Args, Debug)]
@@ -22,7 +24,7 @@ Examples:
   provost audit --proof FILE --key PUB   envelopes (one per line) with a public key or its file
   provost audit PLAN.md --json        for programs; exit code 70 if the log does not verify, 5 if there is none")]
 pub(super) struct Args {
-    /// Path or name of the plan [default: the active plan]
+    /// Path, name or id of the plan [default: the active plan]
     plan: Option<String>,
     /// Check the envelopes in this file instead of a log
     #[arg(long, value_name = "FILE", requires = "key", conflicts_with = "plan")]
@@ -36,16 +38,16 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
     if let (Some(proof), Some(key)) = (&args.proof, &args.key) {
         return envelopes(global, proof, key);
     }
-    let harness = global.open(args.plan.as_deref(), Access::Read)?;
-    let audit = queries::audit(&harness)?;
+    let (plan, audit) = audited(global, args.plan.as_deref())?;
     if global.json {
         let found = json!({
-            "plan": harness.id(),
+            "plan": plan,
             "sound": audit.sound(),
             "events": audit.head.seq,
             "passed": audit.passed,
             "head": audit.head.hash.to_string(),
             "broken": audit.broken.as_ref().map(ToString::to_string),
+            "lost": audit.lost,
             "unfounded": audit.unfounded,
             "forged": audit.forged,
             "disproved": audit.disproved,
@@ -61,6 +63,19 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         false if audit.is_empty() => Outcome::Refused,
         false => Outcome::Unsound,
     })
+}
+
+/// Audits a plan, also one whose file is gone and that is named by its id.
+fn audited(global: &Global, plan: Option<&str>) -> Result<(PlanId, Audit), Failure> {
+    let failure = match global.open(plan, Access::Read) {
+        Ok(harness) => return Ok((harness.id().clone(), queries::audit(&harness)?)),
+        Err(failure) => failure,
+    };
+    let Some(id) = plan.map(|plan| PlanId(plan.to_owned())) else { return Err(failure) };
+    match queries::audit_by_id(&global.settings(None)?, &id)? {
+        Some(audit) => Ok((id, audit)),
+        None => Err(failure),
+    }
 }
 
 /// Checks envelopes alone: prints what each proves, or why it proves nothing.

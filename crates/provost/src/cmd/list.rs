@@ -21,18 +21,24 @@ pub(super) fn obey(global: &Global, _args: Args) -> Answer {
     let plans = agenda::read(&global.settings(None)?)?;
     let problems: Vec<String> = plans.agenda.problems().iter().map(ToString::to_string).collect();
     if global.json {
-        let (plans, dangling) = (&plans.listed, plans.dangling.as_deref());
-        terminal::print_json(&ListDocument { plans, dangling, problems })?;
+        let (plans_here, plans, dangling) = (&plans, &plans.listed, plans.dangling.as_deref());
+        let archived = &plans_here.archived;
+        terminal::print_json(&ListDocument { plans, archived, dangling, problems })?;
         return Ok(Outcome::Done);
     }
     let rows: Vec<Vec<String>> = plans.listed.iter().map(row).collect();
-    if rows.is_empty() {
+    if rows.is_empty() && plans.archived.is_empty() {
         terminal::talk(&format!(
             "no plans in {}; `provost new NAME` creates one",
             plans.listing.folder.display()
         ));
-    } else {
+    } else if !rows.is_empty() {
         terminal::print(&table::lines(&["PLAN", "STATE", "STEPS", "AFTER", "TITLE"], &rows))?;
+    }
+    match plans.archived.as_slice() {
+        [] => {}
+        [name] => terminal::talk(&format!("1 plan is archived: `provost log {name}` reads it")),
+        names => terminal::talk(&format!("{} plans are archived: `provost log NAME` reads one", names.len())),
     }
     for plan in &plans.listed {
         if let Some(trouble) = &plan.card.trouble {
@@ -68,6 +74,7 @@ fn row(plan: &PlanEntry) -> Vec<String> {
 #[derive(Serialize)]
 struct ListDocument<'p> {
     plans: &'p [PlanEntry],
+    archived: &'p [String],
     dangling: Option<&'p str>,
     problems: Vec<String>,
 }

@@ -116,6 +116,7 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         return transcript::show(global, &history, which, args.markdown.as_deref());
     }
     if args.summary {
+        tell_of_archived(&history)?;
         return summary(global, &history, since, until);
     }
     if let Some(place) = &args.otel {
@@ -131,6 +132,7 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         None => filter.all(&history, print)?,
     }
     printer.result()?;
+    tell_of_archived(&history)?;
     if !printer.has_printed && !args.follow && !global.json {
         let asks_for_some = !args.event.is_empty()
             || args.class.is_some()
@@ -143,6 +145,16 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
         });
     }
     if args.follow { follow(&history, filter, printer, &settings.stop) } else { Ok(Outcome::Done) }
+}
+
+/// Says how many plans `--all` leaves out.
+fn tell_of_archived(history: &History) -> Result<(), Failure> {
+    match history.left_out()? {
+        0 => {}
+        1 => terminal::talk("1 plan is archived: name it to read it"),
+        count => terminal::talk(&format!("{count} plans are archived: name a plan to read it")),
+    }
+    Ok(())
 }
 
 /// Prints new events until the process is interrupted.

@@ -42,6 +42,7 @@ fn of_engine(error: &Error) -> u8 {
         | Error::Config(_)
         | Error::SshKey { .. }
         | Error::StateInWorkspace(_)
+        | Error::ArchiveInWorkspace(_)
         | Error::NotThere { .. }
         | Error::Remote(_)
         | Error::NotCarried { .. }

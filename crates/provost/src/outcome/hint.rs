@@ -62,6 +62,7 @@ fn of_engine(error: &Error) -> Option<&'static str> {
         Error::OtherKey { .. }
         | Error::SshKey { .. }
         | Error::StateInWorkspace(_)
+        | Error::ArchiveInWorkspace(_)
         | Error::OtherLog { .. }
         | Error::DatabaseVariable { .. }
         | Error::OtherDatabase { .. }
@@ -117,6 +118,7 @@ fn of_log(error: &Error) -> Option<&'static str> {
         Error::SshKey { .. } => Some(
             "Make one with `ssh-keygen -t ed25519 -N '' -f FILE`, and set ssh_key under [proof] to its path.",
         ),
+        Error::ArchiveInWorkspace(_) => Some("Name a folder outside of every workspace with --to."),
         Error::StateInWorkspace(_) => Some("Set PROVOST_STATE to a folder outside of the workspace."),
         Error::CarriedElsewhere { .. } => Some(
             "Set it with `provost cluster remote URL`, or with `provost worker --remote URL` for one worker. Workers that know the remote continue the plan; see docs/cluster.md.",

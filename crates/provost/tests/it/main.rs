@@ -4,6 +4,7 @@ mod env;
 mod registry;
 
 mod agenda;
+mod archive;
 mod bad_input;
 mod bad_repository;
 mod bench;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use provost_core::model::proof::ProofKey;
 use provost_store::postgres::DatabaseAddress;
-use provost_store::{Log, Memory, Postgres};
+use provost_store::{ArchivableLog, Memory, Postgres, archive};
 
 use super::address;
 use crate::Error;
@@ -55,7 +55,7 @@ pub(crate) fn same(here: &str, wanted: &str) -> bool {
 /// connection for all of them.
 static OPEN: Mutex<BTreeMap<(PathBuf, String, bool), Arc<Postgres>>> = Mutex::new(BTreeMap::new());
 
-pub(super) fn remote_log(state: &Path, url: &str, access: Access) -> Result<Box<dyn Log>, Error> {
+pub(super) fn remote_log(state: &Path, url: &str, access: Access) -> Result<Box<dyn ArchivableLog>, Error> {
     let open = || OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let name = (state.to_owned(), url.to_owned(), access == Access::Write);
     if let Some(known) = open().get(&name) {
@@ -66,7 +66,8 @@ pub(super) fn remote_log(state: &Path, url: &str, access: Access) -> Result<Box<
         Access::Write => Some(signing(state, Postgres::open(&address)?)),
         Access::Read => Postgres::open_existing(&address)?,
     };
-    let Some(opened) = opened.map(Arc::new) else { return Ok(Box::new(Memory::default())) };
+    let with_files = |log: Postgres| Arc::new(log.with_cold_folder(state.join(archive::FOLDER)));
+    let Some(opened) = opened.map(with_files) else { return Ok(Box::new(Memory::default())) };
     open().insert(name, opened.clone());
     Ok(Box::new(opened))
 }

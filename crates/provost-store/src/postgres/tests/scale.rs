@@ -23,7 +23,7 @@ fn fill(cluster: &Cluster, url: &str, plans: u32, each: u32) {
     cluster.sql(url, &sql);
 }
 
-fn queries(end: u64) -> [(&'static str, Query); 7] {
+pub(super) fn queries(end: u64) -> [(&'static str, Query); 7] {
     let approvals = || vec!["GATE_APPROVED".to_owned(), "PLAN_LANDED".to_owned()];
     let tail = Query { newest_first: true, limit: Some(20), ..Query::default() };
     [
@@ -80,7 +80,7 @@ fn a_million_events_cost_what_ten_thousand_do() {
 }
 
 /// Compares the median times. The two logs are measured alternately, so that other load affects both.
-fn compare(what: &str, logs: &[(Postgres, u64); 2], work: impl Fn(&Postgres, u64)) {
+pub(super) fn compare(what: &str, logs: &[(Postgres, u64); 2], work: impl Fn(&Postgres, u64)) {
     let mut times = [Vec::new(), Vec::new()];
     for _ in 0..41 {
         for ((log, end), times) in logs.iter().zip(&mut times) {
