@@ -171,15 +171,15 @@ fn another_plan_gets_the_same_base_only_if_all_of_it_is_as_it_was_made() {
     let inode = |base: &Base| fs::metadata(base.path.join("a")).unwrap().ino();
     let first = base("first");
     assert_eq!(inode(&base("second")), inode(&first), "shared, not made again");
-    let changes: [(&str, &dyn Fn(&Path)); 4] = [
-        ("content", &|tree| fs::write(tree.join("a"), "bad").unwrap()),
-        ("mode", &|tree| chmod(&tree.join("src/b.rs"), 0o755)),
-        ("more", &|tree| fs::write(tree.join("src/conftest.py"), "bad").unwrap()),
-        ("less", &|tree| fs::remove_file(tree.join("src/b.rs")).unwrap()),
-    ];
-    for (plan, change) in changes {
+    let change = |what: &str, tree: &Path| match what {
+        "content" => fs::write(tree.join("a"), "bad").unwrap(),
+        "mode" => chmod(&tree.join("src/b.rs"), 0o755),
+        "more" => fs::write(tree.join("src/conftest.py"), "bad").unwrap(),
+        _ => fs::remove_file(tree.join("src/b.rs")).unwrap(),
+    };
+    for plan in ["content", "mode", "more", "less"] {
         let before = base("first");
-        change(&before.path);
+        change(plan, &before.path);
         drop(before);
         let after = base(plan);
         assert_eq!(listed(&after.path), ["a 644 one", "src/b.rs 644 two"], "{plan}");

@@ -64,7 +64,7 @@ fn an_archived_plan_reads_as_before_and_is_in_no_list() {
 
     // The same plan is done, so a run has nothing to do. A changed one goes on with its chain.
     env.provost(&["run"]).exits(0);
-    env.write("PLAN.md", &plan(&["test -f out/1", "test -f out/2"], "escalate"));
+    env.write("PLAN.md", plan(&["test -f out/1", "test -f out/2"], "escalate"));
     env.approve();
     env.provost(&["run"]).exits(0);
     let after = env.provost(&["log", "--json"]).exits(0).out;
