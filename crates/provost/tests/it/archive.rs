@@ -27,6 +27,8 @@ fn add(env: &Env, name: &str, contract: &str, depends_on: &str) {
         other => text.replacen("---\n", &format!("---\ndepends_on: [{other}]\n"), 1),
     };
     env.write(&format!("PLAN-{name}.md"), text);
+    env.git(&["add", "--all"]);
+    env.git(&["commit", "--quiet", "--message", name]);
     env.provost(&["run", name]).exits(4);
     let shown = env.provost(&["show", name, "--json"]).exits(0).json();
     env.provost(&["approve", name, "--revision", shown["revision"].as_str().expect("one")]).exits(0);
