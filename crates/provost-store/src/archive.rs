@@ -107,8 +107,9 @@ pub trait ArchivableLog: Log {
     /// plan ends, and begin after the part before it; otherwise nothing is removed ([`Error::Conflict`]).
     fn remove_archived(&self, parts: &[ColdPart], at: Timestamp) -> Result<(), Error>;
 
-    /// Records parts of another log whose plan this log does not have.
-    fn keep_archived(&self, parts: &[ColdPart], at: Timestamp) -> Result<(), Error>;
+    /// Records parts of another log whose plan this log does not have. Their last event has the place `through`;
+    /// places after it are used for everything that is written later.
+    fn keep_archived(&self, parts: &[ColdPart], at: Timestamp, through: Cursor) -> Result<(), Error>;
 }
 
 impl<L: ArchivableLog + ?Sized> ArchivableLog for std::sync::Arc<L> {
@@ -129,8 +130,8 @@ impl<L: ArchivableLog + ?Sized> ArchivableLog for std::sync::Arc<L> {
         (**self).remove_archived(parts, at)
     }
 
-    fn keep_archived(&self, parts: &[ColdPart], at: Timestamp) -> Result<(), Error> {
-        (**self).keep_archived(parts, at)
+    fn keep_archived(&self, parts: &[ColdPart], at: Timestamp, through: Cursor) -> Result<(), Error> {
+        (**self).keep_archived(parts, at, through)
     }
 }
 

@@ -269,8 +269,11 @@ impl ArchivableLog for Memory {
         Ok(())
     }
 
-    fn keep_archived(&self, parts: &[ColdPart], _at: Timestamp) -> Result<(), Error> {
+    fn keep_archived(&self, parts: &[ColdPart], _at: Timestamp, through: Cursor) -> Result<(), Error> {
         let mut state = self.lock();
+        while state.cursor() < through {
+            state.events.push(None);
+        }
         for part in parts {
             check_part(part, state.head(&part.plan), part.end())?;
             state.heads.insert(part.plan.clone(), part.end());

@@ -99,11 +99,11 @@ fn transfer_archived(
     let Some(end) = parts.last().map(|part| part.last_seq).filter(|end| *end > there) else {
         return Ok(there);
     };
-    let (mut batch, mut kept, mut at) = (Vec::new(), Ok(()), Timestamp::default());
-    from.read(
+    let (mut batch, mut kept, mut at, mut through) = (Vec::new(), Ok(()), Timestamp::default(), Cursor(0));
+    from.read_placed(
         &Query { after_seq: Some(there), limit: Some(end - there), ..Query::plan(plan) },
-        &mut |sealed| {
-            at = sealed.at;
+        &mut |place, sealed| {
+            (at, through) = (sealed.at, place);
             batch.push(sealed);
             if let Some(doubted) = batch.last().and_then(in_doubt) {
                 kept = Err(doubted);
@@ -118,7 +118,7 @@ fn transfer_archived(
     )?;
     kept?;
     if there == 0 {
-        to.keep_archived(&parts, at)?
+        to.keep_archived(&parts, at, through)?
     } else {
         to.keep(&batch)?
     }

@@ -5,6 +5,7 @@
 //!
 //! **Invariant:** only what is in the log is shown, and a chain that does not verify is shown as such.
 
+mod archived;
 mod attempts;
 mod law;
 mod listening;
@@ -186,26 +187,6 @@ impl Overview {
             None => self.archived_plan(id)?,
         };
         Ok(seen.map(|seen| self.looked_after(seen)))
-    }
-
-    /// Reads a plan that the lists leave out.
-    fn archived_plan(&self, id: &PlanId) -> Result<Option<PlanSnapshot>, Error> {
-        if !self.log.is_archived(id)? {
-            return Ok(None);
-        }
-        let mut fold = Fold::new(Timestamp::default(), plan_registry::find(&self.settings.state, id));
-        fold.hear_archived(&*self.log, id, u64::MAX);
-        Ok(self.shows(&fold).then(|| fold.seen(id)))
-    }
-
-    /// Returns the number of plans that the lists leave out, because they are archived.
-    pub fn archived(&self) -> Result<u64, Error> {
-        let Some(only) = &self.only else { return Ok(self.log.archived_count()?) };
-        let is_here = |id: &PlanId| {
-            plan_registry::find(&self.settings.state, id)
-                .is_some_and(|place| only.contains(&place.repository_key()))
-        };
-        Ok(self.log.archived_plans()?.iter().filter(|id| is_here(id)).count() as u64)
     }
 
     fn looked_after(&self, seen: PlanSnapshot) -> PlanSnapshot {
@@ -473,20 +454,6 @@ impl Overview {
     }
 }
 
-impl Overview {
-    fn forget_archived(&self, known: &mut Known) -> Result<(), Error> {
-        let archivings = self.log.archivings()?;
-        if archivings == known.archivings {
-            return Ok(());
-        }
-        let in_log: BTreeSet<PlanId> = self.log.plans()?.into_iter().collect();
-        known.plans.retain(|id, _| in_log.contains(id));
-        known.waiting = known.plans.values().map(|fold| fold.waiting).sum();
-        known.archivings = archivings;
-        Ok(())
-    }
-}
-
 /// Returns whether a process holds the plan's lease.
 pub(crate) fn is_held(log: &dyn Log, plan: &PlanId) -> bool {
     !matches!(log.holder(&format!("plan {plan}")), Ok(None))
@@ -507,24 +474,6 @@ impl Fold {
             trouble: None,
             waiting: 0,
             disbelieved: false,
-        }
-    }
-
-    /// Reads the first events of a plan, which are in cold files.
-    fn hear_archived(&mut self, log: &dyn Log, plan: &PlanId, count: u64) {
-        let query = Query { limit: Some(count), ..Query::plan(plan) };
-        if count == 0 {
-            return;
-        }
-        let read = log.read(&query, &mut |sealed| {
-            if sealed.seq == 1 {
-                self.begun = sealed.at;
-            }
-            self.hear(&sealed);
-            ControlFlow::Continue(())
-        });
-        if let Err(error) = read {
-            self.trouble = Some(error.to_string());
         }
     }
 

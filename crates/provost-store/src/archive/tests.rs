@@ -125,6 +125,13 @@ fn archived_plans_move_to_another_log_with_all_others() {
         assert_eq!(from.head(&plan(name)).unwrap(), to.head(&plan(name)).unwrap());
     }
     assert_eq!(to.archived_plans().unwrap(), [plan("d")]);
+    // Their places are those of the first log, and all that is written here later comes after them.
+    let end = to.cursor().unwrap();
+    let query = Query { through: Some(end), ..Query::plan(&plan("d")) };
+    assert_eq!(all(&to, query).len(), 4);
+    append_steps(&to, "f", 1);
+    let query = Query { after: Some(end), ..Query::default() };
+    assert_eq!(all(&to, query).len(), 1);
     assert_eq!(transfer(&from, &to, &mut |_| {}).unwrap().events, 0);
     // A lost file stops the move before anything of its plan is recorded.
     let third_folder = tempfile::tempdir().unwrap();

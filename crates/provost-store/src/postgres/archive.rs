@@ -17,7 +17,7 @@ use sqlx::postgres::PgRow;
 use super::{Postgres, failure, rows, seals};
 use crate::archive::cold_read::{ColdRead, Each};
 use crate::archive::{ArchivableLog, ColdEvent, ColdPart, ColdSource};
-use crate::{Error, Query};
+use crate::{Cursor, Error, Query};
 
 /// Events of a plan that are read at a time to be archived.
 const PAGE: i64 = 2048;
@@ -143,11 +143,11 @@ impl ArchivableLog for Postgres {
     }
 
     fn remove_archived(&self, parts: &[ColdPart], _at: Timestamp) -> Result<(), Error> {
-        self.record(parts, false)
+        self.record(parts, None)
     }
 
-    fn keep_archived(&self, parts: &[ColdPart], _at: Timestamp) -> Result<(), Error> {
-        self.record(parts, true)
+    fn keep_archived(&self, parts: &[ColdPart], _at: Timestamp, through: Cursor) -> Result<(), Error> {
+        self.record(parts, Some(through))
     }
 }
 
@@ -163,8 +163,8 @@ fn with_source(row: &PgRow) -> sqlx::Result<ColdEvent> {
 }
 
 impl Postgres {
-    /// Calls the function of the database, once per file.
-    fn record(&self, parts: &[ColdPart], keeps: bool) -> Result<(), Error> {
+    /// Calls the function of the database, once per file. With `through`, there are no events to remove.
+    fn record(&self, parts: &[ColdPart], through: Option<Cursor>) -> Result<(), Error> {
         for parts in parts.chunk_by(|one, next| (&one.file, &one.folder) == (&next.file, &next.folder)) {
             let numbers = |of: fn(&ColdPart) -> u64| -> Vec<i64> {
                 parts.iter().map(|part| of(part).cast_signed()).collect()
@@ -186,7 +186,7 @@ impl Postgres {
                         .bind(numbers(|part| part.offset))
                         .bind(numbers(|part| part.length))
                         .bind(hashes(|part| part.digest))
-                        .bind(keeps);
+                        .bind(through.map(|through| through.0.cast_signed()));
                 call.execute(connection).await.map(drop)
             });
             done.map_err(|source| match failure::refusal(&source) {

@@ -88,7 +88,7 @@ impl Sqlite {
         &self,
         transaction: &Connection,
         parts: &[ColdPart],
-        at: Timestamp,
+        (at, through): (Timestamp, Cursor),
         remove: impl Fn(&ColdPart, i64) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let failed = || self.failed("record archived events");
@@ -99,12 +99,16 @@ impl Sqlite {
                 Some((_, file)) => *file,
                 None => {
                     let sql = format!(
-                        "INSERT INTO archive_file (name, folder, at_ms, place) VALUES (?1, ?2, ?3, {LOG_END} + 1)
+                        "INSERT INTO archive_file (name, folder, at_ms, place) VALUES (?1, ?2, ?3, max({LOG_END}, ?4) + 1)
                          RETURNING id"
                     );
                     let folder = part.folder.as_os_str().as_bytes();
                     let file = transaction
-                        .query_row(&sql, params![part.file, folder, at.0.cast_signed()], |row| row.get(0))
+                        .query_row(
+                            &sql,
+                            params![part.file, folder, at.0.cast_signed(), through.0.cast_signed()],
+                            |row| row.get(0),
+                        )
                         .map_err(failed())?;
                     files.push((part, file));
                     file
@@ -157,7 +161,7 @@ impl ArchivableLog for Sqlite {
 
     fn remove_archived(&self, parts: &[ColdPart], at: Timestamp) -> Result<(), Error> {
         self.writing(|transaction| {
-            self.note_archiving(transaction, parts, at, |part, row| {
+            self.note_archiving(transaction, parts, (at, Cursor(0)), |part, row| {
                 let removed = transaction
                     .prepare_cached("DELETE FROM event WHERE plan = ?1 AND seq <= ?2")
                     .and_then(|mut remove| remove.execute(params![row, part.last_seq.cast_signed()]))
@@ -171,7 +175,7 @@ impl ArchivableLog for Sqlite {
         })
     }
 
-    fn keep_archived(&self, parts: &[ColdPart], at: Timestamp) -> Result<(), Error> {
-        self.writing(|transaction| self.note_archiving(transaction, parts, at, |_, _| Ok(())))
+    fn keep_archived(&self, parts: &[ColdPart], at: Timestamp, through: Cursor) -> Result<(), Error> {
+        self.writing(|transaction| self.note_archiving(transaction, parts, (at, through), |_, _| Ok(())))
     }
 }

@@ -74,12 +74,12 @@ CREATE FUNCTION provost.log_end() RETURNS bigint LANGUAGE sql STABLE AS $$
                     (SELECT coalesce(max(place), 0) FROM provost.archive_file))
 $$;
 
--- Records the events of plans in a cold file, and removes them; with `p_keeps`, records those of plans that this log
--- does not have. Either all of it is done, or nothing.
+-- Records the events of plans in a cold file, and removes them; with `p_through`, records those of plans that this log
+-- does not have, and uses no place up to it. Either all of it is done, or nothing.
 --   PV005  a plan is not in the state that the caller saw; the detail is its name
 CREATE FUNCTION provost.archive(
     p_name text, p_folder text, p_plans text[], p_first bigint[], p_last bigint[], p_prev bytea[], p_hashes bytea[],
-    p_starts bigint[], p_lengths bigint[], p_digests bytea[], p_keeps boolean
+    p_starts bigint[], p_lengths bigint[], p_digests bytea[], p_through bigint
 ) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     file_row bigint := nextval(pg_get_serial_sequence('provost.archive_file', 'id'));
@@ -87,6 +87,7 @@ DECLARE
     known provost.plan;
     removed bigint;
     place bigint;
+    is_kept boolean := p_through IS NOT NULL;
 BEGIN
     IF NOT provost.is_owner() THEN
         RAISE EXCEPTION 'the role % does not own the log', session_user USING ERRCODE = 'insufficient_privilege';
@@ -98,13 +99,13 @@ BEGIN
     LOCK TABLE provost.archive_file IN EXCLUSIVE MODE;
     place := provost.log_end();
     FOR i IN 1 .. cardinality(p_plans) LOOP
-        IF p_keeps AND provost.is_quoted(p_plans[i]) THEN
+        IF is_kept AND provost.is_quoted(p_plans[i]) THEN
             INSERT INTO provost.plan (name, seq, hash) VALUES (p_plans[i], 0, p_prev[i]) ON CONFLICT DO NOTHING;
         END IF;
         SELECT * INTO known FROM provost.plan WHERE name = p_plans[i];
         IF known.id IS NULL OR known.archived_seq + 1 IS DISTINCT FROM p_first[i]
-            OR NOT p_keeps AND (known.seq IS DISTINCT FROM p_last[i] OR known.hash IS DISTINCT FROM p_hashes[i])
-            OR p_keeps AND (known.seq <> known.archived_seq OR known.hash IS DISTINCT FROM p_prev[i])
+            OR NOT is_kept AND (known.seq IS DISTINCT FROM p_last[i] OR known.hash IS DISTINCT FROM p_hashes[i])
+            OR is_kept AND (known.seq <> known.archived_seq OR known.hash IS DISTINCT FROM p_prev[i])
             OR EXISTS (SELECT FROM provost.lease WHERE name = '"plan ' || substr(p_plans[i], 2)
                        AND holder IS NOT NULL AND expires > clock_timestamp()) THEN
             RAISE EXCEPTION 'the plan went on' USING ERRCODE = 'PV005', DETAIL = p_plans[i];
@@ -113,7 +114,7 @@ BEGIN
         INSERT INTO provost.archived (plan, first_seq, last_seq, prev, last_hash, file, start, length, digest)
         VALUES (known.id, p_first[i], p_last[i], p_prev[i], p_hashes[i], file_row, p_starts[i], p_lengths[i],
                 p_digests[i]);
-        IF p_keeps THEN
+        IF is_kept THEN
             UPDATE provost.plan SET seq = p_last[i], hash = p_hashes[i], archived_seq = p_last[i] WHERE id = known.id;
         ELSE
             DELETE FROM provost.event WHERE plan = known.id AND seq <= p_last[i];
@@ -125,7 +126,7 @@ BEGIN
     END LOOP;
     -- Only from here on do other writers wait.
     LOCK TABLE provost.turn IN EXCLUSIVE MODE;
-    IF NOT p_keeps THEN
+    IF NOT is_kept THEN
         FOR i IN 1 .. cardinality(p_plans) LOOP
             UPDATE provost.plan SET archived_seq = p_last[i]
             WHERE id = rows[i] AND seq = p_last[i] AND hash = p_hashes[i];
@@ -135,7 +136,7 @@ BEGIN
         END LOOP;
     END IF;
     -- The newest event may be one of those that were removed.
-    place := greatest(place, provost.log_end()) + 1;
+    place := greatest(place, provost.log_end(), p_through) + 1;
     INSERT INTO provost.archive_file (id, name, folder, login, place) OVERRIDING SYSTEM VALUE
     VALUES (file_row, p_name, p_folder, session_user, place);
     PERFORM pg_notify('provost', place::text);

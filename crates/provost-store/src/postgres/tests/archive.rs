@@ -27,7 +27,7 @@ fn only_the_owner_archives() {
         assert!(refused.contains("only its owner archives") && refused.contains(user), "{refused}");
         for attempt in [
             "SELECT provost.archive('f', '/f', '{\"\\\"a\\\"\"}', '{1}', '{3}', ARRAY[''::bytea], ARRAY[''::bytea],
-             '{0}', '{1}', ARRAY[''::bytea], false)",
+             '{0}', '{1}', ARRAY[''::bytea], NULL)",
             "INSERT INTO provost.archived SELECT id, 1, 3, hash, hash, 1, 0, 1, hash FROM provost.plan",
             "DELETE FROM provost.event",
             "UPDATE provost.plan SET archived_seq = 3",
@@ -147,7 +147,7 @@ fn a_record_of_another_plan_is_refused_as_a_whole() {
     suite::append_steps(&log, "b", 3);
     suite::archive_plans(&log, folder.path(), &["a"]);
     let parts = log.archived(&suite::plan("a")).unwrap();
-    assert!(matches!(log.keep_archived(&parts, Timestamp(1)), Err(Error::Conflict { .. })));
+    assert!(matches!(log.keep_archived(&parts, Timestamp(1), Cursor(9)), Err(Error::Conflict { .. })));
     assert!(matches!(log.remove_archived(&parts, Timestamp(1)), Err(Error::Conflict { .. })));
     assert_eq!(log.archived(&suite::plan("a")).unwrap(), parts);
 }

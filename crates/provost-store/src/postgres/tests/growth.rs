@@ -90,8 +90,8 @@ fn seal_plans(cluster: &Cluster, url: &str, first: u64) {
 }
 
 fn size(cluster: &Cluster, url: &str) -> String {
-    let sql = "SELECT pg_size_pretty(pg_relation_size('provost.event')) || ' and '
-               || pg_size_pretty(pg_indexes_size('provost.event')) || ' of indexes'";
+    let sql = "SELECT pg_relation_size('provost.event') / 1000000 || ' MB and '
+               || pg_indexes_size('provost.event') / 1000000 || ' MB of indexes'";
     cluster.sql(url, sql)[0].get(0)
 }
 

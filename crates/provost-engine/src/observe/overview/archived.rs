@@ -1,0 +1,67 @@
+//! Plans of the overview whose events are in cold files, all or the first of them.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use provost_core::model::chain::PlanId;
+use provost_core::model::timestamp::Timestamp;
+use provost_store::{Log, Query};
+
+use super::{Fold, Known, Overview, PlanSnapshot};
+use crate::Error;
+use crate::plan::plan_registry;
+
+impl Overview {
+    /// Reads a plan that the lists leave out.
+    pub(super) fn archived_plan(&self, id: &PlanId) -> Result<Option<PlanSnapshot>, Error> {
+        if !self.log.is_archived(id)? {
+            return Ok(None);
+        }
+        let mut fold = Fold::new(Timestamp::default(), plan_registry::find(&self.settings.state, id));
+        fold.hear_archived(&*self.log, id, u64::MAX);
+        Ok(self.shows(&fold).then(|| fold.seen(id)))
+    }
+
+    /// Returns the number of plans that the lists leave out, because they are archived.
+    pub fn archived(&self) -> Result<u64, Error> {
+        let Some(only) = &self.only else { return Ok(self.log.archived_count()?) };
+        let is_here = |id: &PlanId| {
+            plan_registry::find(&self.settings.state, id)
+                .is_some_and(|place| only.contains(&place.repository_key()))
+        };
+        Ok(self.log.archived_plans()?.iter().filter(|id| is_here(id)).count() as u64)
+    }
+
+    /// Forgets the plans of which no event is in the log any more.
+    pub(super) fn forget_archived(&self, known: &mut Known) -> Result<(), Error> {
+        let archivings = self.log.archivings()?;
+        if archivings == known.archivings {
+            return Ok(());
+        }
+        let in_log: BTreeSet<PlanId> = self.log.plans()?.into_iter().collect();
+        known.plans.retain(|id, _| in_log.contains(id));
+        known.waiting = known.plans.values().map(|fold| fold.waiting).sum();
+        known.archivings = archivings;
+        Ok(())
+    }
+}
+
+impl Fold {
+    /// Reads the first events of a plan, which are in cold files.
+    pub(super) fn hear_archived(&mut self, log: &dyn Log, plan: &PlanId, count: u64) {
+        let query = Query { limit: Some(count), ..Query::plan(plan) };
+        if count == 0 {
+            return;
+        }
+        let read = log.read(&query, &mut |sealed| {
+            if sealed.seq == 1 {
+                self.begun = sealed.at;
+            }
+            self.hear(&sealed);
+            ControlFlow::Continue(())
+        });
+        if let Err(error) = read {
+            self.trouble = Some(error.to_string());
+        }
+    }
+}
