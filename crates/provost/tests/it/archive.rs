@@ -6,7 +6,7 @@ use provost_store::Log as _;
 #[cfg(feature = "postgres")]
 use provost_store::postgres::cluster::{Cluster, PASSWORD};
 
-use crate::env::{Answer, Env, HONEST, answer, plan};
+use crate::env::{Env, HONEST, answer, plan};
 
 /// A plan that is done; `None` without a sandbox, where a person has to decide at a terminal.
 fn done() -> Option<Env> {
@@ -212,7 +212,7 @@ fn the_owner_of_a_shared_log_archives_and_others_read() {
     let url = cluster.database();
     let url = cluster.tcp_url(url.split(['/', '?']).nth(3).expect("a name"));
     let Some(env) = done() else { return };
-    let go = |arguments: &[&str]| -> Answer {
+    let go = |arguments: &[&str]| -> crate::env::Answer {
         answer(env.command(arguments).env("PGPASSWORD", PASSWORD).output().expect("provost"))
     };
     let before = go(&["log", "--json"]).exits(0).out;
