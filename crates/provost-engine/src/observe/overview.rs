@@ -30,7 +30,7 @@ use provost_store::{Cursor, Log, Query};
 
 use crate::observe::inbox;
 use crate::plan::harness::Harness;
-use crate::plan::human_check::{self, Who};
+use crate::plan::human_check::Who;
 use crate::plan::plan_context;
 use crate::plan::plan_registry::{self, Here, PlanLocation};
 use crate::plan::sessions::Sessions;
@@ -385,16 +385,6 @@ impl Overview {
         }
     }
 
-    /// If agents of any plan have run without a sandbox, requires a terminal that none of them can have.
-    pub fn only_at_a_terminal(&self) -> Result<(), Error> {
-        for plan in [self.log.plans()?, self.log.archived_plans()?].concat() {
-            if let Some(why) = human_check::no_terminal(&*self.log, &plan, self.begun)? {
-                return Err(Error::NoTerminal { why });
-            }
-        }
-        Ok(())
-    }
-
     pub(crate) fn log(&self) -> &dyn Log {
         &*self.log
     }
@@ -416,15 +406,11 @@ impl Overview {
         let mut moved = BTreeSet::new();
         let read = self.log.read(&query, &mut |sealed| {
             // A plan may have been archived and continued since the last look.
-            let is_behind =
-                plans.get(&sealed.plan).is_none_or(|fold| fold.auditor.head().seq + 1 < sealed.seq);
-            if is_behind {
+            if plans.get(&sealed.plan).is_none_or(|fold| fold.auditor.head().seq + 1 < sealed.seq) {
                 let place = plan_registry::find(&self.settings.state, &sealed.plan);
                 workspaces.extend(place.iter().map(|place| place.workspace.clone()));
-                let mut fold = Fold::new(sealed.at, place);
-                fold.hear_archived(&*self.log, &sealed.plan, sealed.seq - 1);
-                fold.waiting = plans.get(&sealed.plan).map_or(0, |before| before.waiting);
-                plans.insert(sealed.plan.clone(), fold);
+                let before = plans.get(&sealed.plan).map_or(0, |before| before.waiting);
+                plans.insert(sealed.plan.clone(), Fold::before(&*self.log, &sealed, place, before));
             }
             let Some(fold) = plans.get_mut(&sealed.plan) else { return ControlFlow::Continue(()) };
             fold.hear(&sealed);

@@ -7,6 +7,7 @@ use provost_store::Log as _;
 use provost_store::postgres::cluster::{Cluster, PASSWORD};
 
 use crate::env::{Env, HONEST, answer, plan};
+use crate::serve::Server;
 
 /// A plan that is done; `None` without a sandbox, where a person has to decide at a terminal.
 fn done() -> Option<Env> {
@@ -179,6 +180,42 @@ fn a_plan_that_depends_on_an_archived_one_starts() {
     add(&env, "second", "test -f out/1", "first");
     env.provost(&["run", "second"]).exits(0);
     assert!(!env.provost(&["list"]).exits(0).err.contains("depends on"));
+}
+
+#[test]
+fn a_running_server_lists_no_archived_plan_and_still_shows_it() {
+    let Some(env) = done() else { return };
+    let (server, id) = (Server::start(&env), id(&env));
+    let cookie = server.enter();
+    let agenda = || server.browse("/", &cookie).is(200).body;
+    let page = || server.browse(&format!("/plans/{id}"), &cookie).is(200).body;
+    assert!(agenda().contains(&id) && page().contains("Step 1"));
+    env.provost(&["archive", "PLAN.md"]).exits(0);
+    assert!(
+        !agenda().contains(&id) && agenda().contains("1 plan is archived and not listed"),
+        "{}",
+        agenda()
+    );
+    assert!(page().contains("Step 1"), "{}", page());
+    let path = files(&env).remove(0);
+    let aside = env.folder().join("aside");
+    std::fs::rename(&path, &aside).expect("moved");
+    let missing = server.browse(&format!("/plans/{id}"), &cookie).is(500).body;
+    assert!(missing.contains("put the file back there"), "{missing}");
+    std::fs::rename(&aside, &path).expect("moved back");
+    // It goes on, and is listed with everything that it was before.
+    env.write("PLAN.md", plan(&["test -f out/1", "test -f out/2"], "escalate"));
+    env.git(&["add", "--all"]);
+    env.git(&["commit", "--quiet", "--message", "more"]);
+    env.approve();
+    env.provost(&["run"]).exits(0);
+    assert!(agenda().contains(&id) && !agenda().contains("archived"));
+    assert!(page().contains("Step 2") && !page().contains("missing"), "{}", page());
+    // The same for a server that has never seen the first events in the log.
+    let fresh = Server::start(&env);
+    let cookie = fresh.enter();
+    let body = fresh.browse(&format!("/plans/{id}"), &cookie).is(200).body;
+    assert!(body.contains("Step 2") && !body.contains("missing"), "{body}");
 }
 
 /// An agent without a sandbox tries to archive a plan that is done.

@@ -3,15 +3,26 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use provost_core::model::chain::PlanId;
+use provost_core::model::chain::{PlanId, SealedEvent};
 use provost_core::model::timestamp::Timestamp;
 use provost_store::{Log, Query};
 
 use super::{Fold, Known, Overview, PlanSnapshot};
 use crate::Error;
-use crate::plan::plan_registry;
+use crate::plan::human_check;
+use crate::plan::plan_registry::{self, PlanLocation};
 
 impl Overview {
+    /// If agents of any plan have run without a sandbox, requires a terminal that none of them can have.
+    pub fn only_at_a_terminal(&self) -> Result<(), Error> {
+        for plan in [self.log.plans()?, self.log.archived_plans()?].concat() {
+            if let Some(why) = human_check::no_terminal(&*self.log, &plan, self.begun)? {
+                return Err(Error::NoTerminal { why });
+            }
+        }
+        Ok(())
+    }
+
     /// Reads a plan that the lists leave out.
     pub(super) fn archived_plan(&self, id: &PlanId) -> Result<Option<PlanSnapshot>, Error> {
         if !self.log.is_archived(id)? {
@@ -47,8 +58,20 @@ impl Overview {
 }
 
 impl Fold {
+    /// Returns the plan of an event as it was before the event. `waiting` is what was counted of it.
+    pub(super) fn before(
+        log: &dyn Log,
+        sealed: &SealedEvent,
+        place: Option<PlanLocation>,
+        waiting: usize,
+    ) -> Self {
+        let mut fold = Self { waiting, ..Self::new(sealed.at, place) };
+        fold.hear_archived(log, &sealed.plan, sealed.seq - 1);
+        fold
+    }
+
     /// Reads the first events of a plan, which are in cold files.
-    pub(super) fn hear_archived(&mut self, log: &dyn Log, plan: &PlanId, count: u64) {
+    fn hear_archived(&mut self, log: &dyn Log, plan: &PlanId, count: u64) {
         let query = Query { limit: Some(count), ..Query::plan(plan) };
         if count == 0 {
             return;
