@@ -113,7 +113,7 @@ pub fn archive_whole_plans_only(open: &Handles) {
         ColdPart { last_seq: 6, ..whole.clone() },
         ColdPart { plan: plan("unheard of"), ..whole.clone() },
     ] {
-        let refused = log.remove_archived(&[wrong.clone()], Timestamp(1));
+        let refused = log.remove_archived(std::slice::from_ref(&wrong), Timestamp(1));
         assert!(matches!(refused, Err(Error::Conflict { .. })), "{wrong:?}: {refused:?}");
         // One wrong part keeps all others from being removed.
         let refused = log.remove_archived(&[whole.clone(), wrong], Timestamp(1));
