@@ -151,3 +151,25 @@ fn a_record_of_another_plan_is_refused_as_a_whole() {
     assert!(matches!(log.remove_archived(&parts, Timestamp(1)), Err(Error::Conflict { .. })));
     assert_eq!(log.archived(&suite::plan("a")).unwrap(), parts);
 }
+
+#[test]
+fn the_space_of_archived_events_is_used_again_after_a_vacuum() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let (url, folder) = (cluster.database(), tempfile::tempdir().unwrap());
+    let log = Postgres::open(&address(&url)).expect("a log");
+    let pages = || -> i64 {
+        let size = "SELECT pg_total_relation_size('provost.event') / 8192";
+        cluster.sql(&url, size)[0].get(0)
+    };
+    for name in ["a", "b", "c", "d"] {
+        suite::append_steps(&log, name, 1000);
+    }
+    let full = pages();
+    // Not the newest events: the table cannot be cut at its end.
+    suite::archive_plans(&log, folder.path(), &["a", "b"]);
+    cluster.sql(&url, "VACUUM provost.event");
+    suite::append_steps(&log, "e", 1000);
+    suite::append_steps(&log, "f", 1000);
+    assert!(pages() <= full + full / 10, "{} pages, and {full} before", pages());
+    suite::verify_chains(&log);
+}
