@@ -9,15 +9,15 @@ use provost_store::postgres::cluster::{Cluster, PASSWORD};
 use crate::env::{Answer, Env, HONEST, answer, plan};
 use crate::serve::Server;
 
-/// A plan that is done; `None` without a sandbox, where a person has to decide at a terminal.
-fn done() -> Option<Env> {
-    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST);
-    if !env.has_fences() {
-        return None;
-    }
+/// A repository with a plan. Without a sandbox, a person has to decide at a terminal.
+fn fresh() -> Env {
+    Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST)
+}
+
+/// Runs the plan until it is done.
+fn finish(env: &Env) {
     env.approve();
     env.provost(&["run"]).exits(0);
-    Some(env)
 }
 
 /// Adds a plan that may depend on another one, and approves it.
@@ -47,7 +47,11 @@ fn files(env: &Env) -> Vec<PathBuf> {
 
 #[test]
 fn an_archived_plan_reads_as_before_and_is_in_no_list() {
-    let Some(env) = done() else { return };
+    let env = fresh();
+    if !env.has_fences() {
+        return;
+    }
+    finish(&env);
     let id = id(&env);
     let read = |arguments: &[&str]| env.provost(arguments).exits(0).out;
     let commands: [&[&str]; 5] =
@@ -101,7 +105,11 @@ fn an_archived_plan_reads_as_before_and_is_in_no_list() {
 
 #[test]
 fn audit_finds_a_cold_file_that_was_changed_cut_or_lost() {
-    let Some(env) = done() else { return };
+    let env = fresh();
+    if !env.has_fences() {
+        return;
+    }
+    finish(&env);
     env.provost(&["archive", "--older-than", "0s"]).exits(0);
     let path = files(&env).remove(0);
     let good = std::fs::read(&path).expect("a file");
@@ -133,7 +141,7 @@ fn audit_finds_a_cold_file_that_was_changed_cut_or_lost() {
 
 #[test]
 fn plans_that_are_not_over_or_needed_stay() {
-    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST);
+    let env = fresh();
     if !env.has_fences() {
         return;
     }
@@ -173,7 +181,11 @@ fn plans_that_are_not_over_or_needed_stay() {
 
 #[test]
 fn a_plan_that_depends_on_an_archived_one_starts() {
-    let Some(env) = done() else { return };
+    let env = fresh();
+    if !env.has_fences() {
+        return;
+    }
+    finish(&env);
     add(&env, "first", "test -f out/1", "");
     env.provost(&["run", "first"]).exits(0);
     env.provost(&["archive", "first"]).exits(0);
@@ -184,7 +196,11 @@ fn a_plan_that_depends_on_an_archived_one_starts() {
 
 #[test]
 fn a_running_server_lists_no_archived_plan_and_still_shows_it() {
-    let Some(env) = done() else { return };
+    let env = fresh();
+    if !env.has_fences() {
+        return;
+    }
+    finish(&env);
     let (server, id) = (Server::start(&env), id(&env));
     let cookie = server.enter();
     let agenda = || server.browse("/", &cookie).is(200).body;
@@ -248,7 +264,11 @@ fn the_owner_of_a_shared_log_archives_and_others_read() {
     let Some(cluster) = Cluster::shared() else { return };
     let url = cluster.database();
     let url = cluster.tcp_url(url.split(['/', '?']).nth(3).expect("a name"));
-    let Some(env) = done() else { return };
+    let env = fresh();
+    if !env.has_fences() {
+        return;
+    }
+    finish(&env);
     let go = |arguments: &[&str]| -> Answer {
         answer(env.command(arguments).env("PGPASSWORD", PASSWORD).output().expect("provost"))
     };
