@@ -158,7 +158,7 @@ fn the_space_of_archived_events_is_used_again_after_a_vacuum() {
     let (url, folder) = (cluster.database(), tempfile::tempdir().unwrap());
     let log = Postgres::open(&address(&url)).expect("a log");
     let pages = || -> i64 {
-        let size = "SELECT pg_total_relation_size('provost.event') / 8192";
+        let size = "SELECT pg_relation_size('provost.event') / 8192";
         cluster.sql(&url, size)[0].get(0)
     };
     for name in ["a", "b", "c", "d"] {
