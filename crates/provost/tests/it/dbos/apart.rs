@@ -111,8 +111,11 @@ impl Machines {
     ) -> Worker {
         let joins = self.command(machine, &["migrate", "--to", &self.url]).output();
         answer(joins.expect("provost")).exits(0);
-        let mut all = vec!["worker", "--json", "--lease", "5s", "--poll", "50ms", "--remote", remote];
+        let mut all = vec!["worker", "--json", "--poll", "50ms", "--remote", remote];
         all.extend(arguments);
+        if !arguments.contains(&"--lease") {
+            all.extend(["--lease", "5s"]);
+        }
         let said = std::fs::OpenOptions::new().create(true).append(true).open(self.env.folder().join("said"));
         let mut command = self.command(machine, &all);
         command.envs(environment.iter().copied());
@@ -306,7 +309,10 @@ fn a_remote_that_is_away_is_told_and_waited_for() {
     let slow = format!("sleep 3\n{HONEST}");
     let Some(machines) = Machines::new(&plan(&["test -e out/1"], "abort"), &slow) else { return };
     machines.sets_remote();
-    let (_agents, _judges) = (machines.worker("a", &AGENTS), machines.worker("b", &JUDGES));
+    // Nobody dies here, and no worker may be taken for dead because the machine is busy.
+    let patient = |arguments: &[&'static str]| [arguments, &["--lease", "60s"]].concat();
+    let _agents = machines.worker("a", &patient(&AGENTS));
+    let _judges = machines.worker("b", &patient(&JUDGES));
     machines.env.approve();
     machines.until("an attempt begins", || !machines.events("TASK_STARTED").is_empty());
     std::thread::sleep(Duration::from_secs(1));
