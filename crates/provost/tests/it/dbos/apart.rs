@@ -18,6 +18,9 @@ pub(super) const AGENTS: [&str; 4] = ["--roles", "coder", "--no-checks", "--no-t
 /// Runs checks and scheduling passes, but no agent.
 pub(super) const JUDGES: [&str; 2] = ["--roles", "reviewer"];
 
+/// For tests in which nobody dies: no worker may be taken for dead because the machine is busy.
+const PATIENT: [&str; 2] = ["--lease", "60s"];
+
 /// An agent that is slow and does not do its work.
 const LAZY: &str = "sleep 2; mkdir -p out; echo nothing > out/notes; echo \"done\"\n";
 
@@ -309,10 +312,8 @@ fn a_remote_that_is_away_is_told_and_waited_for() {
     let slow = format!("sleep 3\n{HONEST}");
     let Some(machines) = Machines::new(&plan(&["test -e out/1"], "abort"), &slow) else { return };
     machines.sets_remote();
-    // Nobody dies here, and no worker may be taken for dead because the machine is busy.
-    let patient = |arguments: &[&'static str]| [arguments, &["--lease", "60s"]].concat();
-    let _agents = machines.worker("a", &patient(&AGENTS));
-    let _judges = machines.worker("b", &patient(&JUDGES));
+    let _agents = machines.worker("a", &[&AGENTS[..], &PATIENT].concat());
+    let _judges = machines.worker("b", &[&JUDGES[..], &PATIENT].concat());
     machines.env.approve();
     machines.until("an attempt begins", || !machines.events("TASK_STARTED").is_empty());
     std::thread::sleep(Duration::from_secs(1));
@@ -359,7 +360,7 @@ fn a_plan_whose_checks_run_in_the_workspace_is_not_carried() {
 fn where_there_are_two_machines_the_other_one_judges() {
     let Some(machines) = Machines::new(&plan(&THREE, "abort"), HONEST) else { return };
     machines.sets_remote();
-    let _both = (machines.worker("a", &[]), machines.worker("b", &[]));
+    let _both = (machines.worker("a", &PATIENT), machines.worker("b", &PATIENT));
     machines.env.approve();
     machines.until_done();
     machines.is_sound(3);
