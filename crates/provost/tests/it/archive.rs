@@ -6,7 +6,7 @@ use provost_store::Log as _;
 #[cfg(feature = "postgres")]
 use provost_store::postgres::cluster::{Cluster, PASSWORD};
 
-use crate::env::{Answer, Env, HONEST, answer, plan};
+use crate::env::{Env, HONEST, answer, plan};
 use crate::serve::Server;
 
 /// A repository with a plan. Without a sandbox, a person has to decide at a terminal.
@@ -269,7 +269,7 @@ fn the_owner_of_a_shared_log_archives_and_others_read() {
         return;
     }
     finish(&env);
-    let go = |arguments: &[&str]| -> Answer {
+    let go = |arguments: &[&str]| {
         answer(env.command(arguments).env("PGPASSWORD", PASSWORD).output().expect("provost"))
     };
     let before = go(&["log", "--json"]).exits(0).out;
