@@ -32,7 +32,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     older_than: Option<Duration>,
     /// Folder of the files [default: `archive` in the state folder]
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "PLACE")]
     to: Option<PathBuf>,
     /// Show which plans would be moved, and move nothing
     #[arg(long)]

@@ -17,8 +17,8 @@ Examples:
   provost migrate --back postgres://ada@db.example.org/provost   move it back into the state folder")]
 #[group(required = true, multiple = false)]
 pub(super) struct Args {
-    /// Move the log from the state folder to this database
-    #[arg(long, value_name = "URL")]
+    /// Move the log from the state folder to the database with this address
+    #[arg(long, value_name = "PLACE")]
     to: Option<String>,
     /// Move the log from this database to the state folder
     #[arg(long, alias = "from", value_name = "URL")]

@@ -269,7 +269,7 @@ fn the_owner_of_a_shared_log_archives_and_others_read() {
         return;
     }
     finish(&env);
-    let go = |arguments: &[&str]| -> crate::env::Answer {
+    let go = |arguments: &[&str]| {
         answer(env.command(arguments).env("PGPASSWORD", PASSWORD).output().expect("provost"))
     };
     let before = go(&["log", "--json"]).exits(0).out;
