@@ -4,8 +4,8 @@
 //! fences and the permissions of each role, so a client cannot write more than its role may. The trait is
 //! synchronous; the driver is asynchronous and runs on this module's own runtime.
 //!
-//! **Invariant:** writers take turns, so cursors have no gaps and a follower never misses an event behind
-//! its cursor.
+//! **Invariant:** writers take turns, so a follower never misses an event behind its cursor. Cursors have no gaps
+//! but those that archived events leave.
 //! **Invariant:** an append whose answer was lost is searched in the log before it is tried again.
 //! **Invariant:** no message contains a password: addresses are printed from their parts.
 
