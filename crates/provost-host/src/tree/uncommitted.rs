@@ -69,9 +69,13 @@ impl LastIndex {
     }
 
     fn write(&self, path: &Path) -> io::Result<()> {
-        let mut file = fs::File::create(path)?;
-        file.write_all(&self.bytes)?;
-        file.set_modified(self.modified)
+        fs::File::create(path)?.write_all(&self.bytes)?;
+        self.date(path)
+    }
+
+    /// Gives an index that was made from this one the same time.
+    fn date(&self, path: &Path) -> io::Result<()> {
+        fs::File::options().write(true).open(path)?.set_modified(self.modified)
     }
 
     fn keep(workspace: &Path, path: &Path) -> io::Result<()> {
@@ -103,11 +107,17 @@ impl Trees {
             ("GIT_INDEX_FILE".into(), index.clone().into()),
             mirror::lending(&objects),
         ];
-        if let Some(last) = LastIndex::take(&self.workspace) {
+        let last = LastIndex::take(&self.workspace);
+        if let Some(last) = &last {
             last.write(&index).map_err(|error| Error::io("write", &index, error))?;
         }
-        // Keeps what the index knows about files that are the same in this commit.
+        // Keeps what the index knows about files that are the same in this commit. This command does not look at
+        // the files, so its index is as old as the last one: git compares times in seconds, and would believe a
+        // younger index about a file that was changed in the second in which it was read.
         mirror.git(&["read-tree", "-m", "-i", commit], b"", &there)?;
+        if let Some(last) = &last {
+            last.date(&index).map_err(|error| Error::io("write", &index, error))?;
+        }
         // This command only reports that files differ; the next ones ask which.
         let _ = mirror.git(&["update-index", "-q", "--refresh", "--ignore-submodules"], b"", &there);
         LastIndex::keep(&self.workspace, &index).map_err(|error| Error::io("read", &index, error))?;
