@@ -6,6 +6,7 @@ pub mod sessions;
 pub mod human_check;
 pub mod gate;
 pub mod prove;
+pub(crate) mod past_levels;
 pub(crate) mod section_trust;
 pub mod audit;
 pub mod subplan;

@@ -49,6 +49,7 @@ mod error;
 mod exclusion;
 mod found;
 mod ignored;
+mod copy_trust;
 mod index;
 mod layer;
 mod retention;
@@ -75,6 +76,7 @@ mod verification;
 
 pub use assemble::AssembledTree;
 pub use commit::{CommitText, NewCommit, With};
+pub use copy_trust::CopyTrust;
 pub use error::Error;
 pub use exclusion::{ExcludedPath, ExclusionReason};
 pub use ignored::IgnoreRules;
@@ -118,6 +120,8 @@ pub struct Trees {
     line_ends: LineEnds,
     /// Trees include the files of submodules.
     with_submodules: bool,
+    /// Whether no agent can have changed what is kept here.
+    copies: CopyTrust,
 }
 
 /// A tree that a person approved, or that a passed step left. It is kept on disk while this value exists.
@@ -225,6 +229,7 @@ impl Trees {
             own_files: OwnFiles::default(),
             line_ends: LineEnds::default(),
             with_submodules: true,
+            copies: CopyTrust::none(),
         };
         for name in ["", "requests", "bases", "building", "layers"] {
             let path = trees.folder.join(name);
@@ -264,7 +269,7 @@ impl Trees {
     /// The tree is kept. `request` says for which approval it was made: the same request gives the same tree
     /// again, whatever the workspace has become. A repeated request costs a few system calls, however large
     /// the tree is. Another request gets the same tree if it depends on the commit and the named files only,
-    /// after all of it was read: since the tree was made, agents without a sandbox may have run.
+    /// and copies are trusted.
     pub fn base(
         &self,
         request: &str,
@@ -282,27 +287,24 @@ impl Trees {
         if let Some(base) = self.answered(&key, &caches)? {
             return Ok(base);
         }
-        let shared =
-            (commit.is_some() && !self.has_any(&caches)).then(|| self.key("", commit, files, &caches));
+        let is_shared = commit.is_some() && !self.has_any(&caches) && self.has_trusted_copies();
+        let shared = is_shared.then(|| self.key("", commit, files, &caches));
         if let Some(shared) = &shared
             && let Some(base) = self.answered(shared, &caches)?
-            && base.over.is_none()
         {
-            if base.is_untouched() {
-                self.remember(&key, &Answered { id: base.id.clone(), left_out: base.left_out.clone() })?;
-                return Ok(base);
-            }
-            self.put_aside(&self.folder.join("bases").join(&base.id))?;
+            self.remember(&key, &Answered { id: base.id.clone(), left_out: base.left_out.clone() })?;
+            return Ok(base);
         }
         let room = self.room()?;
+        let mirrors = self.mirrors()?;
         let mut left_out = Vec::new();
         let mut checkout = TreeWriter::begin(room.path().join(TREE), TreeDraft::default())?;
         match commit {
             Some(commit) => {
-                let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
+                let mirror = Mirror::open(mirrors.path(), &self.workspace, commit)?;
                 mirror.borrow()?;
                 let submodules = mirror.extract(&mut checkout, (b"", None), &caches, &mut left_out)?;
-                self.add_submodules(submodules, &mut checkout, &mut left_out, 0)?;
+                self.add_submodules(mirrors.path(), submodules, &mut checkout, &mut left_out, 0)?;
                 snapshot::caches(&self.workspace, &caches, &mut checkout, &mut left_out)?;
             }
             None => {
@@ -335,6 +337,7 @@ impl Trees {
     /// content, so an agent cannot substitute other files.
     fn add_submodules(
         &self,
+        mirrors: &Path,
         submodules: Vec<Submodule>,
         checkout: &mut TreeWriter<'_>,
         left_out: &mut Vec<ExcludedPath>,
@@ -343,14 +346,14 @@ impl Trees {
         for Submodule { path, commit } in submodules {
             let place = self.workspace.join(OsStr::from_bytes(&path));
             let objects = mirror::objects(&place).filter(|_| self.with_submodules && depth < SUBMODULES_DEEP);
-            let mirror = Mirror::open(&self.folder, &self.workspace, &commit)?;
+            let mirror = Mirror::open(mirrors, &self.workspace, &commit)?;
             let brought = objects.is_some_and(|objects| mirror.take_in(&objects).is_ok());
             let inner = match brought {
                 true => Some(mirror.extract(checkout, (&path, None), &[], left_out)?),
                 false => None,
             };
             match inner {
-                Some(inner) => self.add_submodules(inner, checkout, left_out, depth + 1)?,
+                Some(inner) => self.add_submodules(mirrors, inner, checkout, left_out, depth + 1)?,
                 None => left_out.push(ExcludedPath { path: lossy(&path), why: ExclusionReason::Submodule }),
             }
         }
@@ -372,8 +375,14 @@ impl Trees {
         if layer.is_empty() {
             return Ok(base.clone());
         }
-        if let Some(next) = self.held(&layer.id, &base.caches, base.left_out.clone())? {
+        if self.has_trusted_copies()
+            && let Some(next) = self.held(&layer.id, &base.caches, base.left_out.clone())?
+        {
             return Ok(next);
+        }
+        // The step took back what earlier ones had done.
+        if base.ground().id == layer.id {
+            return Ok(Base { left_out: base.left_out.clone(), ..base.ground().clone() });
         }
         let sealed = layer.sealed_on(base)?;
         let ground = &base.ground().index;
@@ -400,25 +409,6 @@ impl Trees {
             let _ = fs::remove_dir_all(entry.path());
         }
         tempfile::tempdir_in(&building).map_err(|error| Error::io("make a folder in", &building, error))
-    }
-
-    /// Gives a complete tree its final name.
-    fn settle(&self, room: TempDir, sealed: &[u8], ground: &[u8], id: String) -> Result<String, Error> {
-        let write = |name: &str, bytes: &[u8]| {
-            let path = room.path().join(name);
-            fs::write(&path, bytes).map_err(|error| Error::io("write", &path, error))
-        };
-        write("index", sealed)?;
-        write("used", &[retention::boot().as_bytes(), ground].concat())?;
-        let place = self.folder.join("bases").join(&id);
-        match fs::rename(room.path(), &place) {
-            // The folder was renamed; there is nothing left to remove.
-            Ok(()) => drop(room.keep()),
-            // The same tree already exists, made in another way.
-            Err(_) if place.join("used").exists() => {}
-            Err(error) => return Err(Error::io("rename to", &place, error)),
-        }
-        Ok(id)
     }
 
     fn answered(&self, key: &str, caches: &[Vec<u8>]) -> Result<Option<Base>, Error> {

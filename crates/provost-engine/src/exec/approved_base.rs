@@ -67,6 +67,7 @@ pub(crate) fn on_the_base_with(
         Some(touches) => touches.iter().map(|glob| glob.value.clone()).collect(),
         None => all.to_vec(),
     };
+    let copies = kept_trees::copy_trust(harness);
     let approval = ApprovedFiles {
         revision: &run.revision.0,
         commit: run.binding.base.as_deref(),
@@ -80,6 +81,7 @@ pub(crate) fn on_the_base_with(
         },
         // A session works in the workspace without being watched.
         adopts: !run.agent_outside,
+        copies: &copies,
         recorded,
         wanted: CheckSettings {
             provision: &verify.provision,

@@ -88,6 +88,7 @@ pub(crate) fn trees(harness: &Harness, run: &Run, commit: &str) -> Result<(Trees
         launcher: &[],
     };
     let (verify, caches) = (&harness.config().verify, kept_trees::caches(harness, run));
+    let copies = kept_trees::copy_trust(harness);
     let approval = ApprovedFiles {
         revision: &run.revision.0,
         commit: Some(commit),
@@ -97,6 +98,7 @@ pub(crate) fn trees(harness: &Harness, run: &Run, commit: &str) -> Result<(Trees
         caches,
         limits: ImportLimits { as_git: run.work.is_some(), ..ImportLimits::default() },
         adopts: false,
+        copies: &copies,
         recorded: None,
         wanted: Means { provision: &verify.provision, build_caches: false, stop: None },
     };

@@ -184,6 +184,10 @@ impl Harness {
         &*self.log
     }
 
+    pub(crate) fn shared_log(&self) -> Arc<dyn Log> {
+        self.log.clone()
+    }
+
     pub fn state(&self) -> &Path {
         &self.state
     }

@@ -1,13 +1,15 @@
-//! Trees of a plan that were kept when a contract held on them.
+//! Trees of a plan that were kept when a contract held on them, and whether plans can use each other's copies.
 
 use std::fs;
 use std::path::Path;
 
+use provost_core::model::verdict::Isolation;
 use provost_core::state::run::Run;
-use provost_host::tree::{Base, Trees};
+use provost_host::tree::{Base, CopyTrust, Trees};
 
 use crate::Error;
 use crate::plan::harness::Harness;
+use crate::plan::past_levels;
 use crate::workplace::PlanFiles;
 
 /// Returns a kept tree, from this machine or from where the plan's agents work.
@@ -39,6 +41,13 @@ pub(crate) fn text(base: &Base, path: &Path, most_bytes: u64) -> Result<Option<S
 /// one machine.
 pub(crate) fn caches<'h>(harness: &'h Harness, run: &Run) -> &'h [String] {
     if run.work.is_some() { &[] } else { harness.site().caches() }
+}
+
+/// Returns whether what other plans have kept can be used: only if no agent so far could write to the state folder.
+pub(crate) fn copy_trust(harness: &Harness) -> CopyTrust {
+    let log = harness.shared_log();
+    // If the log cannot be read, for example because an archived file is missing, nothing is trusted.
+    CopyTrust::new(move || past_levels::were_all(&*log, Isolation::has_fence).unwrap_or(false))
 }
 
 /// Offers what the plan was approved on to the machines that work on it.

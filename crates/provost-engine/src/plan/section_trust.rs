@@ -4,16 +4,14 @@
 //! written it: all agents so far were kept from that file by the level `clean`, or a person has trusted its
 //! exact words.
 
-use std::ops::ControlFlow;
 use std::path::Path;
 
-use provost_core::model::event::Event;
 use provost_core::model::verdict::Isolation;
-use provost_store::{Log, Query};
+use provost_store::Log;
 
 use crate::Error;
-use crate::plan::gate;
 use crate::plan::prove::Prover;
+use crate::plan::{gate, past_levels};
 
 /// Returns whether the section with this digest may be used. While a run is under way nothing is recorded,
 /// because the run watches the list of trusted texts for tampering.
@@ -29,24 +27,10 @@ pub(crate) fn is_trusted(
     {
         return Ok(true);
     }
-    if is_under_way || agents_could_write_it(log)? {
+    if is_under_way || !past_levels::were_all(log, |level| level == Isolation::Clean)? {
         return Ok(false);
     }
     // Record the trust now: agents may later work at levels at which they can write the file.
     gate::trust(state, &prover.secret()?.key(), digest)?;
     Ok(true)
-}
-
-/// Returns whether some run let agents work without protecting the configuration from them.
-fn agents_could_write_it(log: &dyn Log) -> Result<bool, Error> {
-    let names = vec!["ISOLATION_ATTESTED".to_owned()];
-    let mut could = false;
-    log.read(&Query { names, ..Query::default() }, &mut |sealed| {
-        could = !matches!(
-            sealed.event(),
-            Ok(Event::IsolationAttested { level: Isolation::Clean, agent_outside: false, .. })
-        );
-        if could { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
-    Ok(could)
 }

@@ -23,7 +23,7 @@ use crate::check::judge::CheckTools;
 use crate::check::provision::{self, InstallEnvironment, View};
 use crate::exec::access::WorkspaceRepository;
 use crate::sandbox::SandboxFeatures;
-use crate::tree::{Base, ImportLimits, Layer, Touches};
+use crate::tree::{Base, CopyTrust, ImportLimits, Layer, Touches};
 use crate::{config, sandbox, tree};
 
 mod ancestor_config;
@@ -140,6 +140,8 @@ pub struct ApprovedFiles<'a> {
     /// Environments that the person made or changed in the workspace since the approval are used: agents
     /// that work there are watched.
     pub adopts: bool,
+    /// Whether what other plans have kept can be used.
+    pub copies: &'a CopyTrust,
     /// The environment of an earlier check, which is used again.
     pub recorded: Option<&'a CheckEnvironment>,
     pub wanted: CheckSettings<'a>,

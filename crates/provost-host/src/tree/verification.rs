@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -31,34 +32,46 @@ type Batch = Vec<(PathBuf, TreeEntry)>;
 impl Base {
     /// Returns whether every file of the index is there with its content. Other files may be there too.
     pub(super) fn has_all_files(&self) -> bool {
-        self.is_as_listed(&|_, _| Ok(true))
+        self.is_as_listed(&has_content, &|_, _| Ok(true))
     }
 
-    /// Returns whether the tree has exactly the files of its index. False for a base on top of another.
+    /// Returns whether a base that was written completely has exactly the files of its index, and nobody has
+    /// another name for one of them.
     pub(super) fn is_untouched(&self) -> bool {
-        let _activity = Activity::begin("verifying the kept copy of the commit");
         let has_only_listed = |path: &[u8], folder: &TreeEntry| {
+            let at = self.path.join(OsStr::from_bytes(path));
             let listed = self.index.listing(folder)?;
             let listed: HashSet<&[u8]> = listed.iter().map(|entry| entry.name.as_slice()).collect();
-            for found in fs::read_dir(self.path.join(OsStr::from_bytes(path)))? {
-                if !listed.contains(found?.file_name().as_bytes()) {
-                    return Ok(false);
-                }
+            let mut is_same = fs::symlink_metadata(&at)?.is_dir();
+            for found in fs::read_dir(at)? {
+                is_same &= listed.contains(found?.file_name().as_bytes());
             }
-            Ok(true)
+            Ok(is_same)
         };
-        self.over.is_none() && self.is_as_listed(&has_only_listed)
+        let is_own = |at: &Path, entry: &TreeEntry| {
+            Ok(fs::symlink_metadata(at)?.nlink() == 1 && has_content(at, entry)?)
+        };
+        let is_place = self
+            .path
+            .parent()
+            .is_some_and(|place| fs::symlink_metadata(place).is_ok_and(|found| found.is_dir()));
+        is_place && self.over.is_none() && self.is_as_listed(&is_own, &has_only_listed)
     }
 
     /// Reads every file and compares it with the index; asks `is_folder` about every folder.
-    fn is_as_listed(&self, is_folder: &dyn Fn(&[u8], &TreeEntry) -> io::Result<bool>) -> bool {
+    fn is_as_listed(
+        &self,
+        is_file: &(dyn Fn(&Path, &TreeEntry) -> io::Result<bool> + Sync),
+        is_folder: &dyn Fn(&[u8], &TreeEntry) -> io::Result<bool>,
+    ) -> bool {
+        let _activity = Activity::begin("verifying the kept copy of the commit");
         let different = AtomicBool::new(false);
         let (give, take) = sync_channel::<Batch>(WAITING);
         let take = Mutex::new(take);
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
         let walked = std::thread::scope(|scope| {
             for _ in 0..threads {
-                scope.spawn(|| compare(&take, &different));
+                scope.spawn(|| compare(&take, &different, is_file));
             }
             let stop = || io::Error::from(io::ErrorKind::InvalidData);
             let mut batch = Batch::new();
@@ -83,12 +96,16 @@ impl Base {
 }
 
 /// Compares batches until there are no more.
-fn compare(batches: &Mutex<Receiver<Batch>>, different: &AtomicBool) {
+fn compare(
+    batches: &Mutex<Receiver<Batch>>,
+    different: &AtomicBool,
+    is_file: &(dyn Fn(&Path, &TreeEntry) -> io::Result<bool> + Sync),
+) {
     loop {
         let batch = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(batch) = batch else { return };
         // After a difference the batches are only taken, so that the sender does not wait for ever.
-        let is_same = |(path, entry): &(PathBuf, TreeEntry)| has_content(path, entry).unwrap_or(false);
+        let is_same = |(path, entry): &(PathBuf, TreeEntry)| is_file(path, entry).unwrap_or(false);
         if !different.load(Ordering::Relaxed) && !batch.iter().all(is_same) {
             different.store(true, Ordering::Relaxed);
         }

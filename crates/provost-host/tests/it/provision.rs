@@ -13,7 +13,7 @@ use provost_host::config::{Config, Demand};
 use provost_host::exec::environment::{
     self, ApprovedFiles, CheckExtras, CheckSettings, CheckSpec, Comparison, ExecEnv, RunPaths,
 };
-use provost_host::tree::ImportLimits;
+use provost_host::tree::{CopyTrust, ImportLimits};
 use provost_rehearsal::skip;
 use tempfile::TempDir;
 
@@ -95,6 +95,7 @@ impl Site {
             caches: &verify.caches,
             limits: ImportLimits::default(),
             adopts: false,
+            copies: &CopyTrust::new(|| true),
             recorded: None,
             wanted: CheckSettings {
                 provision: &verify.provision,

@@ -14,7 +14,7 @@ use provost_host::config::Config;
 use provost_host::exec::environment::{
     ApprovedFiles, CheckExtras, CheckSettings, CheckSpec, Comparison, ExecEnv, RunPaths,
 };
-use provost_host::tree::ImportLimits;
+use provost_host::tree::{CopyTrust, ImportLimits};
 use provost_rehearsal::skip;
 use tempfile::TempDir;
 
@@ -62,6 +62,7 @@ impl Project {
             caches: &[],
             limits: ImportLimits::default(),
             adopts: false,
+            copies: &CopyTrust::none(),
             recorded: None,
             wanted,
         };

@@ -6,12 +6,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use provost_core::model::event::NamedFile;
 use provost_core::model::hash::Hash;
 use provost_host::tree::{
-    Base, Error, ExclusionReason, ImportLimits, Layer, RetentionLimits, Touches, Trees, sweep, uncommitted,
+    Base, CopyTrust, Error, ExclusionReason, ImportLimits, Layer, RetentionLimits, Touches, Trees, sweep,
+    uncommitted,
 };
 
 pub(crate) struct Site {
@@ -163,28 +164,85 @@ fn a_base_is_the_commit_and_not_the_workspace() {
     assert_eq!((again.id, again.path), (base.id, base.path));
 }
 
+/// Returns an identity of a base's file, which a copy does not have.
+fn inode(base: &Base) -> u64 {
+    fs::metadata(base.path.join("a")).unwrap().ino()
+}
+
 #[test]
-fn another_plan_gets_the_same_base_only_if_all_of_it_is_as_it_was_made() {
+fn plans_share_a_base_if_no_agent_can_have_changed_it() {
+    let site = Site::with(&[("a", "one"), ("src/b.rs", "two")]);
+    let commit = site.head();
+    let base = |plan: &str| {
+        let mut trees = site.trees();
+        trees.trust_copies(&CopyTrust::new(|| true));
+        trees.base(plan, Some(&commit), &[], &[]).unwrap()
+    };
+    let first = base("first");
+    assert_eq!(inode(&base("second")), inode(&first), "shared, not made again");
+}
+
+#[test]
+fn a_base_that_an_agent_can_have_changed_is_used_only_if_it_is_the_same() {
     let site = Site::with(&[("a", "one"), ("src/b.rs", "two")]);
     let commit = site.head();
     let base = |plan: &str| site.trees().base(plan, Some(&commit), &[], &[]).unwrap();
-    let inode = |base: &Base| fs::metadata(base.path.join("a")).unwrap().ino();
     let first = base("first");
-    assert_eq!(inode(&base("second")), inode(&first), "shared, not made again");
+    assert_eq!(inode(&base("second")), inode(&first), "it is the same");
+    drop(first);
     let change = |what: &str, tree: &Path| match what {
         "content" => fs::write(tree.join("a"), "bad").unwrap(),
         "mode" => chmod(&tree.join("src/b.rs"), 0o755),
         "more" => fs::write(tree.join("src/conftest.py"), "bad").unwrap(),
+        "hard link" => {
+            // The same content, which the agent of a later plan can change.
+            fs::write(site.at("a"), "one").unwrap();
+            fs::remove_file(tree.join("a")).unwrap();
+            fs::hard_link(site.at("a"), tree.join("a")).unwrap();
+        }
+        "folder" => {
+            fs::rename(tree.join("src"), site.at("src-of-the-agent")).unwrap();
+            symlink(site.at("src-of-the-agent"), tree.join("src")).unwrap();
+        }
+        "whole" => {
+            fs::rename(tree, site.at("tree-of-the-agent")).unwrap();
+            symlink(site.at("tree-of-the-agent"), tree).unwrap();
+        }
         _ => fs::remove_file(tree.join("src/b.rs")).unwrap(),
     };
-    for plan in ["content", "mode", "more", "less"] {
+    for plan in ["content", "mode", "more", "hard link", "folder", "whole", "less"] {
         let before = base("first");
         change(plan, &before.path);
         drop(before);
         let after = base(plan);
         assert_eq!(listed(&after.path), ["a 644 one", "src/b.rs 644 two"], "{plan}");
-        assert_eq!(inode(&base("first")), inode(&after), "{plan}: the damaged one is gone for every plan");
+        fs::write(site.at("a"), "changed by the agent").unwrap();
+        assert_eq!(listed(&after.path), ["a 644 one", "src/b.rs 644 two"], "{plan}");
+        assert_eq!(inode(&base("first")), inode(&after), "{plan}: the changed one is gone for every plan");
     }
+}
+
+#[test]
+fn what_an_agent_has_prepared_for_another_plan_is_not_used() {
+    let site = Site::with(&[("a", "one")]);
+    let commit = site.head();
+    let mut trees = site.trees();
+    trees.trust_copies(&CopyTrust::new(|| true));
+    let base = trees.base("first", Some(&commit), &[], &[]).unwrap();
+    // The base of a commit with other content, noted as the answer to every question about the first commit.
+    site.write("a", "bad");
+    let bad = trees.base("bad", Some(&site.commit()), &[], &[]).unwrap();
+    let requests = fs::read_dir(site.state.join("requests")).unwrap();
+    for request in requests.map(|entry| entry.unwrap().path()) {
+        let text = fs::read_to_string(&request).unwrap();
+        fs::write(&request, text.replace(&base.id, &bad.id)).unwrap();
+    }
+    // A mirror in which the commit has other content.
+    let mirror = site.state.join("mirror-sha1.git");
+    let packs = fs::read_dir(mirror.join("objects/pack")).unwrap();
+    packs.for_each(|pack| fs::remove_file(pack.unwrap().path()).unwrap());
+    let after = site.trees().base("second", Some(&commit), &[], &[]).unwrap();
+    assert_eq!(listed(&after.path), ["a 644 one"]);
 }
 
 #[test]
@@ -265,7 +323,9 @@ fn only_what_differs_inside_touches_is_taken_over() {
     site.git(&["checkout", "-q", "--", "tests/t.rs"]);
     fs::remove_file(site.at("conftest.py")).unwrap();
     let commit = site.commit();
-    assert_eq!(site.trees().base("", Some(&commit), &[], &[]).unwrap().id, id);
+    let mut trees = site.trees();
+    trees.trust_copies(&CopyTrust::new(|| true));
+    assert_eq!(trees.base("", Some(&commit), &[], &[]).unwrap().id, id);
     assert_eq!(site.trees().kept(&id, &[]).unwrap().unwrap().over, next.over);
     assert!(site.trees().kept("../../etc", &[]).unwrap().is_none());
 }
@@ -838,4 +898,22 @@ fn a_change_is_found_also_if_the_workspace_was_compared_before() {
     let second = site.commit();
     assert!(differing(&second).is_empty());
     assert_eq!(differing(&first), ["a"]);
+}
+
+/// git compares times in seconds.
+#[test]
+fn a_change_in_the_second_of_a_comparison_is_found_in_the_next_second() {
+    let site = Site::with(&[("a", "one")]);
+    let commit = site.head();
+    let differing = || uncommitted(&site.workspace, &commit).unwrap().len();
+    let next_second = || {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        std::thread::sleep(Duration::from_nanos(1_010_000_000 - u64::from(now.subsec_nanos())));
+    };
+    next_second();
+    site.write("a", "one");
+    assert_eq!(differing(), 0);
+    site.write("a", "ONE");
+    next_second();
+    assert_eq!(differing(), 1);
 }

@@ -14,7 +14,7 @@ use provost_host::config::{Config, Demand};
 use provost_host::exec::environment::{
     self, ApprovedFiles, CheckExtras, CheckSettings, CheckSpec, Comparison, ExecEnv, RunPaths,
 };
-use provost_host::tree::ImportLimits;
+use provost_host::tree::{CopyTrust, ImportLimits};
 
 use crate::Asked;
 use crate::measure::{interleaved, is_whole, kept, median, time};
@@ -74,6 +74,7 @@ impl Bench {
             caches: &[],
             limits: ImportLimits::default(),
             adopts: false,
+            copies: &CopyTrust::new(|| true),
             recorded: None,
             wanted,
         };

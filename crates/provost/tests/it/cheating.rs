@@ -114,3 +114,38 @@ fn the_log_does_not_live_in_the_workspace() {
     let run = env.command(&["run"]).env("PROVOST_STATE", inside).output().unwrap();
     crate::env::answer(run).exits(2);
 }
+
+/// An agent without a sandbox changes provost's copy of the commit, so that a later plan passes.
+#[test]
+fn a_copy_that_an_earlier_agent_changed_is_not_used() {
+    for folder in ["", "node_modules"] {
+        let contract = "! test -e src/bad && sh tests/check.sh";
+        let env = Env::new(&plan(&["test -f out/1"], "escalate"));
+        if !env.has_fences() {
+            return;
+        }
+        let env = env.isolation("guard+clean").agent(
+            "mkdir -p out; touch out/1\nfor tree in $STATE_OF_TEST/trees/*/bases/*/tree; do\n\
+             chmod -R u+w $tree; echo true > $tree/tests/check.sh; done; echo done\n",
+        );
+        let mut person = env.person();
+        env.write("tests/check.sh", "test -f out/2\n");
+        env.write(".gitignore", "node_modules\n");
+        env.git(&["add", "--all"]);
+        env.git(&["commit", "--quiet", "--message", "a check"]);
+        if !folder.is_empty() {
+            env.write("node_modules/a.js", "1\n");
+        }
+        env.approve();
+        let run = env.command(&["run"]).env("STATE_OF_TEST", env.state()).output().unwrap();
+        crate::env::answer(run).exits(0);
+        env.write("provost.toml", env.read("provost.toml").replace("guard+clean", "clean"));
+        std::fs::remove_dir_all(env.work().join("out")).unwrap();
+        env.write("PLAN-second.md", plan(&[contract], "abort"));
+        let shown = env.provost(&["show", "second", "--json"]).exits(0).json();
+        let revision = shown["revision"].as_str().expect("a revision");
+        person.provost(&["approve", "second", "--revision", revision]).exits(0);
+        let run = env.provost(&["run", "second"]).exits(1);
+        assert!(run.out.contains("contract broke"), "{folder}: {}", run.out);
+    }
+}

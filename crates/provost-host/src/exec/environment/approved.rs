@@ -36,6 +36,7 @@ impl ApprovedTree {
         if approval.limits.as_git {
             trees.leave_out_submodules();
         }
+        trees.trust_copies(approval.copies);
         let base = trees.base(approval.revision, approval.commit, approval.files, approval.caches)?;
         trees.leave_out(approval.revision, &base, estate.read_only)?;
         let base = trees.with_included(base, approval.included)?;

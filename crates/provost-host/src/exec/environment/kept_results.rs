@@ -5,7 +5,7 @@
 //! libraries, its limits, the level and the version of provost.
 //!
 //! **Invariant:** a result of an earlier process decides only if the check saw nothing else (no network, secrets
-//! or other folders), and at a level at which no agent can write the state folder.
+//! or other folders), and if no agent so far could write the state folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ impl ExecEnv {
         layer: &Layer,
     ) -> Option<PathBuf> {
         let is_plain = matches!(case.compare, Comparison::Nothing) && !case.doubts.bite;
-        let is_kept = !case.with_work && is_plain && self.level.has_fence() && sees_tree_only(case);
+        let is_kept = !case.with_work && is_plain && self.believes_disk(approved) && sees_tree_only(case);
         is_kept.then(|| self.kept_file("checks", approved, case, layer))
     }
 
@@ -73,8 +73,16 @@ impl ExecEnv {
         let path = self.kept_file("tests", approved, case, layer);
         let known = self.test_results.lock().unwrap_or_else(PoisonError::into_inner).get(&path).cloned();
         let decides = case.shell.expects_tests();
-        let from_disk = self.level.has_fence() && (!decides || sees_tree_only(case));
+        let from_disk = match decides {
+            true => self.believes_disk(approved) && sees_tree_only(case),
+            false => self.level.has_fence(),
+        };
         known.or_else(|| from_disk.then(|| read(&path)).flatten())
+    }
+
+    /// Returns whether no agent can have written what earlier processes kept.
+    fn believes_disk(&self, approved: &ApprovedTree) -> bool {
+        self.level.has_fence() && approved.trees.has_trusted_copies()
     }
 
     fn kept_file(&self, kind: &str, approved: &ApprovedTree, case: &CheckSpec<'_>, layer: &Layer) -> PathBuf {
