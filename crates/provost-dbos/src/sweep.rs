@@ -127,8 +127,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 
 /// Removes the refs of plans that have been at rest for long, except what is needed to go on with them.
 pub(crate) fn sweep_remote(state: &Path, log: &dyn Log, remote: &Remote) -> Result<usize, Error> {
-    let all = [log.plans()?, log.archived_plans()?].concat();
-    let plans: BTreeMap<String, PlanId> = all.into_iter().map(|plan| (word(&plan), plan)).collect();
+    let plans: BTreeMap<String, PlanId> = log.plans()?.into_iter().map(|plan| (word(&plan), plan)).collect();
     let known: RefCell<BTreeMap<String, Option<Run>>> = RefCell::default();
     let is_over = |name: &str| {
         let Some((plan, rest)) = name.strip_prefix(PREFIX).and_then(|name| name.split_once('/')) else {

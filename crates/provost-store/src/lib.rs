@@ -69,8 +69,15 @@ pub trait Log: Send + Sync {
     /// Returns the current end of the log.
     fn cursor(&self) -> Result<Cursor, Error>;
 
-    /// Returns every plan that has an event in the log, in the order of their first event.
-    fn plans(&self) -> Result<Vec<PlanId>, Error>;
+    /// Returns every plan that has an event: those of which one is in the log, in the order of their first
+    /// event, then the archived ones.
+    fn plans(&self) -> Result<Vec<PlanId>, Error> {
+        Ok([self.unarchived_plans()?, self.archived_plans()?].concat())
+    }
+
+    /// Returns the plans that lists show: those that have an event in the log, in the order of their first
+    /// event. Whatever must not depend on archiving asks for `plans`.
+    fn unarchived_plans(&self) -> Result<Vec<PlanId>, Error>;
 
     /// Returns the plans of which all events are in cold files.
     fn archived_plans(&self) -> Result<Vec<PlanId>, Error> {
@@ -148,8 +155,8 @@ impl<L: Log + ?Sized> Log for std::sync::Arc<L> {
         (**self).cursor()
     }
 
-    fn plans(&self) -> Result<Vec<PlanId>, Error> {
-        (**self).plans()
+    fn unarchived_plans(&self) -> Result<Vec<PlanId>, Error> {
+        (**self).unarchived_plans()
     }
 
     fn archived_plans(&self) -> Result<Vec<PlanId>, Error> {

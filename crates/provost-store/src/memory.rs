@@ -157,7 +157,7 @@ impl Log for Memory {
         Ok(self.lock().cursor())
     }
 
-    fn plans(&self) -> Result<Vec<PlanId>, Error> {
+    fn unarchived_plans(&self) -> Result<Vec<PlanId>, Error> {
         let state = self.lock();
         let mut plans: Vec<PlanId> = Vec::new();
         let mut seen = BTreeSet::new();
@@ -311,6 +311,6 @@ mod tests {
         let again = after_crash.lease("a", &Holder::here("run", Default::default())).unwrap();
         assert_eq!(again.fence().epoch, lease.fence().epoch + 1);
         suite::append_steps(&after_crash, "b", 1);
-        assert_eq!(log.plans().unwrap().len(), 1);
+        assert_eq!(log.unarchived_plans().unwrap().len(), 1);
     }
 }

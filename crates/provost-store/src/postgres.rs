@@ -308,7 +308,7 @@ impl Log for Postgres {
         })
     }
 
-    fn plans(&self) -> Result<Vec<PlanId>, Error> {
+    fn unarchived_plans(&self) -> Result<Vec<PlanId>, Error> {
         self.with("list the plans", async |connection| {
             let sql = "SELECT name FROM provost.plan WHERE NOT is_archived ORDER BY id";
             let rows = sqlx::query(sql).fetch_all(connection).await?;

@@ -295,13 +295,15 @@ impl Log for Sqlite {
         query: &Query,
         each: &mut dyn FnMut(Cursor, SealedEvent) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        let parts = match &query.plan {
-            Some(plan) => self.archived(plan)?,
-            None => Vec::new(),
-        };
-        let folder = self.folder().join(crate::archive::FOLDER);
-        let cold = ColdRead { parts: &parts, folder: Some(&folder), doubt: &|_| None };
-        cold.each(query, &mut |each| self.read_live(query, each), each)
+        self.connected(|connection| {
+            let Some(plan) = &query.plan else { return self.read_live(connection, query, each) };
+            // One snapshot, so that no event is missed that is archived meanwhile.
+            let snapshot = connection.transaction().map_err(self.failed("begin to read the log"))?;
+            let parts = self.parts(&snapshot, plan)?;
+            let folder = self.folder().join(crate::archive::FOLDER);
+            let cold = ColdRead { parts: &parts, folder: Some(&folder), doubt: &|_| None };
+            cold.each(query, &mut |each| self.read_live(&snapshot, query, each), each)
+        })
     }
 
     fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
@@ -322,7 +324,7 @@ impl Log for Sqlite {
         })
     }
 
-    fn plans(&self) -> Result<Vec<PlanId>, Error> {
+    fn unarchived_plans(&self) -> Result<Vec<PlanId>, Error> {
         self.connected(|connection| {
             let sql = "SELECT name FROM plan WHERE EXISTS (SELECT 1 FROM event WHERE event.plan = plan.id) ORDER BY id";
             names(connection, sql).map_err(self.failed("list the plans"))
@@ -367,10 +369,8 @@ impl Log for Sqlite {
 /// Parts of `read_placed` and of `append`.
 impl Sqlite {
     /// Calls `each` for the events that are in the database.
-    fn read_live(&self, query: &Query, each: &mut Each<'_>) -> Result<(), Error> {
-        self.connected(|connection| {
-            select::each(connection, query, each).map_err(self.failed("read the log"))
-        })
+    fn read_live(&self, connection: &Connection, query: &Query, each: &mut Each<'_>) -> Result<(), Error> {
+        select::each(connection, query, each).map_err(self.failed("read the log"))
     }
 
     fn check_fence(&self, connection: &Connection, fence: &Fence) -> Result<(), Error> {

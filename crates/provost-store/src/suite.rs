@@ -50,7 +50,7 @@ pub fn start_empty(open: &Handles) {
     let log = open();
     assert_eq!(log.head(&plan("a")).unwrap(), Head::START);
     assert_eq!(log.cursor().unwrap(), Cursor(0));
-    assert_eq!(log.plans().unwrap(), []);
+    assert_eq!(log.unarchived_plans().unwrap(), []);
     assert_eq!(log.take_wakes().unwrap(), []);
     assert_eq!(log.holder("a").unwrap(), None);
     assert!(all(&*log, Query::default()).is_empty());
@@ -72,7 +72,7 @@ pub fn keep_a_chain_that_verifies(open: &Handles) {
         assert_eq!(auditor.head(), log.head(&plan(name)).unwrap());
         assert_eq!(auditor.head().seq, length);
     }
-    assert_eq!(log.plans().unwrap(), [plan("a"), plan("b")]);
+    assert_eq!(log.unarchived_plans().unwrap(), [plan("a"), plan("b")]);
 }
 
 pub fn refuse_an_append_on_an_old_head(open: &Handles) {
@@ -106,7 +106,7 @@ pub fn write_all_events_of_an_append_or_none(open: &Handles) {
 pub fn accept_an_append_without_events(open: &Handles) {
     let log = open();
     assert_eq!(write(&*log, "a", 0, 1, &[]).unwrap(), []);
-    assert_eq!(log.plans().unwrap(), []);
+    assert_eq!(log.unarchived_plans().unwrap(), []);
     assert!(matches!(write(&*log, "a", 1, 1, &[]), Err(Error::Conflict { found: 0, .. })));
 }
 
@@ -232,7 +232,7 @@ pub fn survive_strange_names(open: &Handles) {
         assert_eq!(log.holder(name).unwrap(), Some(someone()), "{name:?}");
         drop(lease);
     }
-    assert_eq!(log.plans().unwrap().len(), 6);
+    assert_eq!(log.unarchived_plans().unwrap().len(), 6);
     let odd = Query { names: vec!["' OR 1=1 --".to_owned()], ..Query::default() };
     assert_eq!(told(&*log, &odd), "");
 }
@@ -369,14 +369,14 @@ pub fn commit_wake_ups_with_events(open: &Handles) {
     log.append(Append { effects: &effects, ..append("a", 0, 1, &entries) }).unwrap();
     let refused = log.append(Append { effects: &[Effect::Wake(plan("d"))], ..append("a", 0, 1, &entries) });
     assert!(matches!(refused, Err(Error::Conflict { .. })));
-    assert_eq!(log.plans().unwrap(), [plan("a")]);
+    assert_eq!(log.unarchived_plans().unwrap(), [plan("a")]);
     assert_eq!(other.take_wakes().unwrap(), [plan("b"), plan("c")]);
     assert_eq!(log.take_wakes().unwrap(), []);
 }
 
 /// Verifies every plan's chain, from its start to its head.
 pub fn verify_chains(log: &dyn Log) {
-    for plan in log.plans().unwrap() {
+    for plan in log.unarchived_plans().unwrap() {
         let mut auditor = Auditor::default();
         for event in all(log, Query::plan(&plan)) {
             auditor.next(&event).unwrap();

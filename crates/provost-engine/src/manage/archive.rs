@@ -106,7 +106,7 @@ pub fn archive(settings: &EngineSettings, request: &ArchiveRequest) -> Result<Ar
             .into_iter()
             .partition(|plan| report.result.left.contains(&plan.plan));
         report.archived = archived;
-        let why = "another process wrote to it just now";
+        let why = "another process uses it or wrote to it just now";
         let kept = |plan: ArchivedPlan| KeptPlan { plan: plan.plan, name: plan.name, why: why.to_owned() };
         report.kept.extend(Vec::into_iter(stayed).map(kept));
     }
@@ -198,14 +198,14 @@ impl Plans {
     fn read(log: &dyn Log, state: &Path) -> Result<Self, Error> {
         let places: BTreeMap<PlanId, PlanLocation> = plan_registry::all(state).into_iter().collect();
         let mut plans = Self { all: Vec::new(), boarded: BTreeSet::new(), with_trains: BTreeSet::new() };
-        for id in log.plans()? {
+        for id in log.unarchived_plans()? {
             plans.boarded.extend(boarded(log, &id)?);
             let place = places.get(&id).cloned();
             plans.all.push(LoggedPlan::new(id.clone(), place, journal::read(log, &id)));
         }
-        for plan in plans.all.iter().filter(|plan| plans.boarded.contains(&plan.id)) {
-            plans.with_trains.extend(plan.repository.clone());
-        }
+        // Also of plans that are archived already.
+        let with_trains = plans.boarded.iter().filter_map(|id| places.get(id));
+        plans.with_trains = with_trains.map(PlanLocation::repository_key).collect();
         Ok(plans)
     }
 
@@ -219,6 +219,9 @@ impl Plans {
     ) -> Option<String> {
         if let Some(trouble) = &plan.trouble {
             return Some(trouble.clone());
+        }
+        if is_train(&plan.id) {
+            return Some("it is the log of a merge train, which says what has landed".to_owned());
         }
         if !plan.is_over {
             return Some("it is not over".to_owned());
@@ -288,10 +291,14 @@ fn is_over(run: &Run) -> bool {
         && run.under_way().next().is_none()
 }
 
+fn is_train(id: &PlanId) -> bool {
+    id.0.starts_with("train-")
+}
+
 /// Returns the plans that a merge train has taken along, if this is the log of a train.
 fn boarded(log: &dyn Log, id: &PlanId) -> Result<Vec<PlanId>, Error> {
     let mut found = Vec::new();
-    if !id.0.starts_with("train-") {
+    if !is_train(id) {
         return Ok(found);
     }
     let names = vec!["TRAIN_STARTED".to_owned()];

@@ -146,7 +146,7 @@ fn transcripts(log: &dyn Log, state: &Path, unused: Duration) -> Result<Vec<Unus
     let known = plan_registry::all(state);
     let mut found = Vec::new();
     let archived: BTreeSet<PlanId> = log.archived_plans()?.into_iter().collect();
-    for plan in log.plans()?.into_iter().chain(archived.iter().cloned()) {
+    for plan in log.plans()? {
         let path = transcript::folder(state, &plan);
         if !is_older(last_written(&path), unused) {
             continue;

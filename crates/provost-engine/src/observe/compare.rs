@@ -64,9 +64,5 @@ fn elsewhere(log: &dyn Log, settings: &EngineSettings, argument: &str) -> Result
         let place = plan_registry::find(&settings.state, plan);
         plan.0 == argument || place.is_some_and(|place| place.name == argument && here.has(&place))
     };
-    let known = |plans: Vec<PlanId>| plans.into_iter().find(is_it);
-    Ok(match known(log.plans()?) {
-        None => known(log.archived_plans()?),
-        found => found,
-    })
+    Ok(log.plans()?.into_iter().find(is_it))
 }

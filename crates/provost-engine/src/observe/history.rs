@@ -78,7 +78,7 @@ impl History {
     pub fn plans(&self) -> Result<Vec<PlanId>, Error> {
         Ok(match &self.chosen {
             Some(chosen) => chosen.iter().cloned().collect(),
-            None => self.log.plans()?,
+            None => self.log.unarchived_plans()?,
         })
     }
 

@@ -45,7 +45,7 @@ pub fn list(settings: &EngineSettings, everywhere: bool) -> Result<InboxListing,
     let log = crate::journal::log_locator::for_reading(&state)?;
     let here = Here::of(&settings.cwd);
     let mut listing = InboxListing::default();
-    for plan in log.plans()? {
+    for plan in log.unarchived_plans()? {
         let place = plan_registry::find(&state, &plan);
         let active = here.active.as_ref() == Some(&plan);
         let near = place.as_ref().is_some_and(|place| here.has(place) && place.is_there());

@@ -323,9 +323,14 @@ impl Overview {
             known.plans.iter().filter(|(_, fold)| self.shows(fold)).map(|(id, _)| id.clone()).collect()
         };
         let mut left = query.limit;
+        // Also a plan that the lists leave out.
+        let is_shown = match &query.plan {
+            Some(plan) => self.has(plan)?,
+            None => false,
+        };
         let all = Query { limit: None, ..query.clone() };
         Ok(self.log.read_placed(&all, &mut |at, sealed| {
-            if !plans.contains(&sealed.plan) {
+            if !is_shown && !plans.contains(&sealed.plan) {
                 return ControlFlow::Continue(());
             }
             match &mut left {
@@ -406,7 +411,7 @@ impl Overview {
         let mut moved = BTreeSet::new();
         let read = self.log.read(&query, &mut |sealed| {
             // A plan may have been archived and continued since the last look.
-            if plans.get(&sealed.plan).is_none_or(|fold| fold.auditor.head().seq + 1 < sealed.seq) {
+            if plans.get(&sealed.plan).is_none_or(|fold| fold.misses_events_before(&sealed)) {
                 let place = plan_registry::find(&self.settings.state, &sealed.plan);
                 workspaces.extend(place.iter().map(|place| place.workspace.clone()));
                 let before = plans.get(&sealed.plan).map_or(0, |before| before.waiting);

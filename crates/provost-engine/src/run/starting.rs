@@ -40,9 +40,9 @@ pub(crate) fn dependencies_are_done(harness: &Harness, run: &Run) -> Result<(), 
         return Ok(());
     }
     let here = Here::of(&harness.place().workspace);
-    look_for(harness, &here, &mut open, harness.log().plans()?);
+    look_for(harness, &here, &mut open, harness.log().unarchived_plans()?)?;
     if open.iter().any(|(_, stage)| *stage != Some(Stage::Done)) {
-        look_for(harness, &here, &mut open, harness.log().archived_plans()?);
+        look_for(harness, &here, &mut open, harness.log().archived_plans()?)?;
     }
     open.retain(|(_, stage)| *stage != Some(Stage::Done));
     if open.is_empty() {
@@ -54,7 +54,12 @@ pub(crate) fn dependencies_are_done(harness: &Harness, run: &Run) -> Result<(), 
 }
 
 /// Adds the stages of the plans that have one of these names.
-fn look_for(harness: &Harness, here: &Here, open: &mut [(String, Option<Stage>)], among: Vec<PlanId>) {
+fn look_for(
+    harness: &Harness,
+    here: &Here,
+    open: &mut [(String, Option<Stage>)],
+    among: Vec<PlanId>,
+) -> Result<(), Error> {
     for id in among {
         // The identifier of a plan is its name and a digest.
         let name = id.0.rsplit_once('-').map_or(id.0.as_str(), |(name, _)| name);
@@ -64,12 +69,17 @@ fn look_for(harness: &Harness, here: &Here, open: &mut [(String, Option<Stage>)]
         {
             continue;
         }
-        // A plan that cannot be read or has forged events is not done.
-        let found = journal::read(harness.log(), &id).ok().filter(|other| other.forged_from.is_none());
+        let found = match journal::read(harness.log(), &id) {
+            Ok(found) => Some(found).filter(|other| other.forged_from.is_none()),
+            Err(Error::Store(error)) if error.is_of_cold_file() => return Err(error.into()),
+            // A plan that cannot be read or has forged events is not done.
+            Err(_) => None,
+        };
         if *stage != Some(Stage::Done) {
             *stage = found.map(|other| other.stage).or(*stage);
         }
     }
+    Ok(())
 }
 
 /// Checks that an agent can write at the top of the workspace or in a folder of `touches`.

@@ -27,8 +27,8 @@ macro_rules! handed_on_to {
             self.$log.cursor()
         }
 
-        fn plans(&self) -> Result<Vec<PlanId>, Error> {
-            self.$log.plans()
+        fn unarchived_plans(&self) -> Result<Vec<PlanId>, Error> {
+            self.$log.unarchived_plans()
         }
 
         fn take_wakes(&self) -> Result<Vec<PlanId>, Error> {

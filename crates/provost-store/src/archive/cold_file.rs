@@ -6,7 +6,7 @@
 //! **Invariant:** nobody reads a file under its name before it was synced, read back and verified.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::ops::ControlFlow;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -237,17 +237,17 @@ fn each_in(
         return Err(changed(part, path, "its content is not what was written"));
     }
     let decoder = zstd::Decoder::with_buffer(frame.as_slice()).map_err(failed)?;
-    let mut lines = BufReader::with_capacity(1 << 16, decoder);
-    let mut text = String::new();
-    while lines.read_line(&mut text).map_err(failed)? > 0 {
-        let event = parsed(&text).ok_or_else(|| changed(part, path, "it has a line that is no event"))?;
+    let lines = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, decoder));
+    // Not split at line ends: details may have some between their words.
+    for line in lines.into_iter::<Line>() {
+        let event = line.ok().and_then(parsed);
+        let event = event.ok_or_else(|| changed(part, path, "it has a line that is no event"))?;
         if event.sealed.plan != part.plan {
             return Err(changed(part, path, "it has an event of another plan"));
         }
         if each(event).is_break() {
             break;
         }
-        text.clear();
     }
     Ok(())
 }
@@ -277,9 +277,8 @@ fn line(event: &ColdEvent) -> String {
 }
 
 #[derive(Deserialize)]
-struct Line<'a> {
-    #[serde(borrow)]
-    details: &'a RawValue,
+struct Line {
+    details: Box<RawValue>,
     event: String,
     plan: String,
     prev: String,
@@ -295,8 +294,7 @@ struct Line<'a> {
     seal: Option<String>,
 }
 
-fn parsed(text: &str) -> Option<ColdEvent> {
-    let line: Line<'_> = serde_json::from_str(text).ok()?;
+fn parsed(line: Line) -> Option<ColdEvent> {
     let step = match line.task_id {
         Some(id) => Some(StepNumber(id.strip_prefix("task_")?.parse().ok()?)),
         None => None,

@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::process::Command;
 
+use provost_core::model::chain::{Head, SealedEvent};
 use provost_core::model::timestamp::Timestamp;
 
 use super::{ArchiveStage, archive};
@@ -31,10 +32,10 @@ fn a_process_that_dies_at_any_stage_loses_nothing_and_the_next_one_finishes() {
             .unwrap();
         assert!(!died.status.success(), "it lives after {stop:?}");
         assert_eq!(all(&log, Query::plan(&plan("a"))), before, "after {stop:?}");
-        assert_eq!(log.plans().unwrap().contains(&plan("a")), stop != ArchiveStage::Removed);
+        assert_eq!(log.unarchived_plans().unwrap().contains(&plan("a")), stop != ArchiveStage::Removed);
         archive_plans(&log, &cold, &["a"]);
         assert_eq!(all(&Sqlite::open(&state).unwrap(), Query::plan(&plan("a"))), before);
-        assert_eq!(log.plans().unwrap(), [plan("b")]);
+        assert_eq!(log.unarchived_plans().unwrap(), [plan("b")]);
         // A later archiving removes what was half written.
         archive_plans(&log, &cold, &["b"]);
         let names: Vec<_> = fs::read_dir(&cold).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -96,7 +97,7 @@ fn a_chain_that_does_not_verify_stays_in_the_log() {
         .unwrap();
     let refused = archive(&log, &folder.path().join("cold"), &[plan("a")], Timestamp(7), &mut |_| Ok(()));
     assert!(matches!(refused, Err(Error::BrokenChain { .. })), "{refused:?}");
-    assert_eq!(log.plans().unwrap(), [plan("a")]);
+    assert_eq!(log.unarchived_plans().unwrap(), [plan("a")]);
     assert_eq!(fs::read_dir(folder.path().join("cold")).unwrap().count(), 0);
 }
 
@@ -140,4 +141,34 @@ fn archived_plans_move_to_another_log_with_all_others() {
     let refused = transfer(&from, &third, &mut |_| {}).unwrap_err();
     assert!(refused.is_of_cold_file(), "{refused}");
     assert_eq!(third.archived_plans().unwrap(), []);
+}
+
+#[test]
+fn details_with_line_ends_are_read_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = Sqlite::open(&folder.path().join("state")).unwrap();
+    append_steps(&log, "a", 3);
+    // As another program could have written it: the chain is right.
+    rewrite_with_line_ends(&log, &folder.path().join("state/log.db"));
+    let before = all(&log, Query::plan(&plan("a")));
+    assert!(before.iter().any(|event| event.details.contains('\n')));
+    archive_plans(&log, &folder.path().join("cold"), &["a"]);
+    assert_eq!(all(&log, Query::plan(&plan("a"))), before);
+}
+
+/// Puts a line end into the details of each event, and computes the chain anew.
+fn rewrite_with_line_ends(log: &Sqlite, database: &Path) {
+    let mut head = Head::START;
+    let events = all(log, Query::plan(&plan("a")));
+    let connection = rusqlite::Connection::open(database).unwrap();
+    connection.execute_batch("DROP TRIGGER event_is_never_changed").unwrap();
+    for event in events {
+        let details = event.details.replacen('{', "{\n", 1);
+        let event = SealedEvent { details, prev: head.hash, ..event };
+        head = Head { seq: event.seq, hash: event.computed_hash() };
+        let values = rusqlite::params![event.details, event.prev.0, head.hash.0, event.seq.cast_signed()];
+        connection
+            .execute("UPDATE event SET details = ?1, prev = ?2, hash = ?3 WHERE seq = ?4", values)
+            .unwrap();
+    }
 }

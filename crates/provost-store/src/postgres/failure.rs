@@ -20,7 +20,8 @@ pub(super) fn refusal(error: &sqlx::Error) -> Option<DatabaseRefusal> {
     match said.code() {
         "PV001" => Some(DatabaseRefusal::Conflict(detail())),
         "PV002" => Some(DatabaseRefusal::Fenced(detail())),
-        "PV005" => Some(DatabaseRefusal::WentOn(said.detail().unwrap_or_default().to_owned())),
+        // PV004: it was written to in the middle of that.
+        "PV004" | "PV005" => Some(DatabaseRefusal::WentOn(said.detail().unwrap_or_default().to_owned())),
         _ => None,
     }
 }

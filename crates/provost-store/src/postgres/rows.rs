@@ -32,18 +32,18 @@ pub(super) struct PlanRow {
     pub id: i64,
     /// The end of its chain.
     pub head: Head,
-    /// Some of its events are in cold files.
-    pub has_archived: bool,
+    /// The last of its events that are in cold files; 0 if there are none.
+    pub archived_seq: i64,
 }
 
 pub(super) async fn plan_row(connection: &mut PgConnection, plan: &PlanId) -> sqlx::Result<Option<PlanRow>> {
-    let found = sqlx::query("SELECT id, seq, hash, archived_seq > 0 FROM provost.plan WHERE name = $1")
+    let found = sqlx::query("SELECT id, seq, hash, archived_seq FROM provost.plan WHERE name = $1")
         .bind(quoted(&plan.0))
         .fetch_optional(connection)
         .await?;
     let read = |row: PgRow| {
         let head = Head { seq: row.try_get::<i64, _>(1)?.cast_unsigned(), hash: hash(&row, 2)? };
-        Ok(PlanRow { id: row.try_get(0)?, head, has_archived: row.try_get(3)? })
+        Ok(PlanRow { id: row.try_get(0)?, head, archived_seq: row.try_get(3)? })
     };
     found.map(read).transpose()
 }

@@ -25,13 +25,40 @@ pub(super) fn each(
     query: &Query,
     each: &mut dyn FnMut(Cursor, SealedEvent) -> ControlFlow<()>,
 ) -> Result<(), Error> {
-    let Some(walk) = walk(log, query)? else { return Ok(()) };
-    match &query.plan {
-        Some(plan) if walk.has_archived => {
-            archive::each(log, plan, query, &mut |each| live(log, &walk, query, each), each)
+    let Some(plan) = &query.plan else {
+        return match walk(log, query)? {
+            Some(walk) => live(log, &walk, query, each),
+            None => Ok(()),
+        };
+    };
+    let (mut seen, mut is_over) = (None, false);
+    while let Some(walk) = walk(log, query)? {
+        let mut unseen = |place: Cursor, sealed: SealedEvent| {
+            let is_new = seen.is_none_or(|seen| match query.newest_first {
+                true => sealed.seq < seen,
+                false => sealed.seq > seen,
+            });
+            if is_new {
+                seen = Some(sealed.seq);
+                is_over = each(place, sealed).is_break();
+            }
+            if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        match walk.archived {
+            0 => live(log, &walk, query, &mut unseen)?,
+            _ => archive::each(log, plan, query, &mut |each| live(log, &walk, query, each), &mut unseen)?,
         }
-        _ => live(log, &walk, query, each),
+        let end = if query.newest_first { walk.first } else { walk.last };
+        if is_over || walk.first > walk.last || seen == Some(end.cast_unsigned()) {
+            break;
+        }
+        // Events that were archived during the read are in cold files now.
+        let now = log.with("find a plan", async |connection| rows::plan_row(connection, plan).await)?;
+        if now.is_none_or(|row| row.archived_seq == walk.archived) {
+            break;
+        }
     }
+    Ok(())
 }
 
 /// Calls `each` for the events that are in the log.
@@ -68,8 +95,8 @@ struct Walk {
     plan: Option<i64>,
     first: i64,
     last: i64,
-    /// Some events of the plan are in cold files.
-    has_archived: bool,
+    /// The last event of the plan that is in cold files; 0 if there is none.
+    archived: i64,
 }
 
 /// Returns the scan; `None` if nothing can match.
@@ -81,7 +108,7 @@ fn walk(log: &Postgres, query: &Query) -> Result<Option<Walk>, Error> {
             plan: Some(row.id),
             first,
             last: row.head.seq.cast_signed(),
-            has_archived: row.has_archived,
+            archived: row.archived_seq,
         }));
     }
     let end = log.cursor()?;
@@ -89,7 +116,7 @@ fn walk(log: &Postgres, query: &Query) -> Result<Option<Walk>, Error> {
         plan: None,
         first: query.after.map_or(1, |after| number(after.0).saturating_add(1)),
         last: number(query.through.unwrap_or(end).min(end).0),
-        has_archived: false,
+        archived: 0,
     };
     if query.since.is_some() || query.until.is_some() {
         let range = log.with("read the log", async |connection| time_as_ids(connection, query).await)?;

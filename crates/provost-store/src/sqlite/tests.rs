@@ -369,7 +369,10 @@ fn a_log_of_the_first_version_is_read_as_it_is_and_upgraded_by_a_writer() {
     let reader = Sqlite::open_existing(old.path()).unwrap().unwrap();
     let read = || all(&reader, Query::plan(&plan("a")));
     assert_eq!((read(), reader.cursor().unwrap().0), (events.clone(), 3));
-    assert_eq!((reader.plans().unwrap(), reader.archived_plans().unwrap()), (vec![plan("a")], vec![]));
+    assert_eq!(
+        (reader.unarchived_plans().unwrap(), reader.archived_plans().unwrap()),
+        (vec![plan("a")], vec![])
+    );
     let writer = Sqlite::open(old.path()).unwrap();
     suite::archive_plans(&writer, &old.path().join("archive"), &["a"]);
     assert_eq!((read(), reader.cursor().unwrap().0), (events, 4), "the reader was opened before");

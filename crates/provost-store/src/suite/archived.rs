@@ -54,7 +54,7 @@ pub fn read_archived_plans_as_before(open: &Handles) {
     for log in [&log, &open()] {
         assert_eq!(answers(&**log, "a"), before);
         assert_eq!(log.head(&plan("a")).unwrap(), head);
-        assert_eq!(log.plans().unwrap(), [plan("b")]);
+        assert_eq!(log.unarchived_plans().unwrap(), [plan("b")]);
         assert_eq!(log.archived_plans().unwrap(), [plan("a")]);
         assert_eq!(log.archived_count().unwrap(), 1);
         assert_eq!(told(&**log, &Query::default()), "b1 b2 b3 b4");
@@ -70,7 +70,7 @@ pub fn go_on_with_an_archived_plan(open: &Handles) {
     let (log, folder) = (open(), tempfile::tempdir().unwrap());
     history(&*log);
     archive_plans(&*log, folder.path(), &["b", "a"]);
-    assert_eq!(log.plans().unwrap(), []);
+    assert_eq!(log.unarchived_plans().unwrap(), []);
     let end = log.cursor().unwrap();
     for wrong in [0, 4] {
         let refused = write(&*log, "a", wrong, 9, &[started(1)]).unwrap_err();
@@ -87,7 +87,7 @@ pub fn go_on_with_an_archived_plan(open: &Handles) {
         "a6 a7",
         "no place is used twice"
     );
-    assert_eq!(log.plans().unwrap(), [plan("a")]);
+    assert_eq!(log.unarchived_plans().unwrap(), [plan("a")]);
     assert_eq!(log.archived_plans().unwrap(), [plan("b")]);
     verify_chains(&*log);
     // The rest is archived later, into another file.
@@ -136,7 +136,7 @@ pub fn lose_nothing_if_an_archiving_stops(open: &Handles) {
         });
         assert!(matches!(stopped, Err(Error::Full { .. })));
         assert_eq!(all(&*log, Query::plan(&plan(&name))), before, "after {stop:?}");
-        assert_eq!(log.plans().unwrap().contains(&plan(&name)), stop != Removed);
+        assert_eq!(log.unarchived_plans().unwrap().contains(&plan(&name)), stop != Removed);
         let again = archive_plans(&*log, folder.path(), &[&name]);
         assert_eq!(again.events, if stop == Removed { 0 } else { 40 });
         assert_eq!(all(&*open(), Query::plan(&plan(&name))), before);
@@ -209,7 +209,7 @@ pub fn archive_beside_a_writer(open: &Handles) {
         }
         writing.join().unwrap();
     });
-    assert_eq!(log.plans().unwrap(), [plan("running")]);
+    assert_eq!(log.unarchived_plans().unwrap(), [plan("running")]);
     assert_eq!(told(&*log, &Query::default()).split(' ').count(), 100);
     // A plan that goes on just before its events are removed stays, and the others of its file do not.
     append_steps(&*log, "late", 3);
@@ -224,7 +224,7 @@ pub fn archive_beside_a_writer(open: &Handles) {
     });
     let result = result.unwrap();
     assert_eq!((result.plans, result.left), (1, vec![plan("late")]));
-    assert_eq!(log.plans().unwrap(), [plan("running"), plan("late")]);
+    assert_eq!(log.unarchived_plans().unwrap(), [plan("running"), plan("late")]);
     verify_chains(&*log);
     assert_eq!(all(&*log, Query::plan(&plan("over"))).len(), 3);
 }
@@ -256,7 +256,7 @@ pub fn archive_twice_at_once(open: &Handles) {
         assert_eq!(all(&*log, Query::plan(plan)).len(), 30);
         assert_eq!(log.archived(plan).unwrap().len(), 1);
     }
-    assert_eq!(log.plans().unwrap(), []);
+    assert_eq!(log.unarchived_plans().unwrap(), []);
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {

@@ -72,7 +72,7 @@ fn tell(report: &ArchiveReport, dry_run: bool, is_named: bool) -> Result<(), cra
     if !rows.is_empty() {
         terminal::print(&table::lines(&["PLAN", "EVENTS", "LAST EVENT"], &rows))?;
     }
-    for kept in report.kept.iter().filter(|_| is_named) {
+    for kept in report.kept.iter().filter(|_| is_named || dry_run) {
         terminal::talk(&format!("{} stays: {}", kept.name, kept.why));
     }
     let count = terminal::count(report.archived.len(), "plan");
@@ -82,12 +82,12 @@ fn tell(report: &ArchiveReport, dry_run: bool, is_named: bool) -> Result<(), cra
         let bytes = terminal_bytes(report.result.bytes);
         terminal::talk(&format!("{count} archived in {} ({bytes})", report.folder.display()));
     }
-    if !is_named && !report.kept.is_empty() {
+    if !is_named && !dry_run && !report.kept.is_empty() {
         let stay = match report.kept.len() {
             1 => "1 plan stays".to_owned(),
             many => format!("{many} plans stay"),
         };
-        terminal::talk(&format!("{stay} in the log; `provost archive PLAN` says why"));
+        terminal::talk(&format!("{stay} in the log; `provost archive --dry-run` says why"));
     }
     Ok(())
 }

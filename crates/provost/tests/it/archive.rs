@@ -176,7 +176,9 @@ fn plans_that_are_not_over_or_needed_stay() {
     let refused = env.provost(&["archive", "PLAN.md", "--to", &inside]).exits(2);
     assert!(refused.err.contains("inside a workspace"), "{}", refused.err);
     assert_eq!(files(&env), Vec::<PathBuf>::new());
-    assert_eq!(log.plans().expect("plans").len(), 3);
+    assert_eq!(log.unarchived_plans().expect("plans").len(), 3);
+    let named = env.provost(&["archive", "--older-than", "0s", "--dry-run"]).exits(0);
+    assert!(named.err.contains("first stays: plan second, which is not over, needs it"), "{}", named.err);
 }
 
 #[test]
@@ -232,6 +234,37 @@ fn a_running_server_lists_no_archived_plan_and_still_shows_it() {
     let cookie = fresh.enter();
     let body = fresh.browse(&format!("/plans/{id}"), &cookie).is(200).body;
     assert!(body.contains("Step 2") && !body.contains("missing"), "{body}");
+}
+
+#[test]
+fn a_lost_file_of_a_plan_that_another_one_needs_is_named() {
+    let env = fresh();
+    if !env.has_fences() {
+        return;
+    }
+    finish(&env);
+    add(&env, "first", "test -f out/1", "");
+    env.provost(&["run", "first"]).exits(0);
+    env.provost(&["archive", "first"]).exits(0);
+    add(&env, "second", "test -f out/1", "first");
+    std::fs::remove_file(files(&env).remove(0)).expect("a file");
+    let refused = env.provost(&["run", "second"]).exits(70);
+    assert!(refused.err.contains("put the file back there"), "{}", refused.err);
+}
+
+/// An agent without a sandbox can have written `[notify]`, also if its plan is archived.
+#[test]
+fn an_archived_plan_is_remembered_when_a_command_asks_for_trust() {
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST).isolation("in-place");
+    let mut person = env.person();
+    finish(&env);
+    person.provost(&["archive", "PLAN.md"]).exits(0);
+    let notify = "[notify]\ncommand = [\"bash\", \"-c\", \"cat > /dev/null; touch owned\"]\n";
+    env.write("provost.toml", env.read("provost.toml") + notify);
+    env.write("PLAN-second.md", plan(&["test -f out/1"], "escalate"));
+    let waits = env.provost(&["run", "second"]).exits(4);
+    assert!(waits.err.contains("provost approve --notify"), "{}", waits.err);
+    assert!(!env.work().join("owned").exists());
 }
 
 /// An agent without a sandbox tries to archive a plan that is done.

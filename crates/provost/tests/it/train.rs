@@ -481,3 +481,32 @@ fn a_train_whose_holder_has_just_been_killed_is_waited_for() {
     let landed = crate::env::answer(train.wait_with_output().expect("its end")).exits(0).json();
     assert_eq!(names(&landed["landed"]), ["alpha"]);
 }
+
+/// What has landed stays protected, and can be depended on, also when it is archived.
+#[test]
+fn an_archived_plan_that_has_landed_stays_landed() {
+    let env = repository();
+    let mut person = env.person();
+    done(&env, &Story::new("alpha", "src/alpha", "echo alpha > src/alpha", "grep -qx alpha src/alpha"));
+    env.provost(&["integrate"]).exits(0);
+    person.provost(&["archive", "--older-than", "0s"]).exits(0);
+    let all = env.provost(&["log", "--all", "--json"]).exits(0).out;
+    assert!(
+        all.contains("TRAIN_STARTED") && !all.contains("TASK_STARTED"),
+        "only the plan is archived: {all}"
+    );
+    done(&env, &Story::new("breaks", "src/**", "echo beta > src/alpha", "grep -qx beta src/alpha"));
+    let report = env.provost(&["integrate", "--json"]).exits(1).json();
+    assert!(reason(&report, "breaks").contains("alpha"), "{report}");
+    done(
+        &env,
+        &Story::new("builds", "src/more", "cp src/alpha src/more", "grep -qx alpha src/more").after("alpha"),
+    );
+    let report = env.provost(&["integrate", "builds", "--json"]).exits(0).json();
+    assert_eq!(names(&report["landed"]), ["builds"], "{report}");
+    // A plan that is done and was not landed can be archived by its name, and land later.
+    done(&env, &Story::new("later", "src/later", "echo later > src/later", "grep -qx later src/later"));
+    let id = there(&env, "later", &["status", "later", "--json"]).exits(0).json()["id"].clone();
+    person.provost(&["archive", id.as_str().expect("an id")]).exits(0);
+    env.provost(&["integrate", "later"]).exits(0);
+}

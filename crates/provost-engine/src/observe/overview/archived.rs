@@ -15,7 +15,7 @@ use crate::plan::plan_registry::{self, PlanLocation};
 impl Overview {
     /// If agents of any plan have run without a sandbox, requires a terminal that none of them can have.
     pub fn only_at_a_terminal(&self) -> Result<(), Error> {
-        for plan in [self.log.plans()?, self.log.archived_plans()?].concat() {
+        for plan in self.log.plans()? {
             if let Some(why) = human_check::no_terminal(&*self.log, &plan, self.begun)? {
                 return Err(Error::NoTerminal { why });
             }
@@ -49,7 +49,7 @@ impl Overview {
         if archivings == known.archivings {
             return Ok(());
         }
-        let in_log: BTreeSet<PlanId> = self.log.plans()?.into_iter().collect();
+        let in_log: BTreeSet<PlanId> = self.log.unarchived_plans()?.into_iter().collect();
         known.plans.retain(|id, _| in_log.contains(id));
         known.waiting = known.plans.values().map(|fold| fold.waiting).sum();
         known.archivings = archivings;
@@ -58,6 +58,11 @@ impl Overview {
 }
 
 impl Fold {
+    /// Returns whether events before this one were not heard. A plan in trouble hears no more events.
+    pub(super) fn misses_events_before(&self, sealed: &SealedEvent) -> bool {
+        self.trouble.is_none() && self.auditor.head().seq + 1 < sealed.seq
+    }
+
     /// Returns the plan of an event as it was before the event. `waiting` is what was counted of it.
     pub(super) fn before(
         log: &dyn Log,

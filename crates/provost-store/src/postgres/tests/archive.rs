@@ -91,7 +91,7 @@ fn a_plan_whose_lease_is_held_stays() {
         archive(log, folder.path(), &[suite::plan("a")], Timestamp(1), &mut |_| Ok(())).expect("an answer")
     };
     assert_eq!(run(&log).left, [suite::plan("a")]);
-    assert_eq!(log.plans().unwrap(), [suite::plan("a")]);
+    assert_eq!(log.unarchived_plans().unwrap(), [suite::plan("a")]);
     drop(lease);
     assert_eq!(run(&log).plans, 1);
 }
@@ -132,7 +132,7 @@ fn a_verdict_in_a_cold_file_counts_while_its_key_is_trusted() {
     };
     assert_eq!(doubts(), [false, false]);
     suite::archive_plans(&owner, folder.path(), &["a"]);
-    assert_eq!(owner.plans().unwrap(), []);
+    assert_eq!(owner.unarchived_plans().unwrap(), []);
     assert_eq!(doubts(), [false, false]);
     owner.distrust_checker(&key().public()).expect("no longer");
     assert_eq!(doubts(), [false, true]);
