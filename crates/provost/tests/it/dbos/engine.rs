@@ -40,8 +40,9 @@ pub(super) trait Engine: Deref<Target = Field> + Sized {
     /// Cancels what runs.
     fn cancel(&self, hand: &Hand);
 
-    /// Simulates a newer version of the program; returns the answer of the current one.
-    fn refuses_what_is_newer(&self) -> Answer;
+    /// Simulates a newer version of the program. Returns the answer of the current one, and the two versions that
+    /// it must name.
+    fn refuses_what_is_newer(&self) -> (Answer, [String; 2]);
 
     /// Limits the number of agents over all plans, if [`Engine::HAS_QUEUES`].
     fn limit(&self, most: usize);
@@ -93,10 +94,10 @@ impl Engine for Fleet {
         self.provost(0, &["reject", "--reason", "not like this"]).exits(0);
     }
 
-    fn refuses_what_is_newer(&self) -> Answer {
+    fn refuses_what_is_newer(&self) -> (Answer, [String; 2]) {
         drop(self.hand());
         self.cluster.sql(&self.url, "UPDATE provost_cluster.wire SET version = 'provost-wire-2'");
-        self.provost(0, &["worker"])
+        (self.provost(0, &["worker"]), ["provost-wire-1", "provost-wire-2"].map(str::to_owned))
     }
 
     fn limit(&self, most: usize) {
@@ -164,10 +165,13 @@ impl Engine for Embedded {
         hand.signal("TERM");
     }
 
-    fn refuses_what_is_newer(&self) -> Answer {
+    fn refuses_what_is_newer(&self) -> (Answer, [String; 2]) {
         self.provost(0, &["verify"]).exits(0);
-        self.log().execute_batch("PRAGMA user_version = 2").expect("a version");
-        self.provost(0, &["run"])
+        let log = self.log();
+        let known: i64 = log.query_row("PRAGMA user_version", [], |row| row.get(0)).expect("a version");
+        let newer = known + 1;
+        log.execute_batch(&format!("PRAGMA user_version = {newer}")).expect("a version");
+        (self.provost(0, &["run"]), [format!("schema {newer}"), format!("this one knows {known}")])
     }
 
     fn limit(&self, _most: usize) {}
