@@ -16,6 +16,7 @@
 //! repositories/<key>    what checks see of the repository; see `repository`
 //! building/, layers/    unfinished work
 //! worktree/             the kept worktree; see `assemble`
+//! digests               digests of workspace files; see `digest_cache`
 //! ```
 //!
 //! **Invariant:** git is never run in a repository that an agent can write, and nothing is written there:

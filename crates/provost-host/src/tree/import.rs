@@ -66,6 +66,8 @@ impl Trees {
         let folder =
             tempfile::tempdir_in(&layers).map_err(|error| Error::io("make a folder in", &layers, error))?;
         let path = folder.path().join(TREE);
+        let kept = self.folder.join("digests");
+        self.known.read_once(&kept, || self.has_trusted_copies());
         let index = &*base.index;
         let draft = TreeDraft::on(index).map_err(|error| Error::io("read", &base.path, error))?;
         let mut walk = Walk {
@@ -95,6 +97,7 @@ impl Trees {
         }
         walk.keep_order(begun)?;
         walk.found.refuse_the_rest();
+        self.known.keep(&kept, || self.has_trusted_copies());
         let Walk { checkout, found, .. } = walk;
         let draft = checkout.finish()?;
         let laid = Laid { taken: found.taken, removed: found.removed, folders: found.folders };

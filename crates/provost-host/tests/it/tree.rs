@@ -15,6 +15,9 @@ use provost_host::tree::{
     uncommitted,
 };
 
+/// Age from which on a file is remembered.
+const OLD: Duration = Duration::from_millis(150);
+
 pub(crate) struct Site {
     _folder: tempfile::TempDir,
     pub workspace: PathBuf,
@@ -328,6 +331,57 @@ fn only_what_differs_inside_touches_is_taken_over() {
     assert_eq!(trees.base("", Some(&commit), &[], &[]).unwrap().id, id);
     assert_eq!(site.trees().kept(&id, &[]).unwrap().unwrap().over, next.over);
     assert!(site.trees().kept("../../etc", &[]).unwrap().is_none());
+}
+
+#[test]
+fn digests_of_an_earlier_run_count_if_no_agent_can_have_written_them() {
+    let names: Vec<String> = (0..1_100).map(|number| format!("src/{number}")).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "same")).collect();
+    let site = Site::with(&files);
+    let base = site.base();
+    let taken = |is_trusted: bool| {
+        let mut trees = site.trees();
+        trees.trust_copies(&CopyTrust::new(move || is_trusted));
+        let (touches, none) = (Touches::new(&["src/**"]).unwrap(), Touches::new::<&str>(&[]).unwrap());
+        trees.take_over(&base, &touches, &none, &ImportLimits::default()).unwrap().changed
+    };
+    let kept = site.state.join("digests");
+    // Files that were written just now are read again next time.
+    while fs::metadata(site.at("src/1099")).unwrap().modified().unwrap().elapsed().unwrap() < OLD {
+        std::thread::yield_now();
+    }
+    assert_eq!(taken(false), [] as [&str; 0]);
+    assert!(!kept.exists(), "an agent could read and change the file");
+    assert_eq!(taken(true), [] as [&str; 0]);
+    let honest = fs::read(&kept).unwrap();
+    // The same size and the same time as before.
+    let before = fs::metadata(site.at("src/7")).unwrap();
+    site.write("src/7", "new!");
+    fs::File::options()
+        .write(true)
+        .open(site.at("src/7"))
+        .unwrap()
+        .set_modified(before.modified().unwrap())
+        .unwrap();
+    assert_eq!(taken(true), ["src/7"]);
+    assert_eq!(taken(false), ["src/7"]);
+    // A file that says of the new content that it is the old one.
+    let after = fs::metadata(site.at("src/7")).unwrap();
+    let changed = |of: &fs::Metadata| [of.ctime().to_le_bytes(), of.ctime_nsec().to_le_bytes()].concat();
+    let (then, now) = (changed(&before), changed(&after));
+    let inode = before.ino().to_le_bytes();
+    let mut forged = honest.clone();
+    let found = |at: &usize| forged[*at..].starts_with(&then) && forged[at - 48..].starts_with(&inode);
+    let at = (48..forged.len() - 16).find(found).expect("the file of the changed name");
+    forged[at..at + 16].copy_from_slice(&now);
+    fs::write(&kept, &forged).unwrap();
+    assert_eq!(taken(true), [] as [&str; 0], "the file is read");
+    assert_eq!(taken(false), ["src/7"]);
+    // After a restart of the machine.
+    let line = forged.iter().position(|byte| *byte == b'\n').unwrap();
+    forged[line - 1] ^= 1;
+    fs::write(&kept, &forged).unwrap();
+    assert_eq!(taken(true), ["src/7"]);
 }
 
 #[test]
