@@ -13,8 +13,8 @@ use provost_core::language::{hidden_output, inconclusive_failure, test_files};
 use provost_core::model::plan::Shell;
 use provost_core::model::quote;
 use provost_core::model::verdict::{CheckOutcome, Isolation, Tree, Verdict};
-use tempfile::TempDir;
 
+use super::check_helper::HelperFolder;
 use super::check_request::{CheckSpec, Comparison};
 use super::hidden_paths::left_at_home;
 use super::mounts::CheckMounts;
@@ -129,8 +129,8 @@ impl ExecEnv {
     /// Runs a check in the workspace itself.
     fn judge_in_place(&self, case: &CheckSpec<'_>) -> Result<Verdict, Interrupted> {
         let ground = judge::CheckRoot::Workspace;
-        let helper = self.helper.as_ref().and_then(CheckHelper::in_folder);
-        let programs = helper.as_ref().map(TempDir::path);
+        let helper = self.helper.as_ref().map(CheckHelper::in_folder);
+        let programs = helper.as_ref().and_then(HelperFolder::path);
         let env = self.with_helper(&[], programs, (&self.workspace, &[]));
         let compares = !matches!(case.compare, Comparison::Nothing);
         if let Some(reason) = not_comparable(case.shell, self.level).filter(|_| compares) {
@@ -337,8 +337,8 @@ impl ExecEnv {
         fitted: &CheckMounts,
         (supplied, reporter): (&[SuppliedTools], Option<&Reporter>),
     ) -> Result<(Verdict, RunnerReport), Interrupted> {
-        let helper = self.helper.as_ref().and_then(CheckHelper::in_folder);
-        let programs = helper.as_ref().map(TempDir::path);
+        let helper = self.helper.as_ref().map(CheckHelper::in_folder);
+        let programs = helper.as_ref().and_then(HelperFolder::path);
         let Some(offer) = self.confining() else {
             let places = reporter.map_or_else(Places::fenced, Reporter::places);
             let env = self.with_helper(&fitted.env, programs, (folder, supplied));
