@@ -166,7 +166,9 @@ impl Continues for Stint<'_> {
 }
 
 async fn take(crew: &Crew, id: &str, fence: &Fence) -> bool {
-    let taken = sqlx::query_scalar::<_, bool>("SELECT provost_cluster.take($1, $2, $3, $4)")
+    let taken = crew
+        .project()
+        .query_scalar::<bool>("SELECT provost_cluster.take($1, $2, $3, $4)")
         .bind(id)
         .bind(&crew.id)
         .bind(dispatch::as_written(fence))
@@ -184,7 +186,7 @@ async fn take(crew: &Crew, id: &str, fence: &Fence) -> bool {
 /// later by its lease.
 async fn ours(crew: &Crew, plan: &PlanId, item: WorkItem, fence: &Fence) -> Option<String> {
     for _ in 0..PATIENCE {
-        let found = sqlx::query_scalar(
+        let found = crew.project().query_scalar(
             "SELECT id FROM provost_cluster.item WHERE plan = $1 AND name = $2 AND worker = $3 AND epoch = $4",
         )
         .bind(&plan.0)

@@ -95,18 +95,19 @@ impl Pulse {
 
     /// Returns the items of this worker whose plan a person has sent back meanwhile.
     async fn unwanted(&self, crew: &Crew) -> Result<Vec<String>, Error> {
-        sqlx::query_scalar(
-            "SELECT i.id FROM provost_cluster.item i \
+        crew.project()
+            .query_scalar(
+                "SELECT i.id FROM provost_cluster.item i \
              JOIN provost.plan p ON p.name = to_json(i.plan)::text \
              CROSS JOIN LATERAL (SELECT e.name FROM provost.event e \
                  WHERE e.plan = p.id AND e.name IN ('GATE_APPROVED', 'GATE_REJECTED') \
                  ORDER BY e.seq DESC LIMIT 1) AS gate \
              WHERE i.worker = $1 AND gate.name = 'GATE_REJECTED'",
-        )
-        .bind(&crew.id)
-        .fetch_all(&self.pool)
-        .await
-        .attempted("list the items that are no longer wanted")
+            )
+            .bind(&crew.id)
+            .fetch_all(&self.pool)
+            .await
+            .attempted("list the items that are no longer wanted")
     }
 }
 

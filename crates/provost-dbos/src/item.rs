@@ -148,7 +148,7 @@ async fn report(
 
 /// Returns whether a worker is running that has the labels of the item and serves its pool.
 async fn another_fits(crew: &Crew, id: &str) -> Result<bool, Error> {
-    sqlx::query_scalar(
+    crew.project().query_scalar(
         "SELECT EXISTS (SELECT FROM provost_cluster.item i JOIN provost_cluster.worker w \
              ON NOT w.drains AND w.seen > clock_timestamp() - w.ttl_ms * interval '1 millisecond' \
              AND provost_cluster.fits(w.labels, i.labels) AND (w.roles IS NULL OR i.pool = ANY (w.roles)) WHERE i.id = $1)",
@@ -166,19 +166,21 @@ fn judges_a_tree(item: WorkItem) -> bool {
 /// Returns whether the tree was made on this machine and another machine could judge it.
 async fn another_is_to_judge(crew: &Arc<Crew>, piece: &Piece) -> Result<bool, Error> {
     let Some((_, machine)) = &crew.carries else { return Ok(false) };
-    let is_there: bool = sqlx::query_scalar(
-        "SELECT EXISTS (SELECT FROM provost_cluster.item WHERE id = $1 \
+    let is_there: bool = crew
+        .project()
+        .query_scalar(
+            "SELECT EXISTS (SELECT FROM provost_cluster.item WHERE id = $1 \
              AND offered > clock_timestamp() - $3 * interval '1 millisecond') \
          AND EXISTS (SELECT FROM provost_cluster.worker w WHERE NOT w.drains \
              AND w.seen > clock_timestamp() - w.ttl_ms * interval '1 millisecond' \
              AND EXISTS (SELECT FROM unnest(w.labels) l WHERE l LIKE 'trees=%' AND l <> 'trees=' || $2))",
-    )
-    .bind(&piece.id)
-    .bind(machine)
-    .bind(i64::try_from(ANOTHER.as_millis()).unwrap_or(i64::MAX))
-    .fetch_one(&crew.pool)
-    .await
-    .attempted("check whether another machine can judge")?;
+        )
+        .bind(&piece.id)
+        .bind(machine)
+        .bind(i64::try_from(ANOTHER.as_millis()).unwrap_or(i64::MAX))
+        .fetch_one(&crew.pool)
+        .await
+        .attempted("check whether another machine can judge")?;
     if !is_there {
         return Ok(false);
     }
@@ -192,7 +194,9 @@ async fn another_is_to_judge(crew: &Arc<Crew>, piece: &Piece) -> Result<bool, Er
 
 /// Returns the labels the item requires; `None` if it was taken or is over.
 async fn asked(crew: &Crew, id: &str) -> Result<Option<Vec<Label>>, Error> {
-    let row = sqlx::query("SELECT labels FROM provost_cluster.item WHERE id = $1 AND worker IS NULL")
+    let row = crew
+        .project()
+        .query("SELECT labels FROM provost_cluster.item WHERE id = $1 AND worker IS NULL")
         .bind(id)
         .fetch_optional(&crew.pool)
         .await
@@ -203,7 +207,8 @@ async fn asked(crew: &Crew, id: &str) -> Result<Option<Vec<Label>>, Error> {
 }
 
 async fn give_back(crew: &Crew, id: &str, delay: Duration) -> Result<(), Error> {
-    sqlx::query("SELECT provost_cluster.give_back($1, $2)")
+    crew.project()
+        .query("SELECT provost_cluster.give_back($1, $2)")
         .bind(id)
         .bind(i64::try_from(delay.as_millis()).unwrap_or(i64::MAX))
         .execute(&crew.pool)
@@ -215,7 +220,8 @@ async fn give_back(crew: &Crew, id: &str, delay: Duration) -> Result<(), Error> 
 /// Records a late report of a worker whose item was taken over; the report itself is ignored.
 async fn refused(crew: &Crew, piece: &Piece, what: &str) -> Result<(), Error> {
     (crew.told)(&format!("{}: the report about {} came too late: {what}", piece.plan, piece.item));
-    sqlx::query("INSERT INTO provost_cluster.refused (plan, item, worker, what) VALUES ($1, $2, $3, $4)")
+    crew.project()
+        .query("INSERT INTO provost_cluster.refused (plan, item, worker, what) VALUES ($1, $2, $3, $4)")
         .bind(&piece.plan)
         .bind(&piece.item)
         .bind(&crew.id)

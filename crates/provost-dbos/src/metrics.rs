@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use provost_store::postgres::DatabaseProject;
 use serde::Deserialize;
 use sqlx::PgConnection;
 
@@ -99,7 +100,9 @@ impl ClusterView {
     /// ever joined.
     pub fn gauges(&self) -> Vec<ClusterMetric> {
         let asked = self.ask(async |database| {
-            tokio::time::timeout(PATIENCE, all(database)).await.unwrap_or_else(|_| Ok(Vec::new()))
+            tokio::time::timeout(PATIENCE, all(self.project(), database))
+                .await
+                .unwrap_or_else(|_| Ok(Vec::new()))
         });
         let (is_up, families) = match asked {
             Err(Error::NoCluster { .. }) => return Vec::new(),
@@ -116,12 +119,12 @@ impl ClusterView {
     }
 }
 
-async fn all(database: &mut PgConnection) -> Result<Vec<ClusterMetric>, Error> {
-    let queues: Vec<Queue> = rows(database, QUEUES).await?;
-    let workers: Vec<Workers> = rows(database, WORKERS).await?;
-    let pools: Vec<Pool> = rows(database, POOLS).await?;
-    let rest: Vec<Rest> = rows(database, REST).await?;
-    let waits: Vec<Wait> = rows(database, WAITS).await?;
+async fn all(project: &DatabaseProject, database: &mut PgConnection) -> Result<Vec<ClusterMetric>, Error> {
+    let queues: Vec<Queue> = rows(project, database, QUEUES).await?;
+    let workers: Vec<Workers> = rows(project, database, WORKERS).await?;
+    let pools: Vec<Pool> = rows(project, database, POOLS).await?;
+    let rest: Vec<Rest> = rows(project, database, REST).await?;
+    let waits: Vec<Wait> = rows(project, database, WAITS).await?;
     Ok([
         vec![of_waits(&queues, &waits)],
         of_queues(&queues),

@@ -32,13 +32,14 @@ impl OpenItems {
 /// Returns what is in hand of the plan; `None` while the database is unreachable.
 pub(crate) async fn ask(crew: &Crew, plan: &PlanId) -> Option<OpenItems> {
     let lease = Fence { name: format!("plan {plan}"), epoch: 0 };
-    let (names, is_held, slots): (Vec<String>, bool, i64) =
-        sqlx::query_as("SELECT items, is_held, slots FROM provost_cluster.in_hand($1, $2)")
-            .bind(&plan.0)
-            .bind(as_written(&lease))
-            .fetch_one(&crew.pool)
-            .await
-            .ok()?;
+    let (names, is_held, slots): (Vec<String>, bool, i64) = crew
+        .project()
+        .query_as("SELECT items, is_held, slots FROM provost_cluster.in_hand($1, $2)")
+        .bind(&plan.0)
+        .bind(as_written(&lease))
+        .fetch_one(&crew.pool)
+        .await
+        .ok()?;
     // What an attempt left is sent with the log, which has room for one at a time.
     let slots = if crew.carries.is_some() { 1 } else { usize::try_from(slots).unwrap_or(usize::MAX) };
     let items = names.iter().filter_map(|name| name.parse().ok()).collect();

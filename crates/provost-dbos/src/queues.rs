@@ -14,14 +14,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use dbos::{Config, DBOS, QueueConflict, QueueOptions};
-use provost_store::postgres::DatabaseAddress;
+use provost_store::postgres::{DatabaseAddress, DatabaseProject};
 use sqlx::ConnectOptions as _;
 use sqlx::postgres::PgConnectOptions;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
 use crate::error::{ErrorContext as _, with_causes};
-use crate::wire::{APPLICATION, Args, JUDGE, Look, Piece, TICKS};
+use crate::wire::{APPLICATION, Args, JUDGE, Look, Piece, SCHEMA, TICKS};
 use crate::worker_context::{Crew, more_connections};
 use crate::{Error, item, tick, wire};
 
@@ -168,18 +168,20 @@ async fn rests(dbos: &DBOS) -> bool {
 }
 
 async fn may_stand_still(crew: &Crew) -> Result<Stillness, Error> {
-    let (stirs, next, cut): (bool, Option<i64>, bool) = sqlx::query_as(
-        "SELECT s.stirs, s.next_ms, EXISTS (SELECT FROM pg_stat_activity WHERE application_name = $5 AND \
+    let (stirs, next, cut): (bool, Option<i64>, bool) = crew
+        .project()
+        .query_as(
+            "SELECT s.stirs, s.next_ms, EXISTS (SELECT FROM pg_stat_activity WHERE application_name = $5 AND \
          datname = current_database() AND state <> 'idle') FROM provost_cluster.stirs($1, $2, $3, $4) s",
-    )
-    .bind(&crew.id)
-    .bind(&crew.listens)
-    .bind(crew.begun_rows())
-    .bind(crew.is_full())
-    .bind(known_as(&crew.id))
-    .fetch_one(&crew.pool)
-    .await
-    .attempted("check whether anything waits")?;
+        )
+        .bind(&crew.id)
+        .bind(&crew.listens)
+        .bind(crew.begun_rows())
+        .bind(crew.is_full())
+        .bind(known_as(&crew.id))
+        .fetch_one(&crew.pool)
+        .await
+        .attempted("check whether anything waits")?;
     Ok(match (stirs, cut) {
         (true, _) => Stillness::Stirs,
         (false, true) => Stillness::Cut,
@@ -194,8 +196,12 @@ fn known_as(id: &str) -> String {
 }
 
 /// Makes the tables of the SDK.
-pub(crate) async fn migrate(database: &PgConnectOptions, id: &str) -> Result<(), Error> {
-    let config = Config { listen_queues: Some(Vec::new()), migrate: true, ..config(database, id) };
+pub(crate) async fn migrate(database: &DatabaseAddress, id: &str) -> Result<(), Error> {
+    let config = Config {
+        listen_queues: Some(Vec::new()),
+        migrate: true,
+        ..config(database.project(), database.direct(), id)
+    };
     let dbos = DBOS::new(config);
     dbos.launch().await.attempted("made ready")?;
     dbos.shutdown().await;
@@ -217,7 +223,7 @@ fn address(database: &PgConnectOptions, id: &str) -> String {
     address.to_string()
 }
 
-fn config(database: &PgConnectOptions, id: &str) -> Config {
+fn config(project: &DatabaseProject, database: &PgConnectOptions, id: &str) -> Config {
     let address = address(database, id);
     Config {
         executor_id: Some(id.to_owned()),
@@ -226,7 +232,8 @@ fn config(database: &PgConnectOptions, id: &str) -> Config {
         // The login that makes the tables may have more rights than a worker's.
         migrate: false,
         max_connections: 1,
-        ..Config::new(APPLICATION, address.as_str())
+        schema: project.sql(SCHEMA).into_owned(),
+        ..Config::new(project.sql(APPLICATION), address.as_str())
     }
 }
 
@@ -235,7 +242,7 @@ async fn launch(wanted: &WorkerQueue, database: &DatabaseAddress, crew: &Arc<Cre
         listen_queues: crew.listens.clone(),
         // Behind a pooler it has one, so that `rests` knows about all of them.
         max_connections: if database.has_pooler() { 1 } else { 1 + more_connections(wanted.jobs) },
-        ..config(database.options(), &crew.id)
+        ..config(database.project(), database.options(), &crew.id)
     });
     // Every program registers every kind of work: rows of other queues can still be handed to it.
     let looker = crew.clone();

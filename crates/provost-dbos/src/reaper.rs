@@ -30,25 +30,27 @@ pub(crate) async fn beat(
     badge: &Badge,
     drains: bool,
 ) -> Result<(Vec<String>, bool), Error> {
-    let (ours, lost, gone, stirs): (Vec<String>, i64, i64, bool) = sqlx::query_as(
-        "SELECT ours, lost, gone, stirs \
+    let (ours, lost, gone, stirs): (Vec<String>, i64, i64, bool) = crew
+        .project()
+        .query_as(
+            "SELECT ours, lost, gone, stirs \
          FROM provost_cluster.beat($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
-    )
-    .bind(&badge.id)
-    .bind(&badge.host)
-    .bind(i64::from(badge.pid))
-    .bind(&badge.roles)
-    .bind(i32::try_from(badge.jobs).unwrap_or(i32::MAX))
-    .bind(&badge.labels)
-    .bind(env!("CARGO_PKG_VERSION"))
-    .bind(badge.ttl_ms)
-    .bind(drains)
-    .bind(&crew.listens)
-    .bind(crew.begun_rows())
-    .bind(crew.is_full())
-    .fetch_one(pool)
-    .await
-    .attempted("register this worker")?;
+        )
+        .bind(&badge.id)
+        .bind(&badge.host)
+        .bind(i64::from(badge.pid))
+        .bind(&badge.roles)
+        .bind(i32::try_from(badge.jobs).unwrap_or(i32::MAX))
+        .bind(&badge.labels)
+        .bind(env!("CARGO_PKG_VERSION"))
+        .bind(badge.ttl_ms)
+        .bind(drains)
+        .bind(&crew.listens)
+        .bind(crew.begun_rows())
+        .bind(crew.is_full())
+        .fetch_one(pool)
+        .await
+        .attempted("register this worker")?;
     if lost + gone > 0 {
         (crew.told)(&format!("workers gone: {gone}; items scheduled again: {lost}"));
     }
@@ -56,12 +58,17 @@ pub(crate) async fn beat(
 }
 
 /// Unregisters a worker that leaves, so that others need not wait until it counts as dead.
-pub(crate) async fn leave(pool: &PgPool, id: &str) -> Result<(), Error> {
-    sqlx::query("DELETE FROM provost_cluster.worker WHERE id = $1")
-        .bind(id)
-        .execute(pool)
+pub(crate) async fn leave(crew: &Crew) -> Result<(), Error> {
+    crew.project()
+        .query("DELETE FROM provost_cluster.worker WHERE id = $1")
+        .bind(&crew.id)
+        .execute(&crew.pool)
         .await
         .attempted("unregister this worker")?;
-    sqlx::query("SELECT provost_cluster.sweep()").execute(pool).await.attempted("put its work in order")?;
+    crew.project()
+        .query("SELECT provost_cluster.sweep()")
+        .execute(&crew.pool)
+        .await
+        .attempted("put its work in order")?;
     Ok(())
 }

@@ -64,7 +64,7 @@ CREATE INDEX IF NOT EXISTS provost_cluster_delayed ON dbos.workflow_status (dela
 
 -- Something is on this queue, or will be: those who listen look at once, and at its time.
 CREATE OR REPLACE FUNCTION provost_cluster.ring(p_queue text) RETURNS void LANGUAGE sql AS $$
-    SELECT pg_notify('provost_cluster', p_queue);
+    SELECT pg_notify((SELECT name || '_cluster' FROM provost.channel), p_queue);
 $$;
 
 -- A look at a plan that waits is found by its plan.
@@ -224,7 +224,9 @@ DECLARE
 BEGIN
     lost := 0;
     gone := 0;
-    IF NOT pg_try_advisory_xact_lock(hashtext('provost_cluster.sweep')) THEN
+    -- One worker at a time. No advisory lock: everybody in the database can hold one.
+    PERFORM FROM provost_cluster.wire FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
         RETURN;
     END IF;
     SELECT array_agg(id) INTO dead FROM provost_cluster.worker

@@ -7,11 +7,12 @@ use provost_core::model::proof::PublicKey;
 use provost_engine::journal::log_locator;
 use provost_engine::settings::EngineSettings;
 use provost_store::Postgres;
-use provost_store::postgres::DatabaseAddress;
 pub use provost_store::postgres::TrustedKey;
+use provost_store::postgres::{DatabaseAddress, DatabaseProject};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use sqlx::postgres::PgArguments;
+use sqlx::{Connection as _, PgConnection, Row as _};
 
 use crate::error::ErrorContext as _;
 use crate::{Error, schema, wire};
@@ -164,14 +165,13 @@ FROM provost_cluster.refused ORDER BY id DESC LIMIT 20";
 
 /// Runs one of the queries above and returns its rows.
 pub(crate) async fn rows<T: DeserializeOwned>(
+    project: &DatabaseProject,
     database: &mut PgConnection,
     question: &str,
 ) -> Result<Vec<T>, Error> {
     let all = format!("SELECT coalesce(json_agg(t), '[]')::text FROM ({question}) t");
-    let text: String = sqlx::query_scalar(AssertSqlSafe(all))
-        .fetch_one(database)
-        .await
-        .attempted("read the status of the cluster")?;
+    let row = project.composed(all, PgArguments::default()).fetch_one(database).await;
+    let text: String = row.and_then(|row| row.try_get(0)).attempted("read the status of the cluster")?;
     serde_json::from_str(&text).map_err(|error| sqlx::Error::Decode(error.into())).attempted("be understood")
 }
 
@@ -191,17 +191,19 @@ impl ClusterView {
     pub fn status(&self) -> Result<ClusterStatus, Error> {
         self.runtime.block_on(async {
             let mut database = self.connect().await?;
-            let wire: String = sqlx::query_scalar("SELECT version FROM provost_cluster.wire")
+            let wire: String = self
+                .project()
+                .query_scalar("SELECT version FROM provost_cluster.wire")
                 .fetch_one(&mut database)
                 .await
                 .attempted("read the protocol version of the cluster")?;
             Ok(ClusterStatus {
-                workers: rows(&mut database, WORKERS).await?,
-                queues: rows(&mut database, QUEUES).await?,
-                items: rows(&mut database, ITEMS).await?,
-                unserved: rows(&mut database, UNSERVED).await?,
-                troubles: rows(&mut database, TROUBLES).await?,
-                refused: rows(&mut database, REFUSED).await?,
+                workers: rows(self.project(), &mut database, WORKERS).await?,
+                queues: rows(self.project(), &mut database, QUEUES).await?,
+                items: rows(self.project(), &mut database, ITEMS).await?,
+                unserved: rows(self.project(), &mut database, UNSERVED).await?,
+                troubles: rows(self.project(), &mut database, TROUBLES).await?,
+                refused: rows(self.project(), &mut database, REFUSED).await?,
                 wire,
             })
         })
@@ -210,8 +212,8 @@ impl ClusterView {
     /// Returns why the offered items of a plan wait for a worker, one line each.
     pub fn waits(&self, plan: &str) -> Result<Vec<String>, Error> {
         let (items, unserved) = self.ask(async |database| {
-            let items: Vec<QueuedItem> = rows(database, ITEMS).await?;
-            let unserved: Vec<UnservedItem> = rows(database, UNSERVED).await?;
+            let items: Vec<QueuedItem> = rows(self.project(), database, ITEMS).await?;
+            let unserved: Vec<UnservedItem> = rows(self.project(), database, UNSERVED).await?;
             Ok((items, unserved))
         })?;
         let waiting = items.iter().filter(|item| item.plan == plan && item.worker.is_none());
@@ -235,7 +237,7 @@ impl ClusterView {
     ) -> Result<(), Error> {
         self.runtime.block_on(async {
             let mut database = self.connect().await?;
-            let changed = sqlx::query(
+            let changed = self.project().query(
                 "UPDATE dbos.queues SET concurrency = $2, rate_limit_max = $3, rate_limit_period_sec = $4, \
                  worker_concurrency = least(worker_concurrency, $2) WHERE name = $1",
             )
@@ -281,7 +283,8 @@ impl ClusterView {
     pub fn wake(&self, plan: &str) -> Result<(), Error> {
         self.runtime.block_on(async {
             let mut database = self.connect().await?;
-            sqlx::query("SELECT provost_cluster.wake($1, NULL)")
+            self.project()
+                .query("SELECT provost_cluster.wake($1, NULL)")
                 .bind(plan)
                 .execute(&mut database)
                 .await
@@ -303,10 +306,14 @@ impl ClusterView {
         })
     }
 
+    pub(crate) fn project(&self) -> &DatabaseProject {
+        self.address.project()
+    }
+
     async fn connect(&self) -> Result<PgConnection, Error> {
         let mut database =
             PgConnection::connect_with(self.address.options()).await.attempted("be reached")?;
-        match schema::is_there(&mut database).await? {
+        match schema::is_there(self.project(), &mut database).await? {
             true => Ok(database),
             false => Err(Error::NoCluster { at: self.address.to_string() }),
         }

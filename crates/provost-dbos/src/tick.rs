@@ -93,15 +93,16 @@ async fn once(crew: &Arc<Crew>, plan: &str) -> Result<Result<PassResult, provost
 
 /// Withdraws what was offered and not taken of a plan that a person has sent back.
 async fn withdraw(crew: &Crew, plan: &str) -> Result<(), Error> {
-    sqlx::query(
-        "DELETE FROM provost_cluster.item i USING provost.plan p WHERE i.plan = $1 AND i.worker IS NULL \
+    crew.project()
+        .query(
+            "DELETE FROM provost_cluster.item i USING provost.plan p WHERE i.plan = $1 AND i.worker IS NULL \
          AND p.name = to_json(i.plan)::text AND (SELECT e.name FROM provost.event e WHERE e.plan = p.id \
              AND e.name IN ('GATE_APPROVED', 'GATE_REJECTED') ORDER BY e.seq DESC LIMIT 1) = 'GATE_REJECTED'",
-    )
-    .bind(plan)
-    .execute(&crew.pool)
-    .await
-    .attempted("withdraw items that are no longer wanted")?;
+        )
+        .bind(plan)
+        .execute(&crew.pool)
+        .await
+        .attempted("withdraw items that are no longer wanted")?;
     Ok(())
 }
 

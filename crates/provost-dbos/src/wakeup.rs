@@ -6,10 +6,11 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use provost_store::postgres::DatabaseAddress;
+use sqlx::postgres::{PgListener, PgPoolOptions};
 
-/// Channel name, as in `schema.sql`.
-const CHANNEL: &str = "provost_cluster";
+/// Asks for the channel, as in `schema.sql`.
+const CHANNEL: &str = "SELECT name || '_cluster' FROM provost.channel";
 /// Pause before a lost connection is opened again.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Interval at which a running worker checks whether it leaves.
@@ -81,12 +82,14 @@ impl Bell {
 }
 
 /// Signals every notification for a queue that this worker listens to; never returns.
-pub(crate) async fn listen(database: &PgConnectOptions, bell: &Bell, listens_to: impl Fn(&str) -> bool) {
+pub(crate) async fn listen(database: &DatabaseAddress, bell: &Bell, listens_to: impl Fn(&str) -> bool) {
     // The listener keeps a connection of this pool for itself.
-    let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(database.clone());
+    let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(database.direct().clone());
     loop {
-        if let Ok(mut listener) = PgListener::connect_with(&pool).await
-            && listener.listen(CHANNEL).await.is_ok()
+        let channel = database.project().query_scalar::<String>(CHANNEL).fetch_one(&pool).await;
+        if let Ok(channel) = channel
+            && let Ok(mut listener) = PgListener::connect_with(&pool).await
+            && listener.listen(&channel).await.is_ok()
         {
             // Work may have been enqueued while the connection was down.
             bell.ring();

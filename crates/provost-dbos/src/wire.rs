@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub const VERSION: &str = "provost-wire-1";
 /// Application name for the SDK.
 pub(crate) const APPLICATION: &str = "provost";
+/// Schema of the tables of the SDK.
+pub(crate) const SCHEMA: &str = "dbos";
 
 /// Queue of scheduling passes, one at a time per plan.
 pub(crate) const TICKS: &str = "ticks";

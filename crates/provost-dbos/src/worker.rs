@@ -128,9 +128,8 @@ pub fn prepare(settings: &EngineSettings) -> Result<(), Error> {
 
 /// Uses a session of its own: its lock belongs to the session, and no pooler may give that to another.
 async fn make_tables(database: &DatabaseAddress, id: &str) -> Result<(), Error> {
-    let database = database.direct();
-    let mut first = PgConnection::connect_with(database).await.attempted("be reached")?;
-    schema::make(&mut first, async || queues::migrate(database, id).await).await
+    let mut first = PgConnection::connect_with(database.direct()).await.attempted("be reached")?;
+    schema::make(database.project(), &mut first, async || queues::migrate(database, id).await).await
 }
 
 async fn work(
@@ -168,7 +167,7 @@ async fn work(
     pulse.beat(&crew, &badge, false).await?;
     let wanted = WorkerQueue { pools, jobs: options.jobs, poll: options.poll };
     let queues = queues::join(wanted, database.clone(), crew.clone()).await?;
-    let (listener, address) = (crew.clone(), database.direct().clone());
+    let (listener, address) = (crew.clone(), database.clone());
     let ear = tokio::spawn(async move {
         wakeup::listen(&address, &listener.bell, |queue| listener.listens_to(queue)).await;
     });
@@ -189,7 +188,7 @@ async fn work(
         Arc::strong_count(&crew.threads) > 1
     })
     .await;
-    reaper::leave(&pool, &id).await?;
+    reaper::leave(&crew).await?;
     pool.close().await;
     Ok(())
 }

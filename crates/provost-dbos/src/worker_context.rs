@@ -13,6 +13,7 @@ use provost_engine::plan::harness::Harness;
 use provost_engine::plan::plan_registry;
 use provost_engine::settings::EngineSettings;
 use provost_store::Postgres;
+use provost_store::postgres::DatabaseProject;
 use sqlx::PgPool;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
@@ -129,8 +130,9 @@ impl Crew {
 
     /// Returns a callback that records why a plan waits, from a thread that may block.
     fn teller(&self, plan: &PlanId, runtime: &Handle) -> WaitListener {
-        let (pool, id, plan, runtime) = (self.pool.clone(), self.id.clone(), plan.0.clone(), runtime.clone());
-        Arc::new(move |what| drop(runtime.block_on(note_trouble(&pool, &id, &plan, what))))
+        let (project, pool, runtime) = (self.project().clone(), self.pool.clone(), runtime.clone());
+        let (id, plan) = (self.id.clone(), plan.0.clone());
+        Arc::new(move |what| drop(runtime.block_on(note_trouble(&project, &pool, &id, &plan, what))))
     }
 
     fn at_home(&self, plan: &PlanId, stop: Arc<AtomicBool>) -> Result<Harness, provost_engine::Error> {
@@ -155,6 +157,11 @@ impl Crew {
 
     pub(crate) fn listens_to(&self, queue: &str) -> bool {
         self.listens.as_ref().is_none_or(|queues| queues.iter().any(|known| known == queue))
+    }
+
+    /// Returns the project of the database that this worker works for.
+    pub(crate) fn project(&self) -> &DatabaseProject {
+        self.log.project()
     }
 
     pub(crate) fn leaves(&self) -> bool {
@@ -233,12 +240,12 @@ impl Crew {
     /// Records why a plan makes no progress, for people.
     pub(crate) async fn trouble(&self, plan: &str, what: &str) -> Result<(), Error> {
         (self.told)(&format!("{plan}: {what}"));
-        note_trouble(&self.pool, &self.id, plan, what).await
+        note_trouble(self.project(), &self.pool, &self.id, plan, what).await
     }
 
     /// Schedules a tick of the plan after this time.
     pub(crate) async fn wake_in(&self, plan: &str, time: Duration) -> Result<(), Error> {
-        sqlx::query(
+        self.project().query(
             "SELECT provost_cluster.wake($1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $2)",
         )
         .bind(plan)
@@ -265,16 +272,23 @@ impl Crew {
     }
 }
 
-async fn note_trouble(pool: &PgPool, worker: &str, plan: &str, what: &str) -> Result<(), Error> {
-    sqlx::query(
-        "INSERT INTO provost_cluster.trouble (plan, worker, what) VALUES ($1, $2, $3) ON CONFLICT (plan) \
+async fn note_trouble(
+    project: &DatabaseProject,
+    pool: &PgPool,
+    worker: &str,
+    plan: &str,
+    what: &str,
+) -> Result<(), Error> {
+    project
+        .query(
+            "INSERT INTO provost_cluster.trouble (plan, worker, what) VALUES ($1, $2, $3) ON CONFLICT (plan) \
          DO UPDATE SET at = clock_timestamp(), worker = excluded.worker, what = excluded.what",
-    )
-    .bind(plan)
-    .bind(worker)
-    .bind(what)
-    .execute(pool)
-    .await
-    .attempted("record why a plan cannot continue")?;
+        )
+        .bind(plan)
+        .bind(worker)
+        .bind(what)
+        .execute(pool)
+        .await
+        .attempted("record why a plan cannot continue")?;
     Ok(())
 }

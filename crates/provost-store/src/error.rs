@@ -51,6 +51,8 @@ pub enum Error {
     InDoubt { plan: PlanId, seq: u64, why: String },
     #[error("this is not an address of a log: {why}")]
     BadAddress { why: String },
+    #[error("a project cannot have the name `{name}`: {why}")]
+    BadProject { name: String, why: String },
     #[error(
         "the address of the log contains a password: remove it, and use PGPASSWORD or \
          the file that PGPASSFILE names"

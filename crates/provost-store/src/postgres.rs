@@ -31,6 +31,7 @@ mod connections;
 mod failure;
 mod follow;
 mod leases;
+mod project;
 mod rows;
 mod runtime;
 mod schema;
@@ -48,6 +49,7 @@ pub use address::DatabaseAddress;
 pub use connections::answer_soon;
 use connections::{CONNECTIONS, SECOND_TRY, SOON, patience};
 pub use leases::ExpiredLease;
+pub use project::DatabaseProject;
 use runtime::run;
 pub use trust::{LoginRights, TrustedKey};
 
@@ -80,6 +82,7 @@ struct Shared {
     /// The server itself, if `options` lead to a pooler.
     direct: PgConnectOptions,
     has_pooler: bool,
+    project: DatabaseProject,
     idle: Mutex<Vec<PgConnection>>,
     /// Permits to use a connection.
     permits: tokio::sync::Semaphore,
@@ -112,7 +115,7 @@ impl Postgres {
     pub fn open(address: &DatabaseAddress) -> Result<Self, Error> {
         let log = Self::unchecked(address);
         let mut first = log.first_connection()?;
-        run(schema::migrate(&mut first, &log.shared.at, log.shared.has_pooler))?;
+        run(schema::migrate(&log.shared, &mut first))?;
         log.shared.give_back(first);
         Ok(log)
     }
@@ -121,7 +124,7 @@ impl Postgres {
     pub fn open_existing(address: &DatabaseAddress) -> Result<Option<Self>, Error> {
         let log = Self::unchecked(address);
         let mut first = log.first_connection()?;
-        let there = run(schema::is_there(&mut first, &log.shared.at, log.shared.has_pooler))?;
+        let there = run(schema::is_there(&log.shared, &mut first))?;
         log.shared.give_back(first);
         Ok(there.then_some(log))
     }
@@ -131,9 +134,9 @@ impl Postgres {
         let permits = tokio::sync::Semaphore::new(CONNECTIONS);
         let (at, options, direct) =
             (address.to_string(), address.options().clone(), address.direct().clone());
-        let has_pooler = address.has_pooler();
-        let bell = follow::Bell::new(direct.clone());
-        let shared = Shared { at, options, direct, has_pooler, idle, permits, renewals };
+        let (has_pooler, project) = (address.has_pooler(), address.project().clone());
+        let bell = follow::Bell::new(direct.clone(), project.clone());
+        let shared = Shared { at, options, direct, has_pooler, project, idle, permits, renewals };
         let (dispatch, signer) = (None, None);
         Self {
             shared: Arc::new(shared),
@@ -176,6 +179,11 @@ impl Postgres {
     /// Returns the connection options, for other connections to the same database.
     pub fn options(&self) -> &PgConnectOptions {
         &self.shared.options
+    }
+
+    /// Returns the project that has this log.
+    pub fn project(&self) -> &DatabaseProject {
+        &self.shared.project
     }
 
     /// Makes all connections of this process to the server end if nothing is received for 25 seconds, or for the
@@ -235,14 +243,14 @@ impl Log for Postgres {
         let mut sealed: Option<Vec<SealedEvent>> = None;
         let written = self.shared.with(self.lost_after(), async |connection| {
             if let Some(written) = &sealed
-                && rows::are_there(connection, written).await?
+                && rows::are_there(self.project(), connection, written).await?
             {
                 return Ok(Ok(written.clone()));
             }
             let is_first = sealed.is_none();
             let head = match known.take() {
                 Some(head) => head,
-                None => rows::head(connection, append.plan).await?,
+                None => rows::head(self.project(), connection, append.plan).await?,
             };
             if head.seq != append.expected_seq {
                 return Ok(Err(head.seq));
@@ -256,11 +264,15 @@ impl Log for Postgres {
                 token: append.fence.and_then(|fence| leases::token(&self.shared.at, fence)),
                 signer: self.signer.as_ref(),
             };
-            match rows::write(connection, call, events, &effects).await {
+            match rows::write(self.project(), connection, call, events, &effects).await {
                 // The earlier try had not committed yet when it was searched for.
                 Err(error) if !is_first && failure::is_conflict(&error) => {
                     sqlx::raw_sql("ROLLBACK").execute(&mut *connection).await?;
-                    if rows::are_there(connection, events).await? { Ok(()) } else { Err(error) }
+                    if rows::are_there(self.project(), connection, events).await? {
+                        Ok(())
+                    } else {
+                        Err(error)
+                    }
                 }
                 written => written,
             }?;
@@ -286,7 +298,9 @@ impl Log for Postgres {
     }
 
     fn head(&self, plan: &PlanId) -> Result<Head, Error> {
-        self.with("find the end of a plan", async |connection| rows::head(connection, plan).await)
+        self.with("find the end of a plan", async |connection| {
+            rows::head(self.project(), connection, plan).await
+        })
     }
 
     fn read_placed(
@@ -303,7 +317,7 @@ impl Log for Postgres {
 
     fn cursor(&self) -> Result<Cursor, Error> {
         self.with("find the end of the log", async |connection| {
-            let last = sqlx::query("SELECT provost.log_end()").fetch_one(connection).await?;
+            let last = self.project().query("SELECT provost.log_end()").fetch_one(connection).await?;
             Ok(Cursor(last.try_get::<i64, _>(0)?.cast_unsigned()))
         })
     }
@@ -311,7 +325,7 @@ impl Log for Postgres {
     fn unarchived_plans(&self) -> Result<Vec<PlanId>, Error> {
         self.with("list the plans", async |connection| {
             let sql = "SELECT name FROM provost.plan WHERE NOT is_archived ORDER BY id";
-            let rows = sqlx::query(sql).fetch_all(connection).await?;
+            let rows = self.project().query(sql).fetch_all(connection).await?;
             rows.iter().map(|row| rows::plan(row.try_get(0)?)).collect()
         })
     }
@@ -334,12 +348,15 @@ impl Log for Postgres {
 
     fn take_wakes(&self) -> Result<Vec<PlanId>, Error> {
         let mut taken: Vec<PlanId> = self.with("take the wake-ups", async |connection| {
-            let any =
-                sqlx::query("SELECT FROM provost.wake LIMIT 1").fetch_optional(&mut *connection).await?;
+            let any = self
+                .project()
+                .query("SELECT FROM provost.wake LIMIT 1")
+                .fetch_optional(&mut *connection)
+                .await?;
             if any.is_none() {
                 return Ok(Vec::new());
             }
-            let rows = sqlx::query("SELECT provost.take_wakes()").fetch_all(connection).await?;
+            let rows = self.project().query("SELECT provost.take_wakes()").fetch_all(connection).await?;
             rows.iter().map(|row| rows::plan(row.try_get(0)?)).collect()
         })?;
         taken.sort();
@@ -382,7 +399,7 @@ impl SealedLog for Postgres {
         }
         self.with("write to the log", async |connection| {
             // The answer to the last try was lost, but its events were written.
-            if rows::are_there(connection, events).await? {
+            if rows::are_there(self.project(), connection, events).await? {
                 return Ok(());
             }
             sqlx::raw_sql("BEGIN").execute(&mut *connection).await?;
@@ -395,7 +412,7 @@ impl SealedLog for Postgres {
                     token: None,
                     signer: None,
                 };
-                call.write(connection, run).await?;
+                call.write(self.project(), connection, run).await?;
             }
             sqlx::raw_sql("COMMIT").execute(&mut *connection).await.map(drop)
         })

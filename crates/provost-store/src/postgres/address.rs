@@ -1,6 +1,7 @@
 //! Parses the address of the database: a URL without a password; the password comes from the usual Postgres
 //! sources.
 //!
+//! Its parameter `project` names one of several projects of the database ([`DatabaseProject`]).
 //! If the address is the one of a pooler, its parameter `direct` names the server behind it, for the few
 //! connections that need a session of their own.
 //!
@@ -13,6 +14,7 @@ use std::str::FromStr as _;
 
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
+use super::project::DatabaseProject;
 use crate::Error;
 
 /// A setting of provost's own sessions. A pooler ignores it, which tells that it is there.
@@ -23,6 +25,7 @@ pub struct DatabaseAddress {
     options: PgConnectOptions,
     /// The server itself, if `options` lead to a pooler.
     direct: Option<PgConnectOptions>,
+    project: DatabaseProject,
 }
 
 type Environment = [(OsString, OsString)];
@@ -37,14 +40,16 @@ impl DatabaseAddress {
         if has_password(rest) {
             return Err(Error::PasswordInAddress);
         }
-        let Some((rest, server)) = without_direct(rest) else {
-            return Ok(Self { options: with_session(parsed(rest, environment)?), direct: None });
+        let (rest, project) = without(rest, "project");
+        let project = project.map_or(Ok(DatabaseProject::default()), |name| DatabaseProject::new(&name))?;
+        let (rest, Some(server)) = without(&rest, "direct") else {
+            return Ok(Self { options: with_session(parsed(&rest, environment)?), direct: None, project });
         };
         let direct = at_server(&rest, &server)
             .ok_or_else(|| wrong("`direct` names a server as HOST:PORT, and nothing else of its address"))?;
         // A pooler gives a session to another client after each transaction, so it refuses settings of a session.
         let options = parsed(&rest, environment)?;
-        Ok(Self { options, direct: Some(with_session(parsed(&direct, environment)?)) })
+        Ok(Self { options, direct: Some(with_session(parsed(&direct, environment)?)), project })
     }
 
     /// Returns how to connect for transactions, perhaps through a pooler.
@@ -55,6 +60,11 @@ impl DatabaseAddress {
     /// Returns how to connect for what needs a session of its own: listening, and locks of a session.
     pub fn direct(&self) -> &PgConnectOptions {
         self.direct.as_ref().unwrap_or(&self.options)
+    }
+
+    /// Returns the project in the database.
+    pub fn project(&self) -> &DatabaseProject {
+        &self.project
     }
 
     /// Returns whether a pooler is between this program and the server.
@@ -99,14 +109,14 @@ fn with_session(options: PgConnectOptions) -> PgConnectOptions {
     ])
 }
 
-/// Splits an address without its scheme into the rest and the value of `direct`, if there is one.
-fn without_direct(rest: &str) -> Option<(String, String)> {
-    let (place, query) = rest.split_once('?')?;
-    let is_direct = |pair: &&str| pair.split('=').next() == Some("direct");
-    let server = query.split('&').find(is_direct)?.split_once('=').map_or("", |(_, server)| server);
-    let others: Vec<&str> = query.split('&').filter(|pair| !is_direct(pair)).collect();
-    let server = server.replace("%2F", "/").replace("%3A", ":");
-    Some((joined(place, &others), server))
+/// Splits an address without its scheme into the rest and the value of a parameter of provost, if it is there.
+fn without(rest: &str, name: &str) -> (String, Option<String>) {
+    let Some((place, query)) = rest.split_once('?') else { return (rest.to_owned(), None) };
+    let is_it = |pair: &&str| pair.split('=').next() == Some(name);
+    let Some(found) = query.split('&').find(is_it) else { return (rest.to_owned(), None) };
+    let value = found.split_once('=').map_or("", |(_, value)| value);
+    let others: Vec<&str> = query.split('&').filter(|pair| !is_it(pair)).collect();
+    (joined(place, &others), Some(value.replace("%2F", "/").replace("%3A", ":")))
 }
 
 /// Returns the address with this server instead of its own; `None` if it is not the name of a server.
@@ -160,7 +170,8 @@ impl fmt::Display for DatabaseAddress {
             None => options.get_host().to_owned(),
         };
         let database = options.get_database().unwrap_or_default();
-        write!(f, "postgres://{}@{host}:{}/{database}", options.get_username(), options.get_port())
+        write!(f, "postgres://{}@{host}:{}/{database}", options.get_username(), options.get_port())?;
+        self.project.name().map_or(Ok(()), |project| write!(f, "?project={project}"))
     }
 }
 

@@ -12,7 +12,7 @@ use provost_core::model::chain::{PlanId, SealedEvent};
 use provost_core::model::hash::Hash;
 use provost_core::model::timestamp::Timestamp;
 use sqlx::Row as _;
-use sqlx::postgres::PgRow;
+use sqlx::postgres::{PgArguments, PgRow};
 
 use super::{Postgres, failure, rows, seals};
 use crate::archive::cold_read::{ColdRead, Each};
@@ -27,7 +27,9 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// Returns the plans of which no event is in the log.
 pub(super) fn plans(log: &Postgres) -> Result<Vec<PlanId>, Error> {
     log.with("list the archived plans", async |connection| {
-        let rows = sqlx::query("SELECT name FROM provost.plan WHERE is_archived ORDER BY id")
+        let rows = log
+            .project()
+            .query("SELECT name FROM provost.plan WHERE is_archived ORDER BY id")
             .fetch_all(connection)
             .await?;
         rows.iter().map(|row| rows::plan(row.try_get(0)?)).collect()
@@ -44,7 +46,7 @@ pub(super) fn archivings(log: &Postgres) -> Result<u64, Error> {
 
 fn number(log: &Postgres, attempted: &'static str, sql: &'static str) -> Result<u64, Error> {
     log.with(attempted, async |connection| {
-        let row = sqlx::query(sql).fetch_one(connection).await?;
+        let row = log.project().query(sql).fetch_one(connection).await?;
         Ok(row.try_get::<i64, _>(0)?.cast_unsigned())
     })
 }
@@ -69,7 +71,7 @@ pub(super) fn parts(log: &Postgres, plan: &PlanId) -> Result<Vec<ColdPart>, Erro
         let sql = "SELECT a.first_seq, a.prev, a.last_seq, a.last_hash, f.name, f.folder, a.start, a.length, a.digest
                    FROM provost.plan p JOIN provost.archived a ON a.plan = p.id
                    JOIN provost.archive_file f ON f.id = a.file WHERE p.name = $1 ORDER BY a.last_seq";
-        let rows = sqlx::query(sql).bind(rows::quoted(&plan.0)).fetch_all(connection).await?;
+        let rows = log.project().query(sql).bind(rows::quoted(&plan.0)).fetch_all(connection).await?;
         rows.iter().map(read).collect()
     })
 }
@@ -84,7 +86,7 @@ pub(super) fn each(
 ) -> Result<(), Error> {
     let parts = parts(log, plan)?;
     let trusted: BTreeSet<Vec<u8>> = log.with("list the trusted keys", async |connection| {
-        let rows = sqlx::query("SELECT key FROM provost.checker").fetch_all(connection).await?;
+        let rows = log.project().query("SELECT key FROM provost.checker").fetch_all(connection).await?;
         rows.iter().map(|row| row.try_get(0)).collect()
     })?;
     let doubt = |event: &ColdEvent| {
@@ -125,8 +127,8 @@ impl ArchivableLog for Postgres {
         );
         loop {
             let page: Vec<ColdEvent> = self.with("read the log", async |connection| {
-                let query =
-                    sqlx::query(sqlx::AssertSqlSafe(sql.clone())).bind(rows::quoted(&plan.0)).bind(after);
+                let query = self.project().composed(sql.clone(), PgArguments::default());
+                let query = query.bind(rows::quoted(&plan.0)).bind(after);
                 query.fetch_all(connection).await?.iter().map(with_source).collect()
             })?;
             let is_last = (page.len() as i64) < PAGE;
@@ -174,19 +176,20 @@ impl Postgres {
             };
             let plans: Vec<String> = parts.iter().map(|part| rows::quoted(&part.plan.0)).collect();
             let done = self.shared.with(LONGEST, async |connection| {
-                let call =
-                    sqlx::query("SELECT provost.archive($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)")
-                        .bind(&parts[0].file)
-                        .bind(parts[0].folder.to_string_lossy().into_owned())
-                        .bind(plans.clone())
-                        .bind(numbers(|part| part.first_seq))
-                        .bind(numbers(|part| part.last_seq))
-                        .bind(hashes(|part| part.prev))
-                        .bind(hashes(|part| part.last_hash))
-                        .bind(numbers(|part| part.offset))
-                        .bind(numbers(|part| part.length))
-                        .bind(hashes(|part| part.digest))
-                        .bind(through.map(|through| through.0.cast_signed()));
+                let call = self
+                    .project()
+                    .query("SELECT provost.archive($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)")
+                    .bind(&parts[0].file)
+                    .bind(parts[0].folder.to_string_lossy().into_owned())
+                    .bind(plans.clone())
+                    .bind(numbers(|part| part.first_seq))
+                    .bind(numbers(|part| part.last_seq))
+                    .bind(hashes(|part| part.prev))
+                    .bind(hashes(|part| part.last_hash))
+                    .bind(numbers(|part| part.offset))
+                    .bind(numbers(|part| part.length))
+                    .bind(hashes(|part| part.digest))
+                    .bind(through.map(|through| through.0.cast_signed()));
                 call.execute(connection).await.map(drop)
             });
             done.map_err(|source| match failure::refusal(&source) {

@@ -10,6 +10,7 @@ use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::project::DatabaseProject;
 use super::runtime::{run, runtime};
 use crate::{Cursor, Error, Log};
 
@@ -21,6 +22,7 @@ const POLL: Duration = Duration::from_millis(250);
 /// Listens from the first wait on, with one connection for all waiting threads.
 pub(super) struct Bell {
     options: PgConnectOptions,
+    project: DatabaseProject,
     listening: OnceLock<(watch::Receiver<Heard>, JoinHandle<()>)>,
 }
 
@@ -30,14 +32,14 @@ struct Heard {
 }
 
 impl Bell {
-    pub(super) fn new(options: PgConnectOptions) -> Self {
-        Self { options, listening: OnceLock::new() }
+    pub(super) fn new(options: PgConnectOptions, project: DatabaseProject) -> Self {
+        Self { options, project, listening: OnceLock::new() }
     }
 
     fn heard(&self) -> watch::Receiver<Heard> {
         let (heard, _) = self.listening.get_or_init(|| {
             let (tell, heard) = watch::channel(Heard::default());
-            (heard, runtime().spawn(listen(self.options.clone(), tell)))
+            (heard, runtime().spawn(listen(self.options.clone(), self.project.clone(), tell)))
         });
         heard.clone()
     }
@@ -65,12 +67,15 @@ pub(super) fn wait(log: &dyn Log, bell: &Bell, after: Cursor, timeout: Duration)
     }
 }
 
-async fn listen(options: PgConnectOptions, tell: watch::Sender<Heard>) {
+async fn listen(options: PgConnectOptions, project: DatabaseProject, tell: watch::Sender<Heard>) {
     // The listener needs a pool; one connection is enough.
     let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options);
     loop {
-        if let Ok(mut listener) = PgListener::connect_with(&pool).await
-            && listener.listen("provost").await.is_ok()
+        let channel =
+            project.query_scalar::<String>("SELECT name FROM provost.channel").fetch_one(&pool).await;
+        if let Ok(channel) = channel
+            && let Ok(mut listener) = PgListener::connect_with(&pool).await
+            && listener.listen(&channel).await.is_ok()
         {
             tell.send_replace(Heard { is_listening: true });
             // `None` means that the connection was lost and made again; waiting threads must check the log.

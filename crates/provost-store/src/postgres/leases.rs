@@ -77,7 +77,9 @@ fn try_to(log: &Postgres, name: &str, holder: &Holder, over: Option<i64>) -> Res
     let written = serde_json::to_string(holder).unwrap_or_default();
     log.with("take a lease", async |connection| {
         let token = new_token()?;
-        let row = sqlx::query("SELECT taken, held, holder FROM provost.take_lease($1, $2, $3, $4, $5)")
+        let row = log
+            .project()
+            .query("SELECT taken, held, holder FROM provost.take_lease($1, $2, $3, $4, $5)")
             .bind(rows::quoted(name))
             .bind(&written)
             .bind(milliseconds(log.lease_ttl))
@@ -101,7 +103,7 @@ fn try_to(log: &Postgres, name: &str, holder: &Holder, over: Option<i64>) -> Res
 
 pub(super) fn holder(log: &Postgres, name: &str) -> Result<Option<Holder>, Error> {
     let found = log.with("look at a lease", async |connection| {
-        let row = sqlx::query(
+        let row = log.project().query(
             "SELECT holder FROM provost.lease WHERE name = $1 AND holder IS NOT NULL AND expires > clock_timestamp()",
         )
         .bind(rows::quoted(name))
@@ -121,8 +123,10 @@ pub(super) fn holder(log: &Postgres, name: &str) -> Result<Option<Holder>, Error
 
 pub(super) fn renew(log: &Postgres, fence: &Fence) -> Result<(), Error> {
     let (is_ours, current) = log.with("renew a lease", async |connection| {
-        let is_ours = again(connection, &log.shared.at, fence, log.lease_ttl).await?;
-        let row = sqlx::query("SELECT epoch FROM provost.lease WHERE name = $1")
+        let is_ours = again(log, connection, fence).await?;
+        let row = log
+            .project()
+            .query("SELECT epoch FROM provost.lease WHERE name = $1")
             .bind(rows::quoted(&fence.name))
             .fetch_optional(connection)
             .await?;
@@ -137,12 +141,14 @@ pub(super) fn renew(log: &Postgres, fence: &Fence) -> Result<(), Error> {
 
 pub(super) fn lapsed(log: &Postgres) -> Result<Vec<ExpiredLease>, Error> {
     log.with("look for leases that ran out", async |connection| {
-        let rows = sqlx::query(
-            "SELECT name, epoch, holder FROM provost.lease
+        let rows = log
+            .project()
+            .query(
+                "SELECT name, epoch, holder FROM provost.lease
              WHERE holder IS NOT NULL AND expires <= clock_timestamp() ORDER BY expires",
-        )
-        .fetch_all(connection)
-        .await?;
+            )
+            .fetch_all(connection)
+            .await?;
         let lapsed = |row: &sqlx::postgres::PgRow| {
             let epoch = row.try_get::<i64, _>(1)?.cast_unsigned();
             let fence = Fence { name: rows::unquoted(row.try_get(0)?)?, epoch };
@@ -196,7 +202,9 @@ async fn release(shared: &Shared, fence: &Fence) -> sqlx::Result<()> {
         Some(connection) => connection,
         None => shared.connect().await?,
     };
-    sqlx::query("SELECT provost.release_lease($1, $2, $3)")
+    shared
+        .project
+        .query("SELECT provost.release_lease($1, $2, $3)")
         .bind(rows::quoted(&fence.name))
         .bind(fence.epoch.cast_signed())
         .bind(token(&shared.at, fence).as_ref().map(|token| token.as_slice()))
@@ -227,7 +235,7 @@ async fn keep_renewing(shared: Arc<Shared>, ttl: Duration) {
                 Some(open) => open,
                 None => shared.connect().await?,
             };
-            let lost = renew_all(&mut open, &shared.at, &held, ttl).await?;
+            let lost = renew_all(&shared, &mut open, &held, ttl).await?;
             Ok::<_, sqlx::Error>((lost, open))
         });
         match renewed.await {
@@ -246,8 +254,8 @@ async fn keep_renewing(shared: Arc<Shared>, ttl: Duration) {
 
 /// Renews the leases, and returns those that this process no longer holds.
 async fn renew_all(
+    shared: &Shared,
     connection: &mut PgConnection,
-    at: &str,
     held: &BTreeSet<(String, u64)>,
     ttl: Duration,
 ) -> sqlx::Result<Vec<(String, u64)>> {
@@ -255,28 +263,32 @@ async fn renew_all(
     let names: Vec<String> = held.iter().map(|(name, _)| rows::quoted(name)).collect();
     let epochs: Vec<i64> = held.iter().map(|(_, epoch)| epoch.cast_signed()).collect();
     let tokens: Vec<Option<Vec<u8>>> =
-        held.iter().map(|lease| token(at, &fence(lease)).map(|token| token.to_vec())).collect();
-    let rows = sqlx::query(
-        "SELECT provost.renew_lease(l.name, l.epoch, $3, l.token) \
+        held.iter().map(|lease| token(&shared.at, &fence(lease)).map(|token| token.to_vec())).collect();
+    let rows = shared
+        .project
+        .query(
+            "SELECT provost.renew_lease(l.name, l.epoch, $3, l.token) \
          FROM unnest($1::text[], $2::bigint[], $4::bytea[]) WITH ORDINALITY AS l (name, epoch, token, place) \
          ORDER BY l.place",
-    )
-    .bind(names)
-    .bind(epochs)
-    .bind(milliseconds(ttl))
-    .bind(tokens)
-    .fetch_all(connection)
-    .await?;
+        )
+        .bind(names)
+        .bind(epochs)
+        .bind(milliseconds(ttl))
+        .bind(tokens)
+        .fetch_all(connection)
+        .await?;
     let ours: Vec<bool> = rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
     Ok(held.iter().zip(ours).filter(|(_, is_ours)| !is_ours).map(|(lease, _)| lease.clone()).collect())
 }
 
-async fn again(connection: &mut PgConnection, at: &str, fence: &Fence, ttl: Duration) -> sqlx::Result<bool> {
-    let row = sqlx::query("SELECT provost.renew_lease($1, $2, $3, $4)")
+async fn again(log: &Postgres, connection: &mut PgConnection, fence: &Fence) -> sqlx::Result<bool> {
+    let row = log
+        .project()
+        .query("SELECT provost.renew_lease($1, $2, $3, $4)")
         .bind(rows::quoted(&fence.name))
         .bind(fence.epoch.cast_signed())
-        .bind(milliseconds(ttl))
-        .bind(token(at, fence).as_ref().map(|token| token.as_slice()))
+        .bind(milliseconds(log.lease_ttl))
+        .bind(token(&log.shared.at, fence).as_ref().map(|token| token.as_slice()))
         .fetch_one(connection)
         .await?;
     row.try_get(0)

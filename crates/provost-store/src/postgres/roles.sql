@@ -13,7 +13,7 @@ BEGIN
         EXECUTE format('GRANT USAGE ON SCHEMA provost TO %I', role);
         EXECUTE format('GRANT SELECT ON provost.migration, provost.plan, provost.event, provost.wake,
                         provost.lease, provost.checker, provost.policy, provost.broken_lease, provost.archived,
-                        provost.archive_file TO %I', role);
+                        provost.archive_file, provost.channel TO %I', role);
         EXECUTE format('GRANT EXECUTE ON FUNCTION provost.own_name, provost.my_rights, provost.log_end TO %I', role);
         IF role <> 'provost_reader' THEN
             EXECUTE format('GRANT EXECUTE ON FUNCTION provost.append, provost.take_lease, provost.renew_lease,

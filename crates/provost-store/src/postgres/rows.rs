@@ -8,8 +8,9 @@ use provost_core::model::plan::StepNumber;
 use provost_core::model::proof::ProofKey;
 use provost_core::model::timestamp::Timestamp;
 use sqlx::postgres::{PgArguments, PgConnection, PgRow};
-use sqlx::{Arguments as _, AssertSqlSafe, Row as _};
+use sqlx::{Arguments as _, Row as _};
 
+use super::project::DatabaseProject;
 use super::seals::{self, EventSource};
 use super::{Effects, Param, SqlStatement};
 use crate::Cursor;
@@ -36,8 +37,13 @@ pub(super) struct PlanRow {
     pub archived_seq: i64,
 }
 
-pub(super) async fn plan_row(connection: &mut PgConnection, plan: &PlanId) -> sqlx::Result<Option<PlanRow>> {
-    let found = sqlx::query("SELECT id, seq, hash, archived_seq FROM provost.plan WHERE name = $1")
+pub(super) async fn plan_row(
+    project: &DatabaseProject,
+    connection: &mut PgConnection,
+    plan: &PlanId,
+) -> sqlx::Result<Option<PlanRow>> {
+    let found = project
+        .query("SELECT id, seq, hash, archived_seq FROM provost.plan WHERE name = $1")
         .bind(quoted(&plan.0))
         .fetch_optional(connection)
         .await?;
@@ -49,14 +55,22 @@ pub(super) async fn plan_row(connection: &mut PgConnection, plan: &PlanId) -> sq
 }
 
 /// Returns the end of the plan's chain.
-pub(super) async fn head(connection: &mut PgConnection, plan: &PlanId) -> sqlx::Result<Head> {
-    Ok(plan_row(connection, plan).await?.map_or(Head::START, |row| row.head))
+pub(super) async fn head(
+    project: &DatabaseProject,
+    connection: &mut PgConnection,
+    plan: &PlanId,
+) -> sqlx::Result<Head> {
+    Ok(plan_row(project, connection, plan).await?.map_or(Head::START, |row| row.head))
 }
 
 /// Returns whether these events were written, for a write whose answer was lost.
-pub(super) async fn are_there(connection: &mut PgConnection, written: &[SealedEvent]) -> sqlx::Result<bool> {
+pub(super) async fn are_there(
+    project: &DatabaseProject,
+    connection: &mut PgConnection,
+    written: &[SealedEvent],
+) -> sqlx::Result<bool> {
     let Some(last) = written.last() else { return Ok(false) };
-    let found = sqlx::query(
+    let found = project.query(
         "SELECT e.hash FROM provost.plan p JOIN provost.event e ON e.plan = p.id WHERE p.name = $1 AND e.seq = $2",
     )
     .bind(quoted(&last.plan.0))
@@ -72,24 +86,29 @@ pub(super) async fn are_there(connection: &mut PgConnection, written: &[SealedEv
 /// Writes the events. Without statements of effects, this is a single call, so the process cannot stop
 /// between its turn and the commit.
 pub(super) async fn write(
+    project: &DatabaseProject,
     connection: &mut PgConnection,
     call: AppendCall<'_>,
     events: &[SealedEvent],
     effects: &Effects,
 ) -> sqlx::Result<()> {
     if effects.statements.is_empty() {
-        return call.write(connection, events).await;
+        return call.write(project, connection, events).await;
     }
     sqlx::raw_sql("BEGIN").execute(&mut *connection).await?;
     for statement in &effects.statements {
-        execute(connection, statement).await?;
+        execute(project, connection, statement).await?;
     }
-    call.write(connection, events).await?;
+    call.write(project, connection, events).await?;
     sqlx::raw_sql("COMMIT").execute(&mut *connection).await?;
     Ok(())
 }
 
-async fn execute(connection: &mut PgConnection, statement: &SqlStatement) -> sqlx::Result<()> {
+async fn execute(
+    project: &DatabaseProject,
+    connection: &mut PgConnection,
+    statement: &SqlStatement,
+) -> sqlx::Result<()> {
     let mut arguments = PgArguments::default();
     for param in &statement.params {
         let added = match param {
@@ -98,8 +117,7 @@ async fn execute(connection: &mut PgConnection, statement: &SqlStatement) -> sql
         };
         added.map_err(sqlx::Error::Encode)?;
     }
-    let query = sqlx::query_with(AssertSqlSafe(statement.sql.clone()), arguments);
-    query.execute(connection).await.map(drop)
+    project.composed(statement.sql.clone(), arguments).execute(connection).await.map(drop)
 }
 
 /// One call of `provost.append`.
@@ -116,6 +134,7 @@ pub(super) struct AppendCall<'a> {
 impl AppendCall<'_> {
     pub(super) async fn write(
         &self,
+        project: &DatabaseProject,
         connection: &mut PgConnection,
         events: &[SealedEvent],
     ) -> sqlx::Result<()> {
@@ -130,7 +149,8 @@ impl AppendCall<'_> {
         let hashes: Vec<&[u8]> = events.iter().map(|event| event.hash.0.as_slice()).collect();
         let signed = self.signer.map(|key| (key.public().to_bytes(), seals::signed(key, events)));
         let (signer, seals) = signed.unzip();
-        sqlx::query("SELECT provost.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)")
+        project
+            .query("SELECT provost.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)")
             .bind(quoted(self.plan))
             .bind(self.expected.cast_signed())
             .bind(fence.map(quoted))

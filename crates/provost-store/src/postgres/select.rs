@@ -10,8 +10,9 @@ use std::ops::ControlFlow;
 
 use provost_core::model::chain::SealedEvent;
 use sqlx::postgres::{PgArguments, PgConnection};
-use sqlx::{Arguments as _, AssertSqlSafe, Row as _};
+use sqlx::{Arguments as _, Row as _};
 
+use super::project::DatabaseProject;
 use super::{Postgres, archive, rows};
 use crate::{Cursor, Error, Log as _, Query};
 
@@ -53,7 +54,8 @@ pub(super) fn each(
             break;
         }
         // Events that were archived during the read are in cold files now.
-        let now = log.with("find a plan", async |connection| rows::plan_row(connection, plan).await)?;
+        let now = log
+            .with("find a plan", async |connection| rows::plan_row(log.project(), connection, plan).await)?;
         if now.is_none_or(|row| row.archived_seq == walk.archived) {
             break;
         }
@@ -72,7 +74,9 @@ fn live(
     let mut left = query.limit.unwrap_or(u64::MAX);
     while left > 0 {
         let limit = left.min(PAGE);
-        let page = log.with("read the log", async |connection| walk.page(connection, query, limit).await)?;
+        let page = log.with("read the log", async |connection| {
+            walk.page(log.project(), connection, query, limit).await
+        })?;
         let read = page.len() as u64;
         let last = page.last().map(|(place, sealed)| walk.key(*place, sealed));
         for (place, sealed) in page {
@@ -102,7 +106,8 @@ struct Walk {
 /// Returns the scan; `None` if nothing can match.
 fn walk(log: &Postgres, query: &Query) -> Result<Option<Walk>, Error> {
     if let Some(plan) = &query.plan {
-        let found = log.with("find a plan", async |connection| rows::plan_row(connection, plan).await)?;
+        let found = log
+            .with("find a plan", async |connection| rows::plan_row(log.project(), connection, plan).await)?;
         let first = query.after_seq.map_or(1, |seq| number(seq).saturating_add(1));
         return Ok(found.map(|row| Walk {
             plan: Some(row.id),
@@ -119,7 +124,8 @@ fn walk(log: &Postgres, query: &Query) -> Result<Option<Walk>, Error> {
         archived: 0,
     };
     if query.since.is_some() || query.until.is_some() {
-        let range = log.with("read the log", async |connection| time_as_ids(connection, query).await)?;
+        let range =
+            log.with("read the log", async |connection| time_as_ids(log.project(), connection, query).await)?;
         let Some((first, last)) = range else { return Ok(None) };
         walk.first = walk.first.max(first);
         walk.last = walk.last.min(last);
@@ -142,6 +148,7 @@ impl Walk {
 
     async fn page(
         &self,
+        project: &DatabaseProject,
         connection: &mut PgConnection,
         query: &Query,
         limit: u64,
@@ -150,7 +157,7 @@ impl Walk {
             return Ok(Vec::new());
         }
         let (sql, arguments) = self.statement(query, limit).map_err(sqlx::Error::Encode)?;
-        let rows = sqlx::query_with(AssertSqlSafe(sql), arguments).fetch_all(connection).await?;
+        let rows = project.composed(sql, arguments).fetch_all(connection).await?;
         rows.iter().map(rows::sealed).collect()
     }
 
@@ -227,8 +234,7 @@ pub(super) fn explained(log: &Postgres, query: &Query) -> String {
     let lines = log.with("explain a query", async |connection| {
         let (sql, arguments) =
             walk.statement(query, query.limit.unwrap_or(PAGE)).map_err(sqlx::Error::Encode)?;
-        let sql = AssertSqlSafe(format!("EXPLAIN {sql}"));
-        let rows = sqlx::query_with(sql, arguments).fetch_all(connection).await?;
+        let rows = log.project().composed(format!("EXPLAIN {sql}"), arguments).fetch_all(connection).await?;
         rows.iter().map(|row| row.try_get::<String, _>(0)).collect::<Result<Vec<_>, _>>()
     });
     lines.unwrap().join("\n")
@@ -236,14 +242,18 @@ pub(super) fn explained(log: &Postgres, query: &Query) -> String {
 
 /// Returns the range of ids for a time range. Clocks jump, so other events may lie in between; but the
 /// range contains all matches, and only the index is read.
-async fn time_as_ids(connection: &mut PgConnection, query: &Query) -> sqlx::Result<Option<(i64, i64)>> {
+async fn time_as_ids(
+    project: &DatabaseProject,
+    connection: &mut PgConnection,
+    query: &Query,
+) -> sqlx::Result<Option<(i64, i64)>> {
     // `+ 0` makes Postgres scan the index on times and not the one on ids.
-    let row =
-        sqlx::query("SELECT min(id + 0), max(id + 0) FROM provost.event WHERE at_ms >= $1 AND at_ms < $2")
-            .bind(query.since.map_or(i64::MIN, |since| number(since.0)))
-            .bind(query.until.map_or(i64::MAX, |until| number(until.0)))
-            .fetch_one(connection)
-            .await?;
+    let row = project
+        .query("SELECT min(id + 0), max(id + 0) FROM provost.event WHERE at_ms >= $1 AND at_ms < $2")
+        .bind(query.since.map_or(i64::MIN, |since| number(since.0)))
+        .bind(query.until.map_or(i64::MAX, |until| number(until.0)))
+        .fetch_one(connection)
+        .await?;
     let (first, last): (Option<i64>, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
     Ok(first.zip(last))
 }

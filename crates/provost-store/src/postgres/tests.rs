@@ -16,6 +16,7 @@ mod archive;
 mod doors;
 mod growth;
 mod outage;
+mod projects;
 mod scale;
 mod tls;
 mod trust;

@@ -32,7 +32,9 @@ pub struct TrustedKey {
 impl Postgres {
     pub fn rights(&self) -> Result<LoginRights, Error> {
         self.with("ask for the rights of this login", async |connection| {
-            let row = sqlx::query("SELECT login, writer, may_judge FROM provost.my_rights()")
+            let row = self
+                .project()
+                .query("SELECT login, writer, may_judge FROM provost.my_rights()")
                 .fetch_one(connection)
                 .await?;
             let writer: &str = row.try_get(1)?;
@@ -44,11 +46,11 @@ impl Postgres {
     /// Returns the keys whose verdicts count, oldest first.
     pub fn checkers(&self) -> Result<Vec<TrustedKey>, Error> {
         self.with("list the trusted keys", async |connection| {
-            let rows = sqlx::query(
-                "SELECT encode(key, 'hex'), name, added_by FROM provost.checker ORDER BY added, key",
-            )
-            .fetch_all(connection)
-            .await?;
+            let rows = self
+                .project()
+                .query("SELECT encode(key, 'hex'), name, added_by FROM provost.checker ORDER BY added, key")
+                .fetch_all(connection)
+                .await?;
             let read = |row: &sqlx::postgres::PgRow| {
                 Ok(TrustedKey { key: row.try_get(0)?, name: row.try_get(1)?, added_by: row.try_get(2)? })
             };
@@ -59,7 +61,7 @@ impl Postgres {
     /// Lets verdicts count that this key signs.
     pub fn trust_checker(&self, key: &PublicKey, name: &str) -> Result<(), Error> {
         self.with("trust a key", async |connection| {
-            let call = sqlx::query("SELECT provost.trust_checker($1, $2)");
+            let call = self.project().query("SELECT provost.trust_checker($1, $2)");
             call.bind(key.to_bytes().as_slice()).bind(name).execute(connection).await.map(drop)
         })
     }
@@ -67,7 +69,7 @@ impl Postgres {
     /// Lets nothing count that this key signed, also in the past. Returns whether it was trusted.
     pub fn distrust_checker(&self, key: &PublicKey) -> Result<bool, Error> {
         self.with("stop to trust a key", async |connection| {
-            let call = sqlx::query("SELECT provost.distrust_checker($1)");
+            let call = self.project().query("SELECT provost.distrust_checker($1)");
             call.bind(key.to_bytes().as_slice()).fetch_one(connection).await?.try_get(0)
         })
     }
@@ -75,7 +77,7 @@ impl Postgres {
     /// Takes a lease away from its holder. Returns the holder; `None` if the lease was free.
     pub fn break_lease(&self, name: &str) -> Result<Option<String>, Error> {
         let held: Option<String> = self.with("break a lease", async |connection| {
-            let call = sqlx::query("SELECT provost.break_lease($1)");
+            let call = self.project().query("SELECT provost.break_lease($1)");
             call.bind(rows::quoted(name)).fetch_one(connection).await?.try_get(0)
         })?;
         let words =
@@ -87,7 +89,7 @@ impl Postgres {
     /// missing afterwards; `None` if this login does not own the log.
     pub fn grant_roles(&self) -> Result<Option<Vec<String>>, Error> {
         let mut first = self.first_connection()?;
-        let granted = run(schema::grant_roles(&mut first));
+        let granted = run(schema::grant_roles(self.project(), &mut first));
         let granted =
             granted.map_err(|source| failure::of(&self.shared.at, "give the roles their rights", source));
         self.shared.give_back(first);
@@ -96,13 +98,13 @@ impl Postgres {
 
     pub(super) fn ask_own_name(&self) -> Result<Option<String>, Error> {
         self.with("ask for the name of this login", async |connection| {
-            sqlx::query("SELECT provost.own_name()").fetch_one(connection).await?.try_get(0)
+            self.project().query("SELECT provost.own_name()").fetch_one(connection).await?.try_get(0)
         })
     }
 
     pub(super) fn keep_policy(&self, digest: &str) -> Result<(), Error> {
         self.with("trust a policy", async |connection| {
-            let call = sqlx::query("SELECT provost.trust_policy($1)");
+            let call = self.project().query("SELECT provost.trust_policy($1)");
             call.bind(digest).execute(connection).await.map(drop)
         })
     }

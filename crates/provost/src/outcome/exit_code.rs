@@ -67,7 +67,9 @@ fn of_engine(error: &Error) -> u8 {
         Error::Store(
             StoreError::Conflict { .. } | StoreError::Fenced { .. } | StoreError::LeaseHeld { .. },
         ) => REFUSED,
-        Error::Store(StoreError::BadAddress { .. } | StoreError::PasswordInAddress) => USAGE,
+        Error::Store(
+            StoreError::BadAddress { .. } | StoreError::BadProject { .. } | StoreError::PasswordInAddress,
+        ) => USAGE,
         Error::Store(StoreError::OtherEvents { .. }) => REFUSED,
         Error::Collector(
             CollectorError::Address { .. } | CollectorError::NoAddress | CollectorError::Headers { .. },

@@ -580,3 +580,27 @@ fn only_the_rules_make_events() {
     assert!(variants.len() > 20, "the enum was read");
     assert!(made.is_empty(), "events that the rules of core should decide: {}", made.join(", "));
 }
+
+/// A text that is not rewritten would read and write the log of a database without projects.
+#[test]
+fn every_statement_on_the_database_passes_through_its_project() {
+    let is_of_one =
+        |path: &Path| path.ends_with("postgres/project.rs") || path.ends_with("postgres/cluster.rs");
+    let places = [
+        "crates/provost-store/src/postgres.rs",
+        "crates/provost-store/src/postgres",
+        "crates/provost-dbos/src",
+    ];
+    let mut found = Vec::new();
+    for source in sources().iter().filter(|source| places.iter().any(|place| source.path.starts_with(place)))
+    {
+        let text = std::fs::read_to_string(root().join(&source.path)).expect("a text");
+        let ends = ["\"BEGIN\"", "\"COMMIT\"", "\"ROLLBACK", "\"SAVEPOINT"];
+        let is_raw = |line: &str| line.contains("raw_sql(") && !ends.iter().any(|end| line.contains(end));
+        let lines = text.lines().filter(|line| line.contains("sqlx::query") || is_raw(line));
+        if !is_of_one(&source.path) {
+            found.extend(lines.map(|line| format!("{}: {}", source.path.display(), line.trim())));
+        }
+    }
+    assert!(found.is_empty(), "use DatabaseProject:\n{}", found.join("\n"));
+}

@@ -106,7 +106,7 @@ fn many_who_begin_at_once_make_the_log_once() {
             });
         }
     });
-    assert_eq!(cluster.sql(&url, "SELECT version FROM provost.migration").len(), 3);
+    assert_eq!(cluster.sql(&url, "SELECT version FROM provost.migration").len(), schema::MIGRATIONS.len());
     assert_eq!(Postgres::open(&address(&url)).expect("a log").cursor().expect("an end"), Cursor(8));
 }
 

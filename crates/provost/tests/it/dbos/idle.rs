@@ -102,9 +102,9 @@ fn who_was_cut_off_while_something_came_finds_it() {
     let Some(fleet) = Fleet::new(1, &["test -e out/1"], HONEST) else { return };
     let _worker = fleet.worker(&["--lease", "30s"]);
     fleet.until("it stands still", PATIENCE, || fleet.nothing_waits());
-    let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-               WHERE datname = current_database() AND query ILIKE 'LISTEN%'";
-    assert!(!fleet.cluster.sql(&fleet.url, cut).is_empty(), "nobody listens");
+    let listener = "FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE 'LISTEN%'";
+    let cut = format!("SELECT pg_terminate_backend(pid) {listener}");
+    fleet.until("it listens", PATIENCE, || !fleet.cluster.sql(&fleet.url, &cut).is_empty());
     fleet.approve(0);
     fleet.until_done(PATIENCE);
     fleet.is_sound(0, 1);

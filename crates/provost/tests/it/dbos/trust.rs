@@ -9,7 +9,7 @@ use crate::env::{HONEST, answer};
 
 impl Fleet {
     /// Makes a login with this role and a state folder that uses it.
-    fn login(&self, name: &str, role: &str) -> PathBuf {
+    pub(super) fn login(&self, name: &str, role: &str) -> PathBuf {
         // Logins belong to the server, which other tests use too.
         let name = format!("{name}_{}", self.database());
         self.cluster.sql(&self.url, &format!("CREATE ROLE {name} LOGIN; GRANT {role} TO {name}"));

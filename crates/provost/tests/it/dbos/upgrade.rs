@@ -38,17 +38,20 @@ fn workers_of_two_versions_carry_out_plans_beside_each_other() {
     let Some(cluster) = Cluster::shared() else { return };
     let url = cluster.database();
     let field = Field::new(PLANS, &plan(&["test -e out/1", "test -e out/2"], "abort"), AGENT, "");
+    let fleet = Fleet { field, cluster, url, lease: "5s" };
     // The earlier program makes the log and the cluster.
     let old = |place: usize, arguments: &[&str]| {
-        answer(by(&earlier, &field.command(place, arguments)).output().expect("the earlier program"))
+        answer(by(&earlier, &fleet.command(place, arguments)).output().expect("the earlier program"))
     };
-    old(0, &["migrate", "--to", &url]).exits(0);
+    old(0, &["migrate", "--to", &fleet.url]).exits(0);
     old(0, &["cluster", "prepare"]).exits(0);
-    let fleet = Fleet { field, cluster, url, lease: "5s" };
     let state = fleet.env.state();
     let mut olds: Vec<_> =
         (0..2).map(|_| fleet.join(by(&earlier, &fleet.worker_command(&state, &["--jobs", "2"])))).collect();
-    (0..PLANS / 2).for_each(|place| fleet.approve(place));
+    for place in 0..PLANS / 2 {
+        let shown = old(place, &["show", "--json"]).exits(0).json();
+        old(place, &["approve", "--revision", shown["revision"].as_str().expect("a revision")]).exits(0);
+    }
     fleet.until("the earlier workers work", PATIENCE, || fleet.ledger().len() > 1);
     // The new version brings the tables up to date while they work.
     fleet.provost(0, &["migrate", "--to", &fleet.url]).exits(0);
