@@ -9,6 +9,7 @@ pub mod plan;
 pub mod rubric;
 pub mod graph;
 pub mod usage;
+pub mod log_budget;
 pub mod test_results;
 pub mod verdict;
 pub mod run_policy;

@@ -21,6 +21,8 @@ pub(crate) struct Queues;
 impl Dispatch for Queues {
     fn statements(&self, effect: &Effect) -> Vec<SqlStatement> {
         vec![match effect {
+            // The log counts it itself.
+            Effect::Used(_) => return Vec::new(),
             Effect::Wake(plan) => call("wake($1, NULL)", &[&plan.0]),
             // The time is from the writer's clock. A database whose clock is ahead would otherwise wake the
             // plan repeatedly until the clocks agree.

@@ -31,6 +31,7 @@ mod queues;
 pub mod reaper;
 pub mod worker;
 pub mod status;
+pub mod budget;
 pub mod metrics;
 
 /// For measuring the cost of the SDK itself.

@@ -209,12 +209,14 @@ impl ClusterView {
         })
     }
 
-    /// Returns why the offered items of a plan wait for a worker, one line each.
+    /// Returns why the plan waits: for a worker that takes its offered items, or for the budget. One line each.
     pub fn waits(&self, plan: &str) -> Result<Vec<String>, Error> {
-        let (items, unserved) = self.ask(async |database| {
+        let (items, unserved, is_over_budget) = self.ask(async |database| {
             let items: Vec<QueuedItem> = rows(self.project(), database, ITEMS).await?;
             let unserved: Vec<UnservedItem> = rows(self.project(), database, UNSERVED).await?;
-            Ok((items, unserved))
+            let sql = "SELECT EXISTS (SELECT FROM provost.budget_wait WHERE plan = to_json($1::text)::text)";
+            let waits = self.project().query_scalar::<bool>(sql).bind(plan).fetch_one(database).await;
+            Ok((items, unserved, waits.attempted("read which plans wait for the budget")?))
         })?;
         let waiting = items.iter().filter(|item| item.plan == plan && item.worker.is_none());
         let why = |item: &QueuedItem| {
@@ -224,7 +226,11 @@ impl ClusterView {
                 None => format!("{} is offered, and no worker has taken it yet", item.item),
             }
         };
-        Ok(waiting.map(why).collect())
+        let over_budget = match is_over_budget {
+            true => Some(Postgres::open(&self.address)?.budget()?.budget.refusal()),
+            false => None,
+        };
+        Ok(waiting.map(why).chain(over_budget).collect())
     }
 
     /// Sets how many items of a role may run at once in the cluster, and how many may start in a period.

@@ -57,6 +57,10 @@ pub(crate) async fn look(crew: &Arc<Crew>, plan: &str) -> Result<&'static str, E
                 withdraw(crew, plan).await?;
                 return Ok("idle");
             }
+            PassResult::OverBudget(why) => {
+                crew.trouble(plan, &why).await?;
+                return Ok("over budget");
+            }
             PassResult::LawChanged => {
                 crew.trouble(plan, "the plan file is not what was approved").await?;
                 return Ok("law changed");

@@ -75,6 +75,8 @@ pub(crate) enum PassResult {
     Moved,
     /// The plan file differs from the approved spec.
     LawChanged,
+    /// A budget of all plans is used up, for this reason. The plan is woken when it is raised.
+    OverBudget(String),
 }
 
 /// Result of an item.
@@ -284,6 +286,7 @@ pub(crate) fn turn(
         None => PassResult::Moved,
         Some((_, Rest::LawChanged(_))) => PassResult::LawChanged,
         Some(_) if offered => PassResult::Offered,
+        Some((_, Rest::OverBudget(why))) => PassResult::OverBudget(why),
         Some(_) => PassResult::Idle,
     })
 }

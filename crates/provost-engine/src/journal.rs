@@ -12,7 +12,7 @@ use provost_core::model::chain::{Head, PlanId, SealedEvent};
 use provost_core::model::event::Event;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::rules::command::HarnessCommand;
-use provost_core::rules::{decide, foreign_events};
+use provost_core::rules::{budget, decide, foreign_events};
 use provost_core::state::run::Run;
 use provost_store::{Append, Effect, Error as StoreError, Fence, Log, LogEntry};
 
@@ -99,6 +99,11 @@ impl<'a> Journal<'a> {
     /// Returns how long the first pending event has waited, in milliseconds.
     pub fn pending_for(&self) -> u64 {
         self.context.now().0.saturating_sub(self.pending_since.0)
+    }
+
+    /// Returns why no attempt may begin, if a budget of all plans is used up.
+    pub fn waits_for_budget(&self) -> Result<Option<String>, Error> {
+        Ok(self.log.waits_for_budget(self.plan)?)
     }
 
     pub fn has_nothing_to_write(&self) -> bool {
@@ -252,5 +257,7 @@ pub(crate) fn append(
         .map(|event| LogEntry { event, task_name: event.step().and_then(|step| run.title(step)) })
         .collect();
     let expected_seq = run.seq - entries.len() as u64;
-    log.append(Append { plan, expected_seq, at, fence, events: &entries, effects })
+    let used = (!events.is_empty()).then(|| Effect::Used(budget::of_all_plans(run)));
+    let effects: Vec<Effect> = effects.iter().cloned().chain(used).collect();
+    log.append(Append { plan, expected_seq, at, fence, events: &entries, effects: &effects })
 }

@@ -56,6 +56,8 @@ pub enum Rest {
     Nothing,
     /// The plan file differs from the approved spec.
     LawChanged(Vec<String>),
+    /// A budget of all plans is used up; the text says which, and how to raise it.
+    OverBudget(String),
     Interrupted,
 }
 
@@ -72,7 +74,7 @@ impl<W: World> Drive<'_, W> {
         std::thread::scope(|scope| {
             loop {
                 // Schedule, and decide what starts now.
-                let due = state.start_due();
+                let due = state.start_due()?;
                 // Commit: the starts are durable before any effect.
                 if !state.commit_before(&due)? {
                     state.abandon(due);
@@ -120,6 +122,8 @@ struct Loop<'a, W: World> {
     /// Outcomes of the last tasks until their events are durable; after a conflict they are decided again.
     outcomes: Vec<TaskOutcome>,
     rest: Option<Rest>,
+    /// Why the last scheduling pass began no attempt, if a budget of all plans is used up.
+    over_budget: Option<String>,
     /// Time of the last scheduling pass; a step that was not due then must still be waited for.
     scheduled_at: Timestamp,
 }
@@ -135,18 +139,20 @@ impl<'a, W: World> Loop<'a, W> {
             in_hand: InHand::default(),
             outcomes: Vec::new(),
             rest: None,
+            over_budget: None,
             scheduled_at: Timestamp::default(),
         }
     }
 
     /// Decides which tasks start now. A started attempt is in the log before it is performed.
-    fn start_due(&mut self) -> Due<W> {
+    fn start_due(&mut self) -> Result<Due<W>, Error> {
         let mut due = Due { tasks: Vec::new(), decided: false };
         if self.rest.is_none() && self.world.interrupted() {
             self.rest = Some(Rest::Interrupted);
         }
+        self.over_budget = None;
         if self.rest.is_some() {
-            return due;
+            return Ok(due);
         }
         self.scheduled_at = self.world.now();
         let jobs = if self.has_room() { self.jobs } else { self.in_hand.len() + 1 };
@@ -161,7 +167,7 @@ impl<'a, W: World> Loop<'a, W> {
                     due.decided |= self.decide(HarnessCommand::OverBudget { step }).progress;
                 }
                 Action::Dispatch { step } => {
-                    let dispatched = self.dispatch(step);
+                    let dispatched = self.dispatch(step)?;
                     due.decided |= dispatched.progress;
                     if dispatched.is_allowed {
                         self.begin(action, &mut due);
@@ -175,7 +181,7 @@ impl<'a, W: World> Loop<'a, W> {
                 }
             }
         }
-        due
+        Ok(due)
     }
 
     /// Returns whether an external agent does this and reports it, because nothing is dispatched here.
@@ -226,22 +232,33 @@ impl<'a, W: World> Loop<'a, W> {
     }
 
     /// Decides whether the step may begin now.
-    fn dispatch(&mut self, step: StepNumber) -> Decided {
+    fn dispatch(&mut self, step: StepNumber) -> Result<Decided, Error> {
         if let Some(changes) = self.world.law_changes(&self.run) {
             let decided = self.decide(HarnessCommand::LawChanged { changes: changes.clone() });
             self.rest = Some(Rest::LawChanged(changes));
-            return Decided { is_allowed: false, ..decided };
+            return Ok(Decided { is_allowed: false, ..decided });
         }
         if let Some(reason) = self.world.held_up(&self.run, step) {
             let decided = self.decide(HarnessCommand::PlanWaits { step, reason });
-            return Decided { is_allowed: false, ..decided };
+            return Ok(Decided { is_allowed: false, ..decided });
+        }
+        if self.world.starts_agents() && self.is_over_budget()? {
+            return Ok(Decided { is_allowed: false, progress: false });
         }
         // An external session has started by itself. A start may also leave too little budget for the next
         // step.
-        match self.world.starts_agents() {
+        Ok(match self.world.starts_agents() {
             true => self.start(step),
             false => Decided { is_allowed: true, progress: false },
+        })
+    }
+
+    /// Returns whether a budget of all plans is used up; asked once in a scheduling pass.
+    fn is_over_budget(&mut self) -> Result<bool, Error> {
+        if self.over_budget.is_none() {
+            self.over_budget = self.journal.waits_for_budget()?;
         }
+        Ok(self.over_budget.is_some())
     }
 
     /// Records the start of an attempt with its start tree; the attempt is credited with the difference from
@@ -387,7 +404,13 @@ impl<'a, W: World> Loop<'a, W> {
             self.world.wait(until);
             return Ok(Next::Again);
         }
-        Ok(Next::Idle(self.rest.take().unwrap_or(Rest::Nothing)))
+        Ok(Next::Idle(self.why_it_rests()))
+    }
+
+    /// Returns why nothing begins.
+    fn why_it_rests(&mut self) -> Rest {
+        let over_budget = self.over_budget.take().map(Rest::OverBudget);
+        self.rest.take().or(over_budget).unwrap_or(Rest::Nothing)
     }
 
     /// Starts the tasks and waits until one is done or a waiting step may be retried.

@@ -16,6 +16,7 @@ use provost_core::model::chain::{Head, PlanId, SealedEvent};
 use provost_core::model::event::Event;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::timestamp::Timestamp;
+use provost_core::model::usage::Amount;
 use serde::{Deserialize, Serialize};
 
 #[cfg(any(test, feature = "cluster"))]
@@ -123,6 +124,12 @@ pub trait Log: Send + Sync {
         Ok(None)
     }
 
+    /// Returns why no attempt of this plan may begin, if a budget of all plans is used up. The plan is scheduled again
+    /// when the budget allows it. `None` for logs without such a budget.
+    fn waits_for_budget(&self, _plan: &PlanId) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
+
     /// Records that a person trusts a policy, where the log asks for that before the policy may approve.
     fn trust_policy(&self, _digest: &str) -> Result<(), Error> {
         Ok(())
@@ -191,6 +198,10 @@ impl<L: Log + ?Sized> Log for std::sync::Arc<L> {
         (**self).own_name()
     }
 
+    fn waits_for_budget(&self, plan: &PlanId) -> Result<Option<String>, Error> {
+        (**self).waits_for_budget(plan)
+    }
+
     fn trust_policy(&self, digest: &str) -> Result<(), Error> {
         (**self).trust_policy(digest)
     }
@@ -228,6 +239,9 @@ pub enum Effect {
     Enqueue { pool: String, plan: PlanId, key: String, body: String, priority: i32 },
     /// Remove the work with this key from its queue.
     Cancel { key: String },
+    /// The tokens and money that count of the plan after these events, for a budget of all plans. A log without one
+    /// ignores it.
+    Used(Amount),
 }
 
 /// A filter for events; the default is all events, oldest first. Every field narrows it.

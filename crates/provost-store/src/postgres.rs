@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use provost_core::model::chain::{Head, PlanId, SealedEvent, seal};
 use provost_core::model::proof::ProofKey;
+use provost_core::model::usage::Amount;
 use sqlx::Row as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 
@@ -24,6 +25,7 @@ use crate::{Append, ColdPart, Cursor, Effect, Error, Fence, Holder, Lease, Log, 
 
 pub mod address;
 mod archive;
+mod budget;
 #[cfg(any(test, feature = "cluster"))]
 #[doc(hidden)]
 pub mod cluster;
@@ -46,6 +48,7 @@ mod tests;
 pub mod wire;
 
 pub use address::DatabaseAddress;
+pub use budget::{BudgetRecord, CountedPlan};
 pub use connections::answer_soon;
 use connections::{CONNECTIONS, SECOND_TRY, SOON, patience};
 pub use leases::ExpiredLease;
@@ -263,6 +266,7 @@ impl Log for Postgres {
                 wakes: &effects.wakes,
                 token: append.fence.and_then(|fence| leases::token(&self.shared.at, fence)),
                 signer: self.signer.as_ref(),
+                used: effects.used,
             };
             match rows::write(self.project(), connection, call, events, &effects).await {
                 // The earlier try had not committed yet when it was searched for.
@@ -379,6 +383,10 @@ impl Log for Postgres {
         Ok(self.own_name.get_or_init(|| found).clone())
     }
 
+    fn waits_for_budget(&self, plan: &PlanId) -> Result<Option<String>, Error> {
+        self.ask_for_budget(plan)
+    }
+
     fn trust_policy(&self, digest: &str) -> Result<(), Error> {
         self.keep_policy(digest)
     }
@@ -411,6 +419,7 @@ impl SealedLog for Postgres {
                     wakes: &[],
                     token: None,
                     signer: None,
+                    used: None,
                 };
                 call.write(self.project(), connection, run).await?;
             }
@@ -434,19 +443,26 @@ fn sealed_after(mut head: Head, append: &Append<'_>) -> Vec<SealedEvent> {
 struct Effects {
     statements: Vec<SqlStatement>,
     wakes: Vec<String>,
+    used: Option<Amount>,
 }
 
 impl Effects {
     fn of(effects: &[Effect], dispatch: Option<&dyn Dispatch>) -> Self {
+        let used = effects.iter().find_map(|effect| match effect {
+            Effect::Used(used) => Some(*used),
+            _ => None,
+        });
         let Some(dispatch) = dispatch else {
             let wakes = effects.iter().filter_map(|effect| match effect {
                 Effect::Wake(plan) => Some(rows::quoted(&plan.0)),
-                Effect::WakeAt { .. } | Effect::Enqueue { .. } | Effect::Cancel { .. } => None,
+                Effect::WakeAt { .. } | Effect::Enqueue { .. } | Effect::Cancel { .. } | Effect::Used(_) => {
+                    None
+                }
             });
-            return Self { wakes: wakes.collect(), ..Self::default() };
+            return Self { wakes: wakes.collect(), statements: Vec::new(), used };
         };
         let statements = effects.iter().flat_map(|effect| dispatch.statements(effect)).collect();
-        Self { statements, ..Self::default() }
+        Self { statements, wakes: Vec::new(), used }
     }
 }
 

@@ -446,7 +446,7 @@ fn commit_effect(connection: &Connection, effect: &Effect) -> rusqlite::Result<(
             connection.prepare_cached("INSERT OR IGNORE INTO wake (plan) VALUES (?1)")?.execute([&plan.0])?;
         }
         // These are for queues, which this log does not have.
-        Effect::WakeAt { .. } | Effect::Enqueue { .. } | Effect::Cancel { .. } => {}
+        Effect::WakeAt { .. } | Effect::Enqueue { .. } | Effect::Cancel { .. } | Effect::Used(_) => {}
     }
     Ok(())
 }

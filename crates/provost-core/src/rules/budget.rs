@@ -41,6 +41,21 @@ pub fn of_step(run: &Run, step: StepNumber) -> Amount {
     run.ledger.raised(Some(step)).or(&written.unwrap_or(run.binding.terms.step_budget))
 }
 
+/// Returns the tokens and money that count of this plan against a budget of all plans of a log: what it has used and
+/// reserved. Sub-plans count by themselves, so the steps that they carry out do not.
+pub fn of_all_plans(run: &Run) -> Amount {
+    let carried =
+        || run.plan.steps.iter().map(|step| step.number).filter(|step| run.carried_by(*step).is_some());
+    Amount::each(|resource| match resource {
+        Resource::WallClock => None,
+        resource => {
+            let whole = run.ledger.committed(resource, Timestamp(0));
+            let by_others = carried().map(|step| run.ledger.committed_by_attempts(step, resource));
+            Some(by_others.fold(whole, u64::saturating_sub))
+        }
+    })
+}
+
 /// Decides whether the next attempt at this step fits.
 pub fn fit(run: &Run, step: StepNumber, now: Timestamp) -> Fit {
     fits(run, step, now, run.ledger.as_it_is)

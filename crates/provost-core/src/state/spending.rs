@@ -248,6 +248,12 @@ impl UsageLedger {
         spent.saturating_add(self.held(step).and_then(|held| held.of(resource)).unwrap_or(0))
     }
 
+    /// The same for the attempts only, without what checks used.
+    pub fn committed_by_attempts(&self, step: StepNumber, resource: Resource) -> u64 {
+        let beside = self.steps.get(&step).map_or(0, |account| account.sum(resource).beside);
+        self.committed_by(step, resource).saturating_sub(beside)
+    }
+
     /// Returns the average usage of an attempt at this step, if known.
     pub fn mean_of(&self, step: StepNumber, resource: Resource) -> Option<u64> {
         self.steps.get(&step)?.sum(resource).mean()

@@ -194,6 +194,7 @@ fn carried(harness: &Harness) -> Result<(Run, Standing), Error> {
             "the file of {name} differs from what was approved ({}); restore it, or approve it as it is now",
             changes.join("; ")
         )),
+        Rest::OverBudget(reason) => Standing::Waits(reason),
         Rest::Nothing => match run.stage {
             Stage::Done => Standing::Done,
             Stage::Failed => Standing::Failed(why_failed(harness, &run)?),

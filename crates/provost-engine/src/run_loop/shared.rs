@@ -64,18 +64,20 @@ impl<W: World> Drive<'_, W> {
         let mut state = Loop { in_hand, ..Loop::new(self, run, head) };
         state.journal.is_shared = true;
         loop {
-            let begun: Vec<Action> = state.start_due().tasks.into_iter().map(|(action, _)| action).collect();
+            let begun: Vec<Action> = state.start_due()?.tasks.into_iter().map(|(action, _)| action).collect();
             let decided = !state.journal.pending().is_empty();
             state.journal.effects = effects(&state.run, &begun, state.wakes());
             if !decided && state.journal.effects.is_empty() {
-                return Ok(Some((state.run, state.rest.unwrap_or(Rest::Nothing))));
+                let rest = state.why_it_rests();
+                return Ok(Some((state.run, rest)));
             }
             if state.journal.try_commit(&mut state.run)? == Commit::Conflict {
                 return Ok(None);
             }
             // A decision about one step may allow another step to start.
             if !decided || !begun.is_empty() || state.rest.is_some() {
-                return Ok(Some((state.run, state.rest.unwrap_or(Rest::Nothing))));
+                let rest = state.why_it_rests();
+                return Ok(Some((state.run, rest)));
             }
         }
     }
@@ -145,7 +147,7 @@ impl<W: World> Loop<'_, W> {
         next: &dyn Continues,
     ) -> Result<Option<Begun<W>>, Error> {
         loop {
-            let mut due = self.start_due();
+            let mut due = self.start_due()?;
             // Other processes see these final checks as one item until they are durable.
             if self.may_wait(&due) && matches!(item, WorkItem::Judge { subject: CheckSubject::Final(_) }) {
                 return Ok(due.tasks.pop().map(|order| (item, order)));

@@ -708,7 +708,7 @@ fn simulate(seed: u64) -> (Stage, usize, u64, usize) {
         match lived {
             Err(panic) if panic.is::<Died>() => deaths += 1,
             Err(panic) => std::panic::resume_unwind(panic),
-            Ok((_, Rest::LawChanged(_) | Rest::Interrupted)) => {}
+            Ok((_, Rest::LawChanged(_) | Rest::OverBudget(_) | Rest::Interrupted)) => {}
             Ok((_, Rest::Nothing)) if matches!(run.stage, Stage::Done | Stage::Failed) => {
                 return (run.stage, deaths, world.truth().waits, breaches);
             }

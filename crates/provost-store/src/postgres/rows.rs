@@ -7,6 +7,7 @@ use provost_core::model::hash::Hash;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::proof::ProofKey;
 use provost_core::model::timestamp::Timestamp;
+use provost_core::model::usage::Amount;
 use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::{Arguments as _, Row as _};
 
@@ -26,6 +27,11 @@ pub(super) fn unquoted(kept: &str) -> sqlx::Result<String> {
 
 pub(super) fn plan(kept: &str) -> sqlx::Result<PlanId> {
     unquoted(kept).map(PlanId)
+}
+
+/// Returns an amount as the database can store it.
+pub(super) fn bounded(amount: u64) -> i64 {
+    i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
 /// The row of a plan.
@@ -129,6 +135,8 @@ pub(super) struct AppendCall<'a> {
     /// The secret of the lease, if this process has taken it.
     pub token: Option<[u8; 32]>,
     pub signer: Option<&'a ProofKey>,
+    /// What counts of the plan after these events.
+    pub used: Option<Amount>,
 }
 
 impl AppendCall<'_> {
@@ -150,7 +158,7 @@ impl AppendCall<'_> {
         let signed = self.signer.map(|key| (key.public().to_bytes(), seals::signed(key, events)));
         let (signer, seals) = signed.unzip();
         project
-            .query("SELECT provost.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)")
+            .query("SELECT provost.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)")
             .bind(quoted(self.plan))
             .bind(self.expected.cast_signed())
             .bind(fence.map(quoted))
@@ -165,6 +173,8 @@ impl AppendCall<'_> {
             .bind(self.token.as_ref().map(|token| token.as_slice()))
             .bind(signer.as_ref().map(|key| key.as_slice()))
             .bind(seals)
+            .bind(self.used.and_then(|used| used.tokens).map(bounded))
+            .bind(self.used.and_then(|used| used.micro_usd).map(bounded))
             .execute(connection)
             .await
             .map(drop)

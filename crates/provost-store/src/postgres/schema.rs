@@ -12,11 +12,12 @@ use super::{DatabaseProject, Shared, failure};
 use crate::Error;
 
 /// In order; the version of each is its position, counted from one.
-pub(super) const MIGRATIONS: [&str; 4] = [
+pub(super) const MIGRATIONS: [&str; 5] = [
     include_str!("migrations/0001_log.sql"),
     include_str!("migrations/0002_trust.sql"),
     include_str!("migrations/0003_archive.sql"),
     include_str!("migrations/0004_channel.sql"),
+    include_str!("migrations/0005_budget.sql"),
 ];
 const ROLES: &str = include_str!("roles.sql");
 /// Oldest server version that the functions of the schema support.
@@ -150,13 +151,14 @@ async fn name_channel(log: &Shared, connection: &mut PgConnection) -> sqlx::Resu
 }
 
 /// All roles, as in `roles.sql`.
-const ALL_ROLES: [&str; 6] = [
+const ALL_ROLES: [&str; 7] = [
     "provost_harness",
     "provost_person",
     "provost_gateway",
     "provost_worker",
     "provost_agents",
     "provost_reader",
+    "provost_operator",
 ];
 
 /// Creates the roles that may be created and gives all of them their rights. Returns those that are missing;

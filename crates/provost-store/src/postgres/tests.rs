@@ -13,6 +13,7 @@ use crate::suite::Handles;
 use crate::{Memory, suite};
 
 mod archive;
+mod budget;
 mod doors;
 mod growth;
 mod outage;

@@ -1,7 +1,11 @@
 use std::time::Duration;
 
+use provost_core::model::usage::Amount;
+
 use crate::open_plan::Global;
 use crate::outcome::Answer;
+
+mod budget;
 
 /// Show and control the cluster: workers, queues, waiting items, errors
 #[derive(clap::Args, Debug)]
@@ -12,6 +16,7 @@ Examples:
   provost cluster limit coder --concurrency 4    at most four agents of this role, on all machines
   provost cluster limit coder --rate 3/2s        start at most three in two seconds
   provost cluster limit coder                    remove its limits
+  provost cluster budget 'max $500, 40m tokens'  limit what all plans use together
   provost cluster wake PLAN                      make a worker schedule the plan now
   provost cluster trust KEY                      let the checks of a worker count, by its key
   provost cluster break-lease PLAN               take a plan away from a run or a worker that keeps it
@@ -39,6 +44,23 @@ enum What {
         /// Maximum number that start in a period, such as 3/2s
         #[arg(long, value_name = "N/TIME", value_parser = rate)]
         rate: Option<Rate>,
+    },
+    /// Limit what all plans of the log use together; without limits, show the budget and what is used
+    ///
+    /// If it is used up, no new attempt begins, and the plans wait until it is raised. Only the owner of the log
+    /// sets it, or a login with the role `provost_operator`.
+    #[command(after_help = "\
+Examples:
+  provost cluster budget 'max $500, 40m tokens'   set it, or raise it
+  provost cluster budget                          show it
+  provost cluster budget --none                   take it away")]
+    Budget {
+        /// Limits in tokens and dollars
+        #[arg(value_parser = budget::limits)]
+        limits: Option<Amount>,
+        /// Take the budget away
+        #[arg(long, conflicts_with = "limits")]
+        none: bool,
     },
     /// Set the git remote that carries trees between machines without a shared disk; without a URL, show it
     #[command(after_help = "Examples:\n  provost cluster remote git@host:carry.git")]
@@ -145,6 +167,9 @@ pub(super) fn obey(global: &Global, args: Args) -> Answer {
                 ));
             }
             terminal::talk("the git remote has the approved base of the plan");
+        }
+        What::Budget { limits, none } => {
+            budget::obey(global, &settings, none.then(Amount::default).or(limits))?;
         }
         What::Limit { role, concurrency, rate } => {
             Overview::open(settings.clone())?.only_people(&Who::Here)?;

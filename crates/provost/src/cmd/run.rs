@@ -296,6 +296,11 @@ fn drive(
             notices.look(&run);
             Ok((rested(harness, &run)?, true))
         }
+        Rest::OverBudget(reason) => {
+            terminal::talk(&reason);
+            terminal::advise("then `provost run` continues");
+            Ok((Outcome::Waiting, false))
+        }
         Rest::Interrupted => {
             terminal::talk("interrupted; the same command resumes");
             Ok((Outcome::Interrupted, false))

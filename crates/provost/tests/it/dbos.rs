@@ -6,7 +6,7 @@
 //! cost while nothing is to do; `cost.rs` the cost of a step; `stint.rs` the continuation with the same
 //! plan; `metrics.rs`, `restore.rs`, `operate.rs` and `deploy.rs` what operators need; `chaos.rs` all of it at once, with machines
 //! (`station.rs`) whose connection to the database is disturbed; `rolling.rs` the same for minutes, with parallel steps; `lines.rs` the failures that chaos found;
-//! `upgrade.rs` workers of two versions; `pooler.rs` a cluster behind a pooler (`bouncer.rs`); `trust.rs` which logins can make a step pass; `teams.rs` projects that share a database; `waiting.rs` what waits and why.
+//! `upgrade.rs` workers of two versions; `pooler.rs` a cluster behind a pooler (`bouncer.rs`); `trust.rs` which logins can make a step pass; `teams.rs` projects that share a database, `team_budget.rs` their budget; `waiting.rs` what waits and why.
 
 use std::ops::Deref;
 use std::process::{Child, Command, Stdio};
@@ -38,6 +38,7 @@ mod rolling;
 mod station;
 mod stint;
 mod suite;
+mod team_budget;
 mod teams;
 mod trust;
 mod upgrade;

@@ -427,3 +427,24 @@ mod property {
         }
     }
 }
+
+#[test]
+fn for_all_plans_a_plan_counts_without_the_steps_that_other_plans_carry_out() {
+    let steps =
+        text("1m tokens", &["", ""]).replace("**target:** coder\n**task:** Do it.", "**plan:** below");
+    let own = "### 3. S3\n**target:** coder\n**task:** Do it.\n**contract:**\n```shell\ntest -f 3\n```\n";
+    let mut story = Story::under(RunPolicy::default(), &format!("{steps}{own}"));
+    let counted = |story: &Story| of_all_plans(&story.run);
+    assert_eq!(tokens(counted(&story)), 0);
+    story.start(ONE);
+    assert_eq!(tokens(counted(&story)), 0, "the sub-plan reserves by itself");
+    story.end(ONE, 100, used(50_000));
+    story.judge(ONE, true);
+    assert_eq!(tokens(counted(&story)), 0);
+    story.does(TWO, used(1_000));
+    let reserved = tokens(story.start(THREE));
+    assert_eq!(tokens(counted(&story)), reserved);
+    story.end(THREE, 100, used(7_000));
+    assert_eq!(counted(&story).to_string(), "7k tokens, $0.07");
+    assert_eq!(tokens(of_all_plans(&story.again())), 7_000);
+}

@@ -241,6 +241,7 @@ impl Database {
     /// Executes an effect. `written` and the times in the effect are from the writer's clock.
     fn follow(&mut self, plan: usize, effect: &Effect, written: Timestamp) {
         match effect {
+            Effect::Used(_) => {}
             Effect::Wake(_) => self.wake(plan, 0),
             Effect::WakeAt { at, .. } => self.wake(plan, self.now + at.0.saturating_sub(written.0)),
             Effect::Enqueue { key, .. } => self.offer(plan, key),

@@ -92,7 +92,7 @@ fn missing_roles_are_those_of_the_project() {
     }
     let web = opened(&of(&cluster.url_as("otto", "own"), "web"));
     let missing = web.grant_roles().expect("an owner").expect("an owner");
-    assert!(missing.contains(&"provost_web_worker".to_owned()) && missing.len() == 6, "{missing:?}");
+    assert!(missing.contains(&"provost_web_worker".to_owned()) && missing.len() == 7, "{missing:?}");
 }
 
 #[test]

@@ -252,13 +252,13 @@ fn roles_that_are_made_later_get_their_rights_from_the_next_migration() {
     let url = cluster.url_as("otto", "own");
     let log = Postgres::open(&address(&url)).expect("a log");
     let missing = log.grant_roles().expect("an owner").expect("an owner");
-    assert_eq!(missing.len(), 6, "{missing:?}");
+    assert_eq!(missing.len(), 7, "{missing:?}");
     cluster.sql(
         &cluster.url("own"),
         "CREATE ROLE provost_worker NOLOGIN; CREATE ROLE walter LOGIN IN ROLE provost_worker",
     );
     let missing = log.grant_roles().expect("an owner").expect("an owner");
-    assert_eq!(missing.len(), 5, "{missing:?}");
+    assert_eq!(missing.len(), 6, "{missing:?}");
     let walter = Postgres::open(&address(&cluster.url_as("walter", "own"))).expect("a log");
     assert_eq!(walter.grant_roles().expect("no owner"), None);
     let lease = walter.lease("plan a", &suite::someone()).expect("free");

@@ -6,7 +6,7 @@ use super::suite::TWO;
 use super::{Fleet, PATIENCE};
 use crate::env::{HONEST, plan};
 
-const ROLES: [&str; 6] = ["harness", "person", "gateway", "worker", "agents", "reader"];
+const ROLES: [&str; 7] = ["harness", "person", "gateway", "worker", "agents", "reader", "operator"];
 
 impl Fleet {
     /// Plans of a project in a database that others may use too.
