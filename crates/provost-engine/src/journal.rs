@@ -257,7 +257,8 @@ pub(crate) fn append(
         .map(|event| LogEntry { event, task_name: event.step().and_then(|step| run.title(step)) })
         .collect();
     let expected_seq = run.seq - entries.len() as u64;
-    let used = (!events.is_empty()).then(|| Effect::Used(budget::of_all_plans(run)));
+    let counts = log.counts_usage() && !events.is_empty();
+    let used = counts.then(|| Effect::Used(budget::of_all_plans(run)));
     let effects: Vec<Effect> = effects.iter().cloned().chain(used).collect();
     log.append(Append { plan, expected_seq, at, fence, events: &entries, effects: &effects })
 }

@@ -124,6 +124,12 @@ pub trait Log: Send + Sync {
         Ok(None)
     }
 
+    /// Returns whether the log adds up what all plans use ([`Effect::Used`]). Finding that out takes a look at every
+    /// step of a plan.
+    fn counts_usage(&self) -> bool {
+        false
+    }
+
     /// Returns why no attempt of this plan may begin, if a budget of all plans is used up. The plan is scheduled again
     /// when the budget allows it. `None` for logs without such a budget.
     fn waits_for_budget(&self, _plan: &PlanId) -> Result<Option<String>, Error> {
@@ -196,6 +202,10 @@ impl<L: Log + ?Sized> Log for std::sync::Arc<L> {
 
     fn own_name(&self) -> Result<Option<String>, Error> {
         (**self).own_name()
+    }
+
+    fn counts_usage(&self) -> bool {
+        (**self).counts_usage()
     }
 
     fn waits_for_budget(&self, plan: &PlanId) -> Result<Option<String>, Error> {

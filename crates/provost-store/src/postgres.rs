@@ -383,6 +383,10 @@ impl Log for Postgres {
         Ok(self.own_name.get_or_init(|| found).clone())
     }
 
+    fn counts_usage(&self) -> bool {
+        true
+    }
+
     fn waits_for_budget(&self, plan: &PlanId) -> Result<Option<String>, Error> {
         self.ask_for_budget(plan)
     }
