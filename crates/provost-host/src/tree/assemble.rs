@@ -35,8 +35,10 @@ use super::retention::{self, boot, try_lock};
 use super::{Base, Error, Layer, Trees};
 use crate::files::safe_open::{self, FileStamp};
 
-/// Longer than the coarsest clock that a file system uses for its times.
+/// Longer than the coarsest clock that a file system uses for its times, if it keeps parts of a second.
 const YOUNG: Duration = Duration::from_millis(100);
+/// The same if it keeps seconds only, or every other one.
+const YOUNG_IN_SECONDS: Duration = Duration::from_secs(3);
 const NOTES: &[u8] = b"provost worktree 2\n";
 
 /// A tree for one check. Dropping it frees it for the next check.
@@ -332,7 +334,8 @@ pub(super) fn is_young(stamp: &FileStamp) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, nanos) = stamp.changed;
     let changed = Duration::new(u64::try_from(seconds).unwrap_or(0), u32::try_from(nanos).unwrap_or(0));
-    changed + YOUNG >= now
+    let young = if nanos == 0 { YOUNG_IN_SECONDS } else { YOUNG };
+    changed + young >= now
 }
 
 /// Restores permissions of folders that a check changed, so that they can be removed.
