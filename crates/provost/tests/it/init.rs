@@ -86,7 +86,8 @@ fn init_adds_its_own_lines_and_undo_gives_the_bytes_back() {
     let after = files(env.folder());
     for (path, bytes) in &before {
         let [old, new] = [bytes, &after[path]].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-        assert!(holds_in_order(&new, &old), "{}: {new}", path.display());
+        // Binary files of git may end with a byte that looks like a space.
+        assert!(new == old || holds_in_order(&new, &old), "{}: {new}", path.display());
     }
     // The second time there is nothing to do.
     let again = init(&env, &["--yes", "--agents-md"]).exits(0);
