@@ -3,8 +3,9 @@
 //! An agent without a sandbox can write to the state folder: copies of commits there, the mirror, results of checks.
 //! Such an agent may have worked on another plan. Its changes must not decide about this one.
 //!
-//! **Invariant:** if an agent can have changed a copy, it is used only if it is the same as one that was made just
-//! now, and if nobody can have another name for its files.
+//! **Invariant:** if an agent can have changed a copy, provost makes a new one and compares them. It uses the kept
+//! copy only if both are the same and each file has one name: through a second hard link, the agent could still
+//! write to the file.
 
 use std::ffi::OsString;
 use std::fmt;

@@ -35,8 +35,8 @@ impl Base {
         self.is_as_listed(&has_content, &|_, _| Ok(true))
     }
 
-    /// Returns whether a base that was written completely has exactly the files of its index, and nobody has
-    /// another name for one of them.
+    /// Compares a base with its index. Returns whether it has exactly the listed files, and each of them has one
+    /// name only: no hard link leads to it from elsewhere. False for a base on top of another.
     pub(super) fn is_untouched(&self) -> bool {
         let has_only_listed = |path: &[u8], folder: &TreeEntry| {
             let at = self.path.join(OsStr::from_bytes(path));

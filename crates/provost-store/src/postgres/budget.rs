@@ -1,7 +1,7 @@
 //! The budget of all plans of a log, for example of a team, and what they have used.
 //!
 //! Every writer says with its events what its plan has used so far, as the plan's own budget counts it. The database
-//! adds it up, so nobody reads all plans before an attempt begins.
+//! adds these amounts up. So provost need not read the logs of all plans before an attempt begins.
 //!
 //! **Invariant:** the database decides who sets a budget; these functions only ask it.
 
