@@ -4,7 +4,7 @@
 //! one worker at a time does the latter (`schema.sql`). A worker that returns after it was removed registers
 //! again and continues with the work that no other worker has taken.
 
-use sqlx::PgPool;
+use sqlx::postgres::PgListener;
 
 use crate::Error;
 use crate::error::ErrorContext as _;
@@ -26,7 +26,7 @@ pub(crate) struct Badge {
 /// this worker still holds, and whether something waits.
 pub(crate) async fn beat(
     crew: &Crew,
-    pool: &PgPool,
+    line: &mut PgListener,
     badge: &Badge,
     drains: bool,
 ) -> Result<(Vec<String>, bool), Error> {
@@ -48,7 +48,7 @@ pub(crate) async fn beat(
         .bind(&crew.listens)
         .bind(crew.begun_rows())
         .bind(crew.is_full())
-        .fetch_one(pool)
+        .fetch_one(line)
         .await
         .attempted("register this worker")?;
     if lost + gone > 0 {

@@ -1,18 +1,8 @@
-//! Wake-ups: one connection listens (`LISTEN`) for work that others enqueue, without polling.
-//!
-//! **Invariant:** work enqueued while the connection was down is found: every reconnect wakes the worker, and
-//! each heartbeat also asks whether something waits (`sweep.rs`).
+//! Wakes the threads and tasks of a worker that have nothing to do.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use provost_store::postgres::DatabaseAddress;
-use sqlx::postgres::{PgListener, PgPoolOptions};
-
-/// Asks for the channel, as in `schema.sql`.
-const CHANNEL: &str = "SELECT name || '_cluster' FROM provost.channel";
-/// Pause before a lost connection is opened again.
-const AGAIN: Duration = Duration::from_secs(1);
 /// Interval at which a running worker checks whether it leaves.
 const EAR: Duration = Duration::from_millis(50);
 
@@ -78,28 +68,6 @@ impl Bell {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Signals every notification for a queue that this worker listens to; never returns.
-pub(crate) async fn listen(database: &DatabaseAddress, bell: &Bell, listens_to: impl Fn(&str) -> bool) {
-    // The listener keeps a connection of this pool for itself.
-    let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(database.direct().clone());
-    loop {
-        let channel = database.project().query_scalar::<String>(CHANNEL).fetch_one(&pool).await;
-        if let Ok(channel) = channel
-            && let Ok(mut listener) = PgListener::connect_with(&pool).await
-            && listener.listen(&channel).await.is_ok()
-        {
-            // Work may have been enqueued while the connection was down.
-            bell.ring();
-            while let Ok(Some(said)) = listener.try_recv().await {
-                if listens_to(said.payload()) {
-                    bell.ring();
-                }
-            }
-        }
-        tokio::time::sleep(AGAIN).await;
     }
 }
 

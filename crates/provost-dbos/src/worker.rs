@@ -16,8 +16,7 @@ use provost_engine::plan::prove::Prover;
 use provost_engine::settings::EngineSettings;
 use provost_store::postgres::DatabaseAddress;
 use provost_store::{Holder, Postgres, archive};
-use sqlx::postgres::PgPoolOptions;
-use sqlx::{Connection as _, PgConnection, PgPool};
+use sqlx::{Connection as _, PgConnection};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
@@ -31,9 +30,9 @@ use crate::reaper::Badge;
 use crate::wakeup::Bell;
 use crate::wire::{END, JUDGE, TICKS};
 use crate::worker_context::{Crew, more_connections};
-use crate::{Error, queues, reaper, remote, schema, sweep, wakeup, wire, work_items};
+use crate::{Error, queues, reaper, remote, schema, sweep, wire, work_items};
 
-/// Interval at which the request to leave is checked.
+/// Longest time of hearing for new work until the request to leave is checked.
 const EAR: Duration = Duration::from_millis(50);
 
 /// Pause between two sweeps of the disk and the git remote.
@@ -41,8 +40,6 @@ const SWEEP: Duration = Duration::from_secs(3600);
 
 /// Pause before the next heartbeat while the database is away.
 const AGAIN: Duration = Duration::from_secs(1);
-/// A connection that was not used for this long is closed.
-const UNUSED: Duration = Duration::from_secs(10);
 
 pub struct WorkerOptions {
     /// Settings of the harness of each plan; plans are searched in its folder.
@@ -80,10 +77,13 @@ pub fn run(
 ) -> Result<(), Error> {
     let address = log_locator::database(&options.settings.state)?.ok_or(Error::NotShared)?;
     let key = checker_key(&options.settings)?;
+    // The command has looked into the log before it became a worker.
+    log_locator::close_unused();
     let log = Postgres::open(&address)?
         .with_connections(1 + more_connections(options.jobs) as usize)
         .with_dispatch(Arc::new(Queues))
         .with_lease_ttl(options.ttl)
+        .with_leases_renewed_by_caller()
         .with_cold_folder(options.settings.state.join(archive::FOLDER));
     may_judge(&options, &log, &key.public())?;
     let log = log.with_signer(key);
@@ -143,15 +143,8 @@ async fn work(
     let carries = carries(options)?;
     let id = format!("{}-{}-{}", holder.host, holder.pid, unique());
     make_tables(database, &id).await?;
-    let pool = PgPoolOptions::new()
-        .max_connections(1 + more_connections(options.jobs))
-        .idle_timeout(UNUSED)
-        .acquire_timeout(Duration::from_secs(5))
-        .connect_with(database.options().clone())
-        .await
-        .attempted("be reached")?;
     let pools = pools(options);
-    let crew = Arc::new(crew(options, id.clone(), pool.clone(), log, carries.clone(), told));
+    let crew = Arc::new(crew(options, id.clone(), log, carries.clone(), told));
     let badge = Badge {
         id: id.clone(),
         host: holder.host,
@@ -163,14 +156,10 @@ async fn work(
         ttl_ms: i64::try_from(options.ttl.as_millis()).unwrap_or(i64::MAX),
     };
     // Register before taking anything.
-    let mut pulse = Pulse::new(database.options(), options.ttl);
+    let mut pulse = Pulse::new(database.clone(), options.ttl);
     pulse.beat(&crew, &badge, false).await?;
     let wanted = WorkerQueue { pools, jobs: options.jobs, poll: options.poll };
     let queues = queues::join(wanted, database.clone(), crew.clone()).await?;
-    let (listener, address) = (crew.clone(), database.clone());
-    let ear = tokio::spawn(async move {
-        wakeup::listen(&address, &listener.bell, |queue| listener.listens_to(queue)).await;
-    });
     let sweeper = tokio::spawn(sweep_regularly(crew.clone()));
     joined(&id);
     take_part(&crew, &badge, &mut pulse, false, || !crew.leaves()).await;
@@ -178,9 +167,9 @@ async fn work(
     let deadline = options.grace.map(|grace| tokio::time::Instant::now() + grace);
     crew.health.leaves();
     crew.bell.leave();
-    ear.abort();
     sweeper.abort();
-    let _ = tokio::task::spawn_blocking(move || queues.join()).await;
+    let queues = tokio::task::spawn_blocking(move || queues.join());
+    take_part(&crew, &badge, &mut pulse, true, || !queues.is_finished()).await;
     take_part(&crew, &badge, &mut pulse, true, || {
         if deadline.is_some_and(|deadline| tokio::time::Instant::now() >= deadline) {
             crew.end_all("the time to finish is over");
@@ -188,9 +177,7 @@ async fn work(
         Arc::strong_count(&crew.threads) > 1
     })
     .await;
-    reaper::leave(&crew).await?;
-    pool.close().await;
-    Ok(())
+    reaper::leave(&crew).await
 }
 
 /// Removes what ended plans left behind, when the worker has joined and then regularly.
@@ -219,7 +206,6 @@ fn sweep_once(crew: &Crew, address: &str) {
 fn crew(
     options: &WorkerOptions,
     id: String,
-    pool: PgPool,
     log: Arc<Postgres>,
     carries: Option<(String, String)>,
     told: Box<dyn Fn(&str) + Send + Sync>,
@@ -227,8 +213,8 @@ fn crew(
     Crew {
         id,
         settings: options.settings.clone(),
+        pool: log.connections(),
         log,
-        pool,
         labels: options.labels.clone(),
         carries,
         permits: Semaphore::new(options.jobs),
@@ -308,7 +294,9 @@ async fn take_part(
         }
         pulse.look(crew);
         crew.health.turns();
-        tokio::time::sleep(EAR).await;
+        if pulse.listen(crew, EAR).await {
+            next = next.min(tokio::time::Instant::now() + AGAIN);
+        }
     }
 }
 

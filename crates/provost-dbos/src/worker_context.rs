@@ -13,8 +13,7 @@ use provost_engine::plan::harness::Harness;
 use provost_engine::plan::plan_registry;
 use provost_engine::settings::EngineSettings;
 use provost_store::Postgres;
-use provost_store::postgres::DatabaseProject;
-use sqlx::PgPool;
+use provost_store::postgres::{DatabaseProject, LogConnections};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 
@@ -26,7 +25,8 @@ use crate::sweep::WorkspaceUse;
 use crate::wakeup::Bell;
 use crate::{Error, outpost_workspace, remote, remote_base};
 
-/// Returns how many connections a worker with many jobs may add to one of its pools.
+/// Returns how many connections a worker with many jobs may add to those of the log, and to those of the SDK.
+/// Together with the one for signs of life it needs at most 3 + jobs/8.
 pub(crate) fn more_connections(jobs: usize) -> u32 {
     u32::try_from(jobs / 16).unwrap_or(u32::MAX)
 }
@@ -35,7 +35,8 @@ pub(crate) struct Crew {
     pub id: String,
     pub settings: EngineSettings,
     pub log: Arc<Postgres>,
-    pub pool: PgPool,
+    /// The connections of the log, for single statements.
+    pub pool: LogConnections,
     pub labels: Vec<Label>,
     /// Address of the remote and identifier of this machine, if trees travel.
     pub carries: Option<(String, String)>,
@@ -274,7 +275,7 @@ impl Crew {
 
 async fn note_trouble(
     project: &DatabaseProject,
-    pool: &PgPool,
+    pool: &LogConnections,
     worker: &str,
     plan: &str,
     what: &str,

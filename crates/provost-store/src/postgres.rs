@@ -49,8 +49,8 @@ pub mod wire;
 
 pub use address::DatabaseAddress;
 pub use budget::{BudgetRecord, CountedPlan};
-pub use connections::answer_soon;
 use connections::{CONNECTIONS, SECOND_TRY, SOON, patience};
+pub use connections::{LogConnections, answer_soon};
 pub use leases::ExpiredLease;
 pub use project::DatabaseProject;
 use runtime::run;
@@ -86,7 +86,7 @@ struct Shared {
     direct: PgConnectOptions,
     has_pooler: bool,
     project: DatabaseProject,
-    idle: Mutex<Vec<PgConnection>>,
+    idle: Mutex<Vec<connections::IdleConnection>>,
     /// Permits to use a connection.
     permits: tokio::sync::Semaphore,
     renewals: Mutex<leases::Renewals>,
@@ -174,9 +174,27 @@ impl Postgres {
         Self { lease_ttl, ..self }
     }
 
+    /// Renews no leases by itself: whoever holds them calls [`Self::renew_leases`] at least three times in the
+    /// life of a lease.
+    pub fn with_leases_renewed_by_caller(self) -> Self {
+        self.shared.renewals().is_running = true;
+        self
+    }
+
     /// Looks for cold files in this folder first, and then where they were written.
     pub fn with_cold_folder(self, folder: PathBuf) -> Self {
         Self { cold_folder: Some(folder), ..self }
+    }
+
+    /// Returns the connections of this log, for statements on the same database.
+    pub fn connections(&self) -> LogConnections {
+        LogConnections(self.shared.clone())
+    }
+
+    /// Renews all leases that this log holds, in one statement. One that another process has taken is no longer
+    /// held.
+    pub async fn renew_leases(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
+        leases::renew_held(&self.shared, connection, self.lease_ttl).await
     }
 
     /// Returns the connection options, for other connections to the same database.

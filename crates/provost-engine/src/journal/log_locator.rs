@@ -52,6 +52,12 @@ pub fn open_archivable(state: &Path, access: Access) -> Result<Box<dyn Archivabl
     })
 }
 
+/// Closes the connections of logs that this process has opened and no longer uses.
+#[cfg(feature = "postgres")]
+pub fn close_unused() {
+    remote::close_unused();
+}
+
 /// Makes this process give up on a log that does not answer after a second or so.
 pub fn answer_soon() {
     #[cfg(feature = "postgres")]

@@ -1,15 +1,21 @@
-//! The connections of a log: how many it uses at a time, and how long it retries a lost server.
+//! The connections of a log: how many it uses at a time, how long it retries a lost server, and how an engine
+//! on the same database uses them too ([`LogConnections`]).
 
+use std::fmt;
 use std::ops::AsyncFnMut;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use sqlx::Connection as _;
-use sqlx::postgres::PgConnection;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream};
+use futures_util::{FutureExt as _, StreamExt as _, TryFutureExt as _, TryStreamExt as _};
+use sqlx::postgres::{PgConnection, PgQueryResult, PgRow, PgStatement, PgTypeInfo};
+use sqlx::{Connection as _, Either, Execute, Executor, SqlStr};
+use tokio::sync::SemaphorePermit;
 
-use super::runtime::run;
-use super::{Shared, failure};
+use super::runtime::{run, runtime};
+use super::{LOST_AFTER, Shared, failure};
 
 /// How long a lost server is retried, in milliseconds.
 static PATIENCE_MS: AtomicU64 = AtomicU64::new(30_000);
@@ -21,6 +27,11 @@ pub(super) const SOON: Duration = Duration::from_secs(5);
 pub(super) const SECOND_TRY: Duration = Duration::from_millis(100);
 /// Connections that a log uses at a time, besides those that renew leases and listen.
 pub(super) const CONNECTIONS: usize = 8;
+/// A connection that was not used for this long is asked whether it is still alive.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// A connection that nobody uses, and since when.
+pub(super) type IdleConnection = (PgConnection, Instant);
 
 /// Makes every log of this process give up on a lost server soon, because people and probes wait for its
 /// answers.
@@ -33,11 +44,15 @@ pub(super) fn patience() -> Duration {
 }
 
 impl Shared {
+    /// Connects on the runtime of this module, so that the connection outlives the runtime of the caller.
     pub(super) async fn connect(&self) -> sqlx::Result<PgConnection> {
-        let connecting = PgConnection::connect_with(&self.options);
-        tokio::time::timeout(patience().min(Duration::from_secs(10)), connecting)
-            .await
-            .unwrap_or_else(|_| Err(silent()))
+        let options = self.options.clone();
+        let connecting = runtime().spawn(async move { PgConnection::connect_with(&options).await });
+        let patience = patience().min(Duration::from_secs(10));
+        match tokio::time::timeout(patience, connecting).await {
+            Ok(Ok(connected)) => connected,
+            Ok(Err(_)) | Err(_) => Err(silent()),
+        }
     }
 
     /// Runs `work` on a connection of its own, and retries while the server is away for a moment.
@@ -68,38 +83,126 @@ impl Shared {
         lost_after: Duration,
         work: &mut impl AsyncFnMut(&mut PgConnection) -> sqlx::Result<T>,
     ) -> sqlx::Result<T> {
-        // Never closed, so it never fails.
-        let _permit = self.permits.acquire().await;
-        let mut connection = match self.idle() {
-            Some(connection) => connection,
+        let (permit, idle) = self.admitted().await;
+        let mut connection = match idle {
+            Some((connection, _)) => connection,
             None => self.connect().await?,
         };
         let done =
             tokio::time::timeout(lost_after, work(&mut connection)).await.unwrap_or_else(|_| Err(silent()));
-        match &done {
-            Ok(_) => self.give_back(connection),
+        self.after(connection, done.as_ref().err()).await;
+        drop(permit);
+        done
+    }
+
+    /// Waits until a connection may be used, and returns one that is there.
+    async fn admitted(&self) -> (Option<SemaphorePermit<'_>>, Option<IdleConnection>) {
+        // Never closed, so it never fails.
+        let permit = self.permits.acquire().await.ok();
+        (permit, self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop())
+    }
+
+    /// Keeps the connection for the next one, if it can be used after what happened on it.
+    async fn after(&self, mut connection: PgConnection, failed: Option<&sqlx::Error>) {
+        match failed {
+            None => self.give_back(connection),
             // The idle connections lead to the same lost server.
-            Err(error) if failure::is_a_lost_server(error) => self.forget(),
+            Some(error) if failure::is_a_lost_server(error) => self.forget(),
             // The connection may be in a failed transaction.
-            Err(_) => {
+            Some(_) => {
                 if sqlx::raw_sql("ROLLBACK").execute(&mut connection).await.is_ok() {
                     self.give_back(connection);
                 }
             }
         }
-        done
-    }
-
-    pub(super) fn idle(&self) -> Option<PgConnection> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
     pub(super) fn give_back(&self, connection: PgConnection) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push((connection, Instant::now()));
     }
 
     fn forget(&self) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Returns a connection that was alive a moment ago, for a statement that is not tried again.
+    async fn lent(&self) -> sqlx::Result<(Option<SemaphorePermit<'_>>, PgConnection)> {
+        let (permit, idle) = self.admitted().await;
+        if let Some((mut connection, since)) = idle {
+            let is_alive = since.elapsed() < FRESH
+                || tokio::time::timeout(SOON, connection.ping()).await.is_ok_and(|answer| answer.is_ok());
+            if is_alive {
+                return Ok((permit, connection));
+            }
+            self.forget();
+        }
+        Ok((permit, self.connect().await?))
+    }
+}
+
+/// The connections of a log, for single statements of an engine on the same database. They wait for each other
+/// and for the log, as [`super::Postgres::with_connections`] says.
+#[derive(Clone)]
+pub struct LogConnections(pub(super) Arc<Shared>);
+
+impl fmt::Debug for LogConnections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LogConnections({})", self.0.at)
+    }
+}
+
+impl LogConnections {
+    /// Runs the statement, and returns everything that the server answered.
+    async fn answered<'q>(
+        &self,
+        statement: impl Execute<'q, sqlx::Postgres> + 'q,
+    ) -> sqlx::Result<Vec<Either<PgQueryResult, PgRow>>> {
+        let (permit, mut connection) = self.0.lent().await?;
+        let answer = connection.fetch_many(statement).try_collect();
+        let answer = tokio::time::timeout(LOST_AFTER, answer).await.unwrap_or_else(|_| Err(silent()));
+        self.0.after(connection, answer.as_ref().err()).await;
+        drop(permit);
+        answer
+    }
+}
+
+impl<'c> Executor<'c> for &'c LogConnections {
+    type Database = sqlx::Postgres;
+
+    fn fetch_many<'e, 'q: 'e, E>(self, query: E) -> BoxStream<'e, sqlx::Result<Either<PgQueryResult, PgRow>>>
+    where
+        'c: 'e,
+        E: 'q + Execute<'q, sqlx::Postgres>,
+    {
+        let answers = self.answered(query).map_ok(|answers| stream::iter(answers.into_iter().map(Ok)));
+        stream::once(answers).try_flatten().boxed()
+    }
+
+    fn fetch_optional<'e, 'q: 'e, E>(self, query: E) -> BoxFuture<'e, sqlx::Result<Option<PgRow>>>
+    where
+        'c: 'e,
+        E: 'q + Execute<'q, sqlx::Postgres>,
+    {
+        let rows = |answers: Vec<_>| answers.into_iter().find_map(Either::right);
+        self.answered(query).map_ok(rows).boxed()
+    }
+
+    fn prepare_with<'e>(
+        self,
+        sql: SqlStr,
+        parameters: &'e [PgTypeInfo],
+    ) -> BoxFuture<'e, sqlx::Result<PgStatement>>
+    where
+        'c: 'e,
+    {
+        let prepared = async move {
+            let (permit, mut connection) = self.0.lent().await?;
+            let prepared = connection.prepare_with(sql, parameters).await;
+            self.0.after(connection, prepared.as_ref().err()).await;
+            drop(permit);
+            prepared
+        };
+        prepared.boxed()
     }
 }
 

@@ -16,7 +16,7 @@ use provost_core::model::hash::Hash;
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection as _, Row as _};
 
-use super::{Postgres, SECOND_TRY, Shared, rows, runtime::runtime};
+use super::{LogConnections, Postgres, SECOND_TRY, Shared, rows, runtime::runtime};
 use crate::{Error, Fence, Holder, Lease};
 
 /// Longest time for giving back a lease.
@@ -162,7 +162,8 @@ pub(super) fn lapsed(log: &Postgres) -> Result<Vec<ExpiredLease>, Error> {
 #[derive(Default)]
 pub(super) struct Renewals {
     held: BTreeSet<(String, u64)>,
-    is_running: bool,
+    /// Set while somebody renews them.
+    pub(super) is_running: bool,
 }
 
 struct Held {
@@ -197,20 +198,16 @@ impl Drop for Held {
     }
 }
 
-async fn release(shared: &Shared, fence: &Fence) -> sqlx::Result<()> {
-    let mut connection = match shared.idle() {
-        Some(connection) => connection,
-        None => shared.connect().await?,
-    };
+async fn release(shared: &Arc<Shared>, fence: &Fence) -> sqlx::Result<()> {
+    let connections = LogConnections(shared.clone());
     shared
         .project
         .query("SELECT provost.release_lease($1, $2, $3)")
         .bind(rows::quoted(&fence.name))
         .bind(fence.epoch.cast_signed())
         .bind(token(&shared.at, fence).as_ref().map(|token| token.as_slice()))
-        .execute(&mut connection)
+        .execute(&connections)
         .await?;
-    shared.give_back(connection);
     Ok(())
 }
 
@@ -223,27 +220,23 @@ async fn keep_renewing(shared: Arc<Shared>, ttl: Duration) {
     let mut pause = patience;
     loop {
         tokio::time::sleep(pause).await;
-        let held = match shared.renewals() {
-            mut renewals if renewals.held.is_empty() => {
+        {
+            let mut renewals = shared.renewals();
+            if renewals.held.is_empty() {
                 renewals.is_running = false;
                 break;
             }
-            renewals => renewals.held.clone(),
-        };
+        }
         let renewed = tokio::time::timeout(patience, async {
             let mut open = match connection.take() {
                 Some(open) => open,
                 None => shared.connect().await?,
             };
-            let lost = renew_all(&shared, &mut open, &held, ttl).await?;
-            Ok::<_, sqlx::Error>((lost, open))
+            renew_held(&shared, &mut open, ttl).await?;
+            Ok::<_, sqlx::Error>(open)
         });
         match renewed.await {
-            Ok(Ok((lost, open))) => {
-                // Another process has taken these.
-                shared.renewals().held.retain(|lease| !lost.contains(lease));
-                (connection, pause) = (Some(open), patience);
-            }
+            Ok(Ok(open)) => (connection, pause) = (Some(open), patience),
             Ok(Err(_)) | Err(_) => pause = SECOND_TRY,
         }
     }
@@ -252,13 +245,16 @@ async fn keep_renewing(shared: Arc<Shared>, ttl: Duration) {
     }
 }
 
-/// Renews the leases, and returns those that this process no longer holds.
-async fn renew_all(
+/// Renews the leases that the log holds, and forgets those that another process has taken.
+pub(super) async fn renew_held(
     shared: &Shared,
     connection: &mut PgConnection,
-    held: &BTreeSet<(String, u64)>,
     ttl: Duration,
-) -> sqlx::Result<Vec<(String, u64)>> {
+) -> sqlx::Result<()> {
+    let held = shared.renewals().held.clone();
+    if held.is_empty() {
+        return Ok(());
+    }
     let fence = |(name, epoch): &(String, u64)| Fence { name: name.clone(), epoch: *epoch };
     let names: Vec<String> = held.iter().map(|(name, _)| rows::quoted(name)).collect();
     let epochs: Vec<i64> = held.iter().map(|(_, epoch)| epoch.cast_signed()).collect();
@@ -278,7 +274,10 @@ async fn renew_all(
         .fetch_all(connection)
         .await?;
     let ours: Vec<bool> = rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
-    Ok(held.iter().zip(ours).filter(|(_, is_ours)| !is_ours).map(|(lease, _)| lease.clone()).collect())
+    let taken: Vec<_> =
+        held.iter().zip(ours).filter(|(_, is_ours)| !is_ours).map(|(lease, _)| lease).collect();
+    shared.renewals().held.retain(|lease| !taken.contains(&lease));
+    Ok(())
 }
 
 async fn again(log: &Postgres, connection: &mut PgConnection, fence: &Fence) -> sqlx::Result<bool> {

@@ -72,6 +72,12 @@ pub(super) fn remote_log(state: &Path, url: &str, access: Access) -> Result<Box<
     Ok(Box::new(opened))
 }
 
+/// Closes the logs that this process has opened and no longer uses.
+pub(super) fn close_unused() {
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    open.retain(|_, log| Arc::strong_count(log) > 1);
+}
+
 /// Makes the log sign the verdicts that this process writes, if the state folder has a key.
 fn signing(state: &Path, log: Postgres) -> Postgres {
     let seed = std::fs::read(state.join("key")).ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());

@@ -1,12 +1,13 @@
 //! Tests that workers do not poll while nothing waits, and that new work starts at once.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::Event;
 use provost_core::model::timestamp::Timestamp;
-use provost_store::postgres::cluster::{self, Cluster};
+use provost_store::postgres::cluster::{self, Cluster, text};
 use provost_store::{Append, Log as _, LogEntry, Postgres, Query};
 
 use super::{Fleet, PATIENCE};
@@ -102,12 +103,41 @@ fn who_was_cut_off_while_something_came_finds_it() {
     let Some(fleet) = Fleet::new(1, &["test -e out/1"], HONEST) else { return };
     let _worker = fleet.worker(&["--lease", "30s"]);
     fleet.until("it stands still", PATIENCE, || fleet.nothing_waits());
-    let listener = "FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE 'LISTEN%'";
+    // The connection that listens sends the heartbeats too.
+    let listener = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() \
+                    AND query LIKE '%provost_cluster.beat(%'";
     let cut = format!("SELECT pg_terminate_backend(pid) {listener}");
     fleet.until("it listens", PATIENCE, || !fleet.cluster.sql(&fleet.url, &cut).is_empty());
     fleet.approve(0);
     fleet.until_done(PATIENCE);
     fleet.is_sound(0, 1);
+}
+
+/// One to hear and to be heard, one for the log and the work, one for the SDK.
+#[test]
+fn a_worker_needs_three_connections_and_one_more_for_each_eight_jobs() {
+    let contracts = ["test -e out/1", "test -e out/2"];
+    let Some(fleet) = Fleet::new(4, &contracts, HONEST) else { return };
+    let jobs = 4;
+    let _workers = [fleet.worker(&["--jobs", "4"]), fleet.worker(&["--jobs", "4"])];
+    // Commands have sessions too, so only those are counted that outlive every command of this test.
+    let sessions = || -> BTreeSet<String> {
+        let all = "SELECT pid::text FROM pg_stat_activity WHERE datname = current_database() \
+                   AND pid <> pg_backend_pid()";
+        fleet.cluster.sql(&fleet.url, all).iter().map(text).collect()
+    };
+    let mut counted = Vec::new();
+    fleet.approve_all();
+    fleet.until("all are done", PATIENCE, || {
+        let before = sessions();
+        let is_done = (0..4).all(|place| fleet.stage(place) == "done");
+        counted.push(sessions().intersection(&before).count());
+        is_done
+    });
+    let most = counted.iter().max().copied().unwrap_or_default();
+    println!("{most} connections of two workers");
+    assert!((4..=2 * (3 + jobs / 8)).contains(&most), "{counted:?}");
+    (0..4).for_each(|place| fleet.is_sound(place, 2));
 }
 
 #[test]
