@@ -57,6 +57,16 @@ struct Rest {
     overdue_s: f64,
 }
 
+/// What all plans may use and have used, in the log's own units.
+#[derive(Deserialize)]
+struct Budget {
+    tokens: Option<i64>,
+    micro_usd: Option<i64>,
+    used_tokens: f64,
+    used_micro_usd: f64,
+    waiting: i64,
+}
+
 const WORKERS: &str = "
 SELECT count(*) FILTER (WHERE NOT missing AND NOT drains) AS alive, count(*) FILTER (WHERE missing) AS missing,
     count(*) FILTER (WHERE NOT missing AND drains) AS leaving,
@@ -95,6 +105,13 @@ SELECT (SELECT count(*) FROM provost_cluster.trouble) AS troubles,
         AS overdue_s
 FROM provost.lease WHERE holder IS NOT NULL";
 
+/// Nothing, if there is no budget: the use is counted only for one.
+const BUDGET: &str = "
+SELECT b.tokens, b.micro_usd, u.tokens AS used_tokens, u.micro_usd AS used_micro_usd,
+    (SELECT count(*) FROM provost.budget_wait) AS waiting
+FROM (SELECT * FROM provost.budget ORDER BY id DESC LIMIT 1) b, provost.used u
+WHERE b.tokens IS NOT NULL OR b.micro_usd IS NOT NULL";
+
 impl ClusterView {
     /// Returns all metric families. An unreachable database is reported as a metric; empty if no worker has
     /// ever joined.
@@ -115,7 +132,7 @@ impl ClusterView {
             help: "1 if the database of the cluster answered, else 0.",
             samples: vec![(Vec::new(), is_up)],
         };
-        std::iter::once(up).chain(families).collect()
+        std::iter::once(up).chain(families).map(|family| of_project(self.project(), family)).collect()
     }
 }
 
@@ -125,14 +142,24 @@ async fn all(project: &DatabaseProject, database: &mut PgConnection) -> Result<V
     let pools: Vec<Pool> = rows(project, database, POOLS).await?;
     let rest: Vec<Rest> = rows(project, database, REST).await?;
     let waits: Vec<Wait> = rows(project, database, WAITS).await?;
+    let budget: Vec<Budget> = rows(project, database, BUDGET).await?;
     Ok([
         vec![of_waits(&queues, &waits)],
         of_queues(&queues),
         of_workers(&workers),
         of_pools(&pools),
         of_the_rest(&rest),
+        of_budget(&budget),
     ]
     .concat())
+}
+
+/// Adds the name of the project to each sample, if the database has several.
+fn of_project(project: &DatabaseProject, mut family: ClusterMetric) -> ClusterMetric {
+    if let Some(name) = project.name() {
+        family.samples.iter_mut().for_each(|(labels, _)| labels.push(("project", name.to_owned())));
+    }
+    family
 }
 
 fn gauge(
@@ -265,6 +292,33 @@ fn of_the_rest(rest: &[Rest]) -> Vec<ClusterMetric> {
             "cluster_lease_overdue_seconds",
             "Time since the first of the expired leases expired.",
             single(rest.overdue_s),
+        ),
+    ]
+}
+
+fn of_budget(budget: &[Budget]) -> Vec<ClusterMetric> {
+    let Some(budget) = budget.first() else { return Vec::new() };
+    let dollars = |micro_usd: f64| micro_usd / 1e6;
+    let limits = [
+        ("tokens", budget.tokens.map(|tokens| tokens as f64), budget.used_tokens),
+        ("dollars", budget.micro_usd.map(|limit| dollars(limit as f64)), dollars(budget.used_micro_usd)),
+    ];
+    let sample = |resource: &str, value| (vec![("resource", resource.to_owned())], value);
+    let limited = |of: &dyn Fn(f64, f64) -> f64| {
+        let of = |(name, limit, used): &(&str, Option<f64>, f64)| Some(sample(name, of((*limit)?, *used)));
+        limits.iter().filter_map(of).collect()
+    };
+    vec![
+        gauge("cluster_budget", "What all plans together may use.", limited(&|limit, _| limit)),
+        gauge(
+            "cluster_budget_used",
+            "What all plans have used or reserved of a limited resource.",
+            limited(&|_, used| used),
+        ),
+        gauge(
+            "cluster_budget_waiting_plans",
+            "Plans that wait until the budget is raised.",
+            vec![(Vec::new(), budget.waiting as f64)],
         ),
     ]
 }

@@ -48,11 +48,11 @@ impl Page {
         Self(samples)
     }
 
-    fn of(&self, name: &str, labels: &str) -> Option<f64> {
+    pub(super) fn of(&self, name: &str, labels: &str) -> Option<f64> {
         self.0.get(&(format!("provost_{name}"), labels.to_owned())).copied()
     }
 
-    fn sum(&self, name: &str, label: &str) -> f64 {
+    pub(super) fn sum(&self, name: &str, label: &str) -> f64 {
         let fits = |(found, labels): &(String, String)| {
             *found == format!("provost_{name}") && labels.contains(label)
         };

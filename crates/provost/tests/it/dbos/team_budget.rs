@@ -4,9 +4,11 @@ use provost_store::postgres::cluster::Cluster;
 use serde_json::Value;
 
 use super::field::Field;
+use super::metrics::page;
 use super::suite::TWO;
 use super::{Fleet, PATIENCE};
 use crate::env::{answer, plan};
+use crate::serve::{Server, token};
 
 /// Makes `out/N` for part N, and reports a thousand tokens and a tenth of a cent.
 const REPORTS: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out; touch out/$part\n\
@@ -61,6 +63,31 @@ fn a_team_waits_at_the_end_of_its_budget_and_goes_on_when_it_is_raised() {
     assert_eq!((&used["used"]["tokens"], &used["used"]["usd"]), (&2000.into(), &0.002.into()), "{used}");
     assert_eq!((&used["used_up"], &used["uncounted_plans"]), (&true.into(), &0.into()), "{used}");
     assert_eq!(web.budget(&["--none"])["limit"], Value::Null);
+}
+
+#[test]
+fn metrics_name_the_project_and_its_budget() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = format!("{}&project=web", cluster.database());
+    let web = Fleet::at(cluster, url, 1, &plan(&TWO, "abort"), REPORTS, SPEAKS);
+    let _worker = web.worker(&[]);
+    let (server, view) = (Server::start(&web.env), token(&web.env, "view"));
+    let of_web = "project=\"web\"";
+    let before = page(&server, &view);
+    assert_eq!(before.of("cluster_up", of_web), Some(1.0));
+    assert_eq!(before.of("cluster_workers", &format!("state=\"alive\",{of_web}")), Some(1.0));
+    assert_eq!(before.sum("cluster_budget_waiting_plans", ""), 0.0);
+    web.budget(&["max 1k tokens"]);
+    web.approve(0);
+    web.until("it waits", PATIENCE, || web.waits_for_budget(1));
+    web.until("the metrics say so", PATIENCE, || {
+        let page = page(&server, &view);
+        let tokens = format!("resource=\"tokens\",{of_web}");
+        let seen = [page.of("cluster_budget", &tokens), page.of("cluster_budget_used", &tokens)];
+        let waiting = page.of("cluster_budget_waiting_plans", of_web);
+        assert!(page.of("cluster_budget", &format!("resource=\"dollars\",{of_web}")).is_none());
+        (seen, waiting) == ([Some(1000.0); 2], Some(1.0))
+    });
 }
 
 #[test]
