@@ -159,6 +159,34 @@ fn a_worker_that_was_stopped_beside_another_comes_back_to_an_item_that_is_gone()
 }
 
 #[test]
+fn an_operator_takes_a_step_away_from_a_worker_that_keeps_it() {
+    let Some(fleet) = fleet(&[FREE, FREE], WAITS) else { return };
+    let mut workers = [fleet.worker(&["--lease", "1h"]), fleet.worker(&["--lease", "1h"])];
+    fleet.approve(0);
+    let taken = fleet.until_two_are_at_work();
+    let (_, keeps) = taken.iter().find(|(item, _)| item == "attempt 1 1").expect("an attempt").clone();
+    named(&mut workers, &keeps).signal("STOP");
+    fleet.provost(0, &["cluster", "break-lease"]).exits(0);
+    let broken = fleet.events(0);
+    let broken: BTreeSet<&str> = broken
+        .iter()
+        .filter(|event| event["event"] == "LEASE_BROKEN")
+        .filter_map(|event| event["details"]["lease"].as_str())
+        .collect();
+    for step in ["step 1", "step 2"] {
+        assert!(broken.iter().any(|lease| lease.ends_with(step)), "{broken:?}");
+    }
+    let _next = fleet.worker(&[]);
+    fleet.until_one_is_lost();
+    fleet.is_done_soon();
+    let before = fleet.events(0).len();
+    named(&mut workers, &keeps).signal("CONT");
+    fleet.until("refused", PATIENCE, || !fleet.status()["refused"].as_array().is_none_or(Vec::is_empty));
+    assert_eq!(fleet.events(0).len(), before, "it wrote to the log");
+    fleet.is_sound(0, 2);
+}
+
+#[test]
 fn a_run_does_not_begin_while_a_worker_has_a_step() {
     let Some(fleet) = fleet(&[FREE, FREE], WAITS) else { return };
     let _workers = [fleet.worker(&[]), fleet.worker(&[])];
