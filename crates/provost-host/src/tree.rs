@@ -49,6 +49,7 @@ mod commit;
 mod error;
 mod exclusion;
 mod found;
+mod git_index;
 mod ignored;
 mod copy_trust;
 mod index;

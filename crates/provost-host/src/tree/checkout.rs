@@ -15,6 +15,9 @@ use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use provost_core::model::hash::Hash;
@@ -24,6 +27,9 @@ use rustix::io::Errno;
 use super::Error;
 use super::index::{EntryKind, Index, Leaf, TreeDraft};
 use crate::files::safe_open;
+
+/// Files that wait for a writer. None is larger than a mebibyte.
+const WAITING_FILES: usize = 16;
 
 /// A tree that is being written.
 pub(super) struct TreeWriter<'a> {
@@ -62,9 +68,36 @@ impl<'a> TreeWriter<'a> {
     }
 
     pub(super) fn write(&mut self, path: &[u8], kind: EntryKind, bytes: &[u8]) -> Result<(), Error> {
-        let mut file = self.file(path, kind)?;
-        file.write_all(bytes).map_err(|error| Error::io("write", &self.at(path), error))?;
-        self.holds(path, Leaf { kind, digest: Hash::of(bytes), size: bytes.len() as u64 })
+        self.make_parents(path)?;
+        let leaf = write_new(&self.top, &self.path, path, kind, bytes)?;
+        self.holds(path, leaf)
+    }
+
+    /// Writes files in several threads of `scope`, until [`FileWriters::end`].
+    pub(super) fn writers<'s>(&self, scope: &'s Scope<'s, '_>) -> Result<FileWriters<'s>, Error> {
+        let (send, receive) = mpsc::sync_channel(WAITING_FILES);
+        let receive = Arc::new(Mutex::new(receive));
+        let one = |_| {
+            let top = rustix::io::dup(&self.top).map_err(|errno| Error::io("open", &self.path, errno))?;
+            let (tree, receive) = (self.path.clone(), receive.clone());
+            Ok(scope.spawn(move || write_all_new(&top, &tree, &receive)))
+        };
+        let threads = (0..parallelism()).map(one).collect::<Result<_, Error>>()?;
+        Ok(FileWriters { send, threads })
+    }
+
+    /// Lets one of the writers write this file. Its content is recorded when they end.
+    pub(super) fn write_later(
+        &mut self,
+        writers: &FileWriters<'_>,
+        path: Vec<u8>,
+        kind: EntryKind,
+        bytes: Vec<u8>,
+    ) -> Result<(), Error> {
+        self.make_parents(&path)?;
+        // It fails if all writers have failed; they say so when they end.
+        let _ = writers.send.send(NewFile { path, kind, bytes });
+        Ok(())
     }
 
     pub(super) fn holds(&mut self, path: &[u8], leaf: Leaf) -> Result<(), Error> {
@@ -159,12 +192,68 @@ impl<'a> TreeWriter<'a> {
     }
 
     fn refused(&self, path: &[u8], errno: Errno) -> Error {
-        match errno {
-            // A new tree is empty, so two of its names are the same on this file system.
-            Errno::EXIST | Errno::NOTDIR => Error::Clash { path: lossy(path) },
-            _ => Error::io("write", &self.at(path), errno),
-        }
+        refused(&self.path, path, errno)
     }
+}
+
+/// A file that one of the writers is to write.
+struct NewFile {
+    path: Vec<u8>,
+    kind: EntryKind,
+    bytes: Vec<u8>,
+}
+
+type Written = Result<Vec<(Vec<u8>, Leaf)>, Error>;
+
+/// Threads that write files into a tree.
+pub(super) struct FileWriters<'s> {
+    send: SyncSender<NewFile>,
+    threads: Vec<ScopedJoinHandle<'s, Written>>,
+}
+
+impl FileWriters<'_> {
+    /// Waits until all files are written, and records their content.
+    pub(super) fn end(self, checkout: &mut TreeWriter<'_>) -> Result<(), Error> {
+        drop(self.send);
+        let ended: Vec<_> = self.threads.into_iter().map(|thread| thread.join()).collect();
+        for written in ended {
+            let lost = |_| Err(Error::io("write", &checkout.path, io::Error::other("a thread ended")));
+            for (path, leaf) in written.unwrap_or_else(lost)? {
+                checkout.holds(&path, leaf)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write_all_new(top: &OwnedFd, tree: &Path, files: &Mutex<Receiver<NewFile>>) -> Written {
+    let mut written = Vec::new();
+    loop {
+        let next = files.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(NewFile { path, kind, bytes }) = next else { return Ok(written) };
+        let leaf = write_new(top, tree, &path, kind, &bytes)?;
+        written.push((path, leaf));
+    }
+}
+
+fn write_new(top: &OwnedFd, tree: &Path, path: &[u8], kind: EntryKind, bytes: &[u8]) -> Result<Leaf, Error> {
+    let mut file = safe_open::new_file(top, path, kind.mode()).map_err(|errno| refused(tree, path, errno))?;
+    let at = || tree.join(OsStr::from_bytes(path));
+    file.write_all(bytes).map_err(|error| Error::io("write", &at(), error))?;
+    Ok(Leaf { kind, digest: Hash::of(bytes), size: bytes.len() as u64 })
+}
+
+fn refused(tree: &Path, path: &[u8], errno: Errno) -> Error {
+    match errno {
+        // A new tree is empty, so two of its names are the same on this file system.
+        Errno::EXIST | Errno::NOTDIR => Error::Clash { path: lossy(path) },
+        _ => Error::io("write", &tree.join(OsStr::from_bytes(path)), errno),
+    }
+}
+
+/// Returns how many threads or processes make a tree together.
+pub(super) fn parallelism() -> usize {
+    thread::available_parallelism().map_or(1, |cores| cores.get().min(4))
 }
 
 type WriteFile<'a> = dyn FnMut(&mut TreeWriter<'_>, &[u8], EntryKind) -> Result<(), Error> + 'a;

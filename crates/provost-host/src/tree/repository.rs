@@ -10,16 +10,21 @@
 //! mirror.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use provost_core::model::event::NamedFile;
 use provost_core::model::hash::Hash;
 
 use super::checkout::lossy;
+use super::git_index;
 use super::mirror::{self, Mirror};
 use super::retention::{Lock, boot};
+use super::touches::is_at_or_beneath;
 use super::{Base, Error, Trees};
 use crate::git;
 use crate::sandbox::{CheckMount, MountWrites, What};
@@ -71,8 +76,13 @@ impl CheckRepository {
 }
 
 impl Trees {
-    /// Returns the repository of a base that was made from a commit.
-    pub fn repository_for_checks(&self, base: &Base, commit: &str) -> Result<CheckRepository, Error> {
+    /// Returns the repository of a base that was made from a commit and these named files.
+    pub fn repository_for_checks(
+        &self,
+        base: &Base,
+        commit: &str,
+        files: &[NamedFile],
+    ) -> Result<CheckRepository, Error> {
         let branch = git::branch(&self.workspace).filter(|name| git::is_branch_or_note(name));
         let refs = git::all_refs(&self.workspace, REFS);
         let places = self.folder.join("repositories");
@@ -91,7 +101,9 @@ impl Trees {
             return Ok(made);
         }
         let room = self.room()?;
-        let new = Making { mirror: &mirror, folder: room.path().join("git"), commit };
+        let folder = room.path().join("git");
+        let as_written = self.has_trusted_copies().then_some(files);
+        let new = Making { mirror: &mirror, folder, commit, as_written };
         new.make(base, branch.as_deref(), &refs)?;
         let write = |name: &str, text: &str| {
             let path = room.path().join(name);
@@ -131,6 +143,8 @@ struct Making<'m> {
     mirror: &'m Mirror<'m>,
     folder: PathBuf,
     commit: &'m str,
+    /// The files that are not from the commit, if provost knows that all others are as it wrote them.
+    as_written: Option<&'m [NamedFile]>,
 }
 
 impl Making<'_> {
@@ -157,12 +171,45 @@ impl Making<'_> {
         self.write("packed-refs", &lines)?;
         let there = self.environment();
         self.mirror.git(&["read-tree", self.commit], b"", &there)?;
-        // Uses the times of the base's files, so that a check reads only files that changed. If files
-        // differ, git exits with 1; the check will see these differences.
+        self.note_files_of_commit(base);
+        // Uses the times of the base's files, so that a check reads only files that changed. git reads the files
+        // that were not noted. If files differ, it exits with 1; the check will see these differences.
         let tree = ("GIT_WORK_TREE".into(), base.path.clone().into());
         let there: Vec<_> = there.into_iter().chain([tree]).collect();
         let _ = self.mirror.git(&["update-index", "-q", "--refresh"], b"", &there);
         Ok(())
+    }
+
+    /// Notes the files in the index that were written from the objects of the commit. If that fails, git reads
+    /// them.
+    fn note_files_of_commit(&self, base: &Base) {
+        let Some(named) = self.as_written else { return };
+        let ground = base.ground();
+        let digests: HashSet<&str> = named.iter().map(|file| file.sha256.as_str()).collect();
+        let mut others: HashSet<Vec<u8>> = HashSet::new();
+        if !digests.is_empty() {
+            let walked = ground.index.walk(b"", ground.index.root(), &mut |path, entry| {
+                if digests.contains(entry.digest.to_string().as_str()) {
+                    others.insert(path.to_vec());
+                }
+                Ok(())
+            });
+            if walked.is_err() {
+                return;
+            }
+        }
+        let mut found = |path: &[u8]| {
+            let is_of_commit = !others.contains(path)
+                && !ground.caches.iter().any(|cache| is_at_or_beneath(path, cache))
+                && !base.gone.iter().any(|gone| is_at_or_beneath(path, gone.as_os_str().as_bytes()))
+                && base
+                    .over
+                    .as_ref()
+                    .is_none_or(|over| over.join(OsStr::from_bytes(path)).symlink_metadata().is_err());
+            is_of_commit.then(|| ground.path.join(OsStr::from_bytes(path)).symlink_metadata().ok())?
+        };
+        let has_sha256 = self.commit.len() == 64;
+        let _ = git_index::note_files(&self.folder.join("index"), has_sha256, &mut found);
     }
 
     fn environment(&self) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {

@@ -971,3 +971,64 @@ fn a_change_in_the_second_of_a_comparison_is_found_in_the_next_second() {
     next_second();
     assert_eq!(differing(), 1);
 }
+
+/// Makes the repository of checks, and returns what git says about a tree with the files of the base.
+fn said_by_git(trees: &Trees, base: &Base, commit: &str, files: &[NamedFile]) -> String {
+    let made = trees.repository_for_checks(base, commit, files).unwrap();
+    let output = Command::new("git")
+        .args(["status", "--porcelain", "--untracked-files=no"])
+        .env("GIT_DIR", &made.folder)
+        .env("GIT_WORK_TREE", &base.path)
+        .env("GIT_OBJECT_DIRECTORY", &made.objects)
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn git_reads_no_file_that_provost_wrote_from_the_commit() {
+    for format in ["sha1", "sha256"] {
+        let site = Site::bare();
+        site.git(&["init", "-q", &format!("--object-format={format}")]);
+        let long = format!("{}/{}", "d".repeat(200), "f".repeat(200));
+        for (path, text) in [
+            (".gitattributes", "*.txt eol=crlf text\n"),
+            ("a", "one"),
+            ("empty", ""),
+            ("lines.txt", "1\n2\n"),
+            ("cache/b", "committed"),
+            ("program", "#!/bin/sh\n"),
+            (long.as_str(), "long"),
+            ("tests/check.sh", "committed"),
+        ] {
+            site.write(path, text);
+        }
+        chmod(&site.at("program"), 0o755);
+        symlink("a", site.at("link")).unwrap();
+        let commit = site.commit();
+        site.write("cache/b", "as it is!");
+        site.write("tests/check.sh", "of a man.");
+        let files = [named("tests/check.sh", "of a man.")];
+        let changed = " M cache/b\n M tests/check.sh\n";
+        for is_trusted in [true, false] {
+            let mut trees = Trees::open(&site.state.join(is_trusted.to_string()), &site.workspace).unwrap();
+            trees.trust_copies(&CopyTrust::new(move || is_trusted));
+            let base = trees.base("x", Some(&commit), &files, &["cache".to_owned()]).unwrap();
+            // What git would find if it read the file. Its time is in a second that is over.
+            let file = base.path.join("a");
+            chmod(&file, 0o644);
+            fs::write(&file, "two").unwrap();
+            let long_ago = SystemTime::now() - Duration::from_secs(100);
+            fs::File::options().write(true).open(&file).unwrap().set_modified(long_ago).unwrap();
+            let said = said_by_git(&trees, &base, &commit, &files);
+            match is_trusted {
+                true => assert_eq!(said, changed, "{format}"),
+                false => assert_eq!(said, format!(" M a\n{changed}"), "{format}"),
+            }
+        }
+    }
+}

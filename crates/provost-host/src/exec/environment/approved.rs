@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use provost_core::model::event::NamedFile;
 use provost_core::model::hash::Hash;
 
 use super::ancestor_config::Above;
@@ -19,6 +20,8 @@ pub(super) struct ApprovedTree {
     pub touches: Touches,
     pub caches: Vec<String>,
     pub commit: Option<String>,
+    /// The files that contracts name, as they were approved.
+    pub files: Vec<NamedFile>,
     pub limits: ImportLimits,
     /// The repository that checks see, as it was before any agent ran.
     pub repository: Option<tree::CheckRepository>,
@@ -60,6 +63,7 @@ impl ApprovedTree {
             touches,
             caches,
             commit,
+            files: approval.files.to_vec(),
             limits,
             repository: None,
             outfit,
@@ -73,7 +77,7 @@ impl ApprovedTree {
         self.repository = self
             .commit
             .as_deref()
-            .and_then(|commit| self.trees.repository_for_checks(&self.base, commit).ok());
+            .and_then(|commit| self.trees.repository_for_checks(&self.base, commit, &self.files).ok());
     }
 
     /// Returns the tree that the work began with, and a layer with the agent's changes.

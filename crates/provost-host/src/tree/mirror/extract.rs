@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::Stream;
@@ -11,7 +12,7 @@ use provost_core::model::plan::Stream;
 use super::{COMPLAINT_MAX, Limit, Mirror, USUAL};
 use crate::activity::Activity;
 use crate::process::HeadAndTail;
-use crate::tree::checkout::{TreeWriter, lossy, stays_inside};
+use crate::tree::checkout::{FileWriters, TreeWriter, lossy, stays_inside};
 use crate::tree::index::{EntryKind, Leaf, joined};
 use crate::tree::line_ends::{self, FILE_BYTES, LineEndRules, LineEnds};
 use crate::tree::touches::is_at_or_beneath;
@@ -83,10 +84,29 @@ impl Mirror<'_> {
             let ends = ends.unwrap_or(&own).of(path);
             wanted.push((joined(into, path), kind, ends));
         }
+        thread::scope(|scope| {
+            let writers = checkout.writers(scope)?;
+            let written = self.write_objects(&ids, wanted, (checkout, &writers), left_out);
+            let ended = writers.end(checkout);
+            written.and(ended)
+        })?;
+        // Everything that the tree needs came from the mirror alone.
+        let marked = fs::write(self.marker(), b"");
+        marked.map(|()| submodules).map_err(|error| Error::io("write", &self.marker(), error))
+    }
+
+    /// Lets git print the objects, and has them written.
+    fn write_objects(
+        &self,
+        ids: &[u8],
+        wanted: Vec<WantedFile>,
+        (checkout, writers): (&mut TreeWriter<'_>, &FileWriters<'_>),
+        left_out: &mut Vec<ExcludedPath>,
+    ) -> Result<(), Error> {
         let total = wanted.len();
         let activity = Activity::counting("copying the files of the commit", total);
-        let mut writing =
-            Writing { wanted: wanted.into_iter(), checkout, left_out, now: None, line: Vec::new() };
+        let wanted = wanted.into_iter();
+        let mut writing = Writing { wanted, checkout, writers, left_out, now: None, line: Vec::new() };
         let stop = AtomicBool::new(false);
         let mut failed = None;
         let mut take = |stream: Stream, bytes: &[u8]| {
@@ -102,17 +122,13 @@ impl Mirror<'_> {
         let args = ["cat-file", "--batch", "--buffer"].map(OsString::from);
         let keep = HeadAndTail { head: 0, tail: COMPLAINT_MAX };
         let limit = Limit { stop: Some(&stop), ..USUAL };
-        let ended = self.run(&args, &ids, &[], keep, limit, Some(&mut take));
+        let ended = self.run(&args, ids, &[], keep, limit, Some(&mut take));
         if let Some(error) = failed {
             return Err(error);
         }
         self.succeeded(&ended?)?;
         match writing.now.is_none() && writing.line.is_empty() && writing.wanted.next().is_none() {
-            // Everything that the tree needs came from the mirror alone.
-            true => {
-                let marked = fs::write(self.marker(), b"");
-                marked.map(|()| submodules).map_err(|error| Error::io("write", &self.marker(), error))
-            }
+            true => Ok(()),
             false => Err(self.said("git stopped before the last object")),
         }
     }
@@ -142,10 +158,14 @@ struct Listed<'l> {
     path: &'l [u8],
 }
 
-/// Writes objects to files as git prints them.
+/// A file or a link of the tree, in the order of the objects.
+type WantedFile = (Vec<u8>, EntryKind, LineEndRules);
+
+/// Has objects written to files as git prints them.
 struct Writing<'w, 'c> {
-    wanted: std::vec::IntoIter<(Vec<u8>, EntryKind, LineEndRules)>,
+    wanted: std::vec::IntoIter<WantedFile>,
     checkout: &'w mut TreeWriter<'c>,
+    writers: &'w FileWriters<'w>,
     left_out: &'w mut Vec<ExcludedPath>,
     now: Option<Object>,
     /// The header line of an object, as far as it has arrived.
@@ -229,7 +249,13 @@ impl Writing<'_, '_> {
                     Ok(())
                 }
             },
-            To::Memory(bytes) => self.checkout.write(&path, kind, &ends.checked_out(&bytes).unwrap_or(bytes)),
+            To::Memory(bytes) => {
+                let bytes = ends.checked_out(&bytes).unwrap_or(bytes);
+                match bytes.len() as u64 > AT_ONCE {
+                    true => self.checkout.write(&path, kind, &bytes),
+                    false => self.checkout.write_later(self.writers, path, kind, bytes),
+                }
+            }
             To::File(_, hasher, size) => {
                 let digest = Hash(sha2::Digest::finalize(hasher).into());
                 self.checkout.holds(&path, Leaf { kind, digest, size })
