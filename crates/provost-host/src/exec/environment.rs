@@ -12,6 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::thread;
 use std::time::Duration;
 
 use provost_core::model::event::{IncludedFile, NamedFile};
@@ -164,6 +165,11 @@ impl ExecEnv {
         };
         if let Some(approved) = trees.as_mut().filter(|_| !level.has_fence()) {
             approved.above = Some(Above::look(&approved.trees.assembles_in()));
+        }
+        if let Some(approved) = trees.as_ref().filter(|_| level.has_fence()) {
+            // The first check needs it, and it takes a moment; if no thread can start, the check waits for it.
+            let tools = approved.tools.clone();
+            let _ = thread::Builder::new().name("provost-tools".to_owned()).spawn(move || tools.libraries());
         }
         if let Some(approved) = &mut trees {
             approved.show_repository();

@@ -292,17 +292,18 @@ impl CheckTools {
     /// them. A file that is edited in place does not change it.
     pub fn libraries(&self) -> Hash {
         let hash = || {
-            let mut parts = Vec::new();
-            for entry in &self.0.path {
-                if let ToolFolder::Outside(folder) = entry {
-                    // `/usr/bin` is often found by a link.
-                    let folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
-                    parts.extend(folder.parent().map(|prefix| folder_times(&prefix.join("lib"), 4)));
-                }
-            }
+            let prefix = |entry: &ToolFolder| {
+                let ToolFolder::Outside(folder) = entry else { return None };
+                // `/usr/bin` is often found by a link.
+                let folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+                folder.parent().map(Path::to_path_buf)
+            };
+            // Several folders of programs have the same libraries.
+            let prefixes = unique(self.0.path.iter().filter_map(prefix).collect());
+            let libraries = prefixes.iter().map(|prefix| folder_times(&prefix.join("lib"), 4));
             // A version manager has folders of versions above them.
-            parts.extend(self.0.folders.iter().map(|folder| folder_times(folder, 5)));
-            Hash::of(&joined(&unique(parts)))
+            let parts = libraries.chain(self.0.folders.iter().map(|folder| folder_times(folder, 5)));
+            Hash::of(&joined(&unique(parts.collect())))
         };
         *self.0.libraries.get_or_init(hash)
     }

@@ -15,8 +15,10 @@ use crate::serve::{Server, token};
 
 const AGENT: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out\n\
                      echo \"$PWD $part $PROVOST_ATTEMPT\" >> ../ledger; sleep 0.5; touch out/$part; echo did\n";
-/// Sessions that listen; a pooler would have given theirs to another client since.
-const LISTENERS: &str = "SELECT count(*)::text FROM pg_stat_activity WHERE query LIKE 'LISTEN %'";
+/// Sessions that listen; a pooler would have given theirs to another client since. The one of a worker sends its
+/// heartbeats too.
+const LISTENERS: &str = "SELECT count(*)::text FROM pg_stat_activity WHERE pid <> pg_backend_pid() \
+                         AND (query LIKE 'LISTEN %' OR query LIKE '%provost_cluster.beat(%')";
 const SESSIONS: &str = "SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND \
                         pid <> pg_backend_pid()";
 
