@@ -309,10 +309,10 @@ fn of_budget(budget: &[Budget]) -> Vec<ClusterMetric> {
         limits.iter().filter_map(of).collect()
     };
     vec![
-        gauge("cluster_budget", "What all plans together may use.", limited(&|limit, _| limit)),
+        gauge("cluster_budget", "Limit on the use of all plans together.", limited(&|limit, _| limit)),
         gauge(
             "cluster_budget_used",
-            "What all plans have used or reserved of a limited resource.",
+            "Use and reservations of all plans, of a limited resource.",
             limited(&|_, used| used),
         ),
         gauge(

@@ -153,12 +153,6 @@ impl Postgres {
         }
     }
 
-    /// Uses at most this many connections at a time, and no more than [`CONNECTIONS`].
-    pub fn with_connections(self, most: usize) -> Self {
-        self.shared.permits.forget_permits(CONNECTIONS.saturating_sub(most.max(1)));
-        self
-    }
-
     /// Signs the verdicts that are appended here.
     pub fn with_signer(self, signer: ProofKey) -> Self {
         Self { signer: Some(signer), ..self }
@@ -174,27 +168,9 @@ impl Postgres {
         Self { lease_ttl, ..self }
     }
 
-    /// Renews no leases by itself: whoever holds them calls [`Self::renew_leases`] at least three times in the
-    /// life of a lease.
-    pub fn with_leases_renewed_by_caller(self) -> Self {
-        self.shared.renewals().is_running = true;
-        self
-    }
-
     /// Looks for cold files in this folder first, and then where they were written.
     pub fn with_cold_folder(self, folder: PathBuf) -> Self {
         Self { cold_folder: Some(folder), ..self }
-    }
-
-    /// Returns the connections of this log, for statements on the same database.
-    pub fn connections(&self) -> LogConnections {
-        LogConnections(self.shared.clone())
-    }
-
-    /// Renews all leases that this log holds, in one statement. One that another process has taken is no longer
-    /// held.
-    pub async fn renew_leases(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
-        leases::renew_held(&self.shared, connection, self.lease_ttl).await
     }
 
     /// Returns the connection options, for other connections to the same database.
@@ -205,13 +181,6 @@ impl Postgres {
     /// Returns the project that has this log.
     pub fn project(&self) -> &DatabaseProject {
         &self.shared.project
-    }
-
-    /// Makes all connections of this process to the server end if nothing is received for 25 seconds, or for the
-    /// duration of a shorter lease, including connections that others made.
-    pub fn expect_answers(&self) {
-        let ports = [self.shared.options.get_port(), self.shared.direct.get_port()];
-        silence::ends_after(LOST_AFTER.min(self.lease_ttl), &ports);
     }
 
     /// Connects without retries, because a person is waiting.

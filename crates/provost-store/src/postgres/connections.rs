@@ -15,7 +15,7 @@ use sqlx::{Connection as _, Either, Execute, Executor, SqlStr};
 use tokio::sync::SemaphorePermit;
 
 use super::runtime::{run, runtime};
-use super::{LOST_AFTER, Shared, failure};
+use super::{LOST_AFTER, Postgres, Shared, failure, silence};
 
 /// How long a lost server is retried, in milliseconds.
 static PATIENCE_MS: AtomicU64 = AtomicU64::new(30_000);
@@ -41,6 +41,26 @@ pub fn answer_soon() {
 
 pub(super) fn patience() -> Duration {
     Duration::from_millis(PATIENCE_MS.load(Ordering::Relaxed))
+}
+
+impl Postgres {
+    /// Uses at most this many connections at a time, and no more than [`CONNECTIONS`].
+    pub fn with_connections(self, most: usize) -> Self {
+        self.shared.permits.forget_permits(CONNECTIONS.saturating_sub(most.max(1)));
+        self
+    }
+
+    /// Returns the connections of this log, for statements on the same database.
+    pub fn connections(&self) -> LogConnections {
+        LogConnections(self.shared.clone())
+    }
+
+    /// Makes all connections of this process to the server end if nothing is received for 25 seconds, or for the
+    /// duration of a shorter lease, including connections that others made.
+    pub fn expect_answers(&self) {
+        let ports = [self.shared.options.get_port(), self.shared.direct.get_port()];
+        silence::ends_after(LOST_AFTER.min(self.lease_ttl), &ports);
+    }
 }
 
 impl Shared {
@@ -141,7 +161,7 @@ impl Shared {
 }
 
 /// The connections of a log, for single statements of an engine on the same database. They wait for each other
-/// and for the log, as [`super::Postgres::with_connections`] says.
+/// and for the log, as [`Postgres::with_connections`] says.
 #[derive(Clone)]
 pub struct LogConnections(pub(super) Arc<Shared>);
 

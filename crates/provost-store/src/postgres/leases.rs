@@ -158,12 +158,27 @@ pub(super) fn lapsed(log: &Postgres) -> Result<Vec<ExpiredLease>, Error> {
     })
 }
 
+impl Postgres {
+    /// Renews no leases by itself: whoever holds them calls [`Self::renew_leases`] at least three times in the
+    /// life of a lease.
+    pub fn with_leases_renewed_by_caller(self) -> Self {
+        self.shared.renewals().is_running = true;
+        self
+    }
+
+    /// Renews all leases that this log holds, in one statement. One that another process has taken is no longer
+    /// held.
+    pub async fn renew_leases(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
+        renew_held(&self.shared, connection, self.lease_ttl).await
+    }
+}
+
 /// The leases that a log holds. One task renews all of them, in one statement on one connection.
 #[derive(Default)]
 pub(super) struct Renewals {
     held: BTreeSet<(String, u64)>,
     /// Set while somebody renews them.
-    pub(super) is_running: bool,
+    is_running: bool,
 }
 
 struct Held {
@@ -246,11 +261,7 @@ async fn keep_renewing(shared: Arc<Shared>, ttl: Duration) {
 }
 
 /// Renews the leases that the log holds, and forgets those that another process has taken.
-pub(super) async fn renew_held(
-    shared: &Shared,
-    connection: &mut PgConnection,
-    ttl: Duration,
-) -> sqlx::Result<()> {
+async fn renew_held(shared: &Shared, connection: &mut PgConnection, ttl: Duration) -> sqlx::Result<()> {
     let held = shared.renewals().held.clone();
     if held.is_empty() {
         return Ok(());
