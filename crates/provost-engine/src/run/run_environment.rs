@@ -13,7 +13,7 @@ use provost_host::sandbox::Attestation;
 use provost_store::Fence;
 
 use crate::Error;
-use crate::exec::approved_base::{PlanPaths, on_the_base};
+use crate::exec::approved_base::{PlanPaths, on_the_tree, tree_beside};
 use crate::journal::log_locator;
 use crate::plan::harness::Harness;
 use crate::run::run_strategy::{ProgressListener, RunStrategy};
@@ -43,13 +43,16 @@ pub(crate) fn prepare(
     let paths = PlanPaths::of(harness);
     let paths = RunPaths { secrets: &secrets, ..paths.for_checks(harness) };
     let demand = harness.config().verify.isolation;
-    let (features, attestation) = strategy.attest(demand, &paths, &harness.place().path)?;
+    // Both take long in a large repository. The tree belongs to the approval, not to the level.
+    let attest = || strategy.attest(demand, &paths, &harness.place().path);
+    let (attested, tree) = tree_beside(harness, run, &paths, strategy.starts_agents(), attest);
+    let (features, attestation) = attested?;
     let level = attestation.level;
     if let Some(why) = harness.workplace.refuses_level(level) {
         return Err(Error::NotCarried { plan: harness.id().clone(), why: why.to_owned() });
     }
     record(harness, strategy, took_over, run, attestation, fence, told)?;
-    on_the_base(harness, run, features, level, &paths)
+    on_the_tree(harness, run, features, level, &paths, tree)
 }
 
 /// Returns the paths that no agent may see: the keys of the git remote, the key that signs proofs, and the

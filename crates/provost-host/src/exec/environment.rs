@@ -90,6 +90,21 @@ pub struct RunPaths<'a> {
     pub launcher: &'a [OsString],
 }
 
+/// provost's tree of the approved files, before the level of the run is known.
+pub struct PreparedTree(ApprovedTree);
+
+impl PreparedTree {
+    /// Makes the tree, and the repository that checks see. No agent may be at work yet.
+    pub fn make(estate: &RunPaths<'_>, approval: &ApprovedFiles<'_>) -> Result<Self, Error> {
+        let mut approved = ApprovedTree::make(estate, approval)?;
+        // The first check needs it, and it takes a moment; if no thread can start, the check waits for it.
+        let tools = approved.tools.clone();
+        let _ = thread::Builder::new().name("provost-tools".to_owned()).spawn(move || tools.libraries());
+        approved.show_repository();
+        Ok(Self(approved))
+    }
+}
+
 pub struct ExecEnv {
     pub level: Isolation,
     workspace: PathBuf,
@@ -156,23 +171,26 @@ impl ExecEnv {
         estate: &RunPaths<'_>,
         approval: &ApprovedFiles<'_>,
     ) -> Result<Self, Error> {
+        Self::prepare_on(offer, level, estate, approval, || PreparedTree::make(estate, approval))
+    }
+
+    /// The same on a tree that may have been prepared before; the level decides whether there is one.
+    pub fn prepare_on(
+        offer: Option<SandboxFeatures>,
+        level: Isolation,
+        estate: &RunPaths<'_>,
+        approval: &ApprovedFiles<'_>,
+        tree: impl FnOnce() -> Result<PreparedTree, Error>,
+    ) -> Result<Self, Error> {
         let scratch = estate.state.join("scratch");
         let _ = std::fs::create_dir_all(&scratch);
         sweep(&scratch);
         let mut trees = match level.has_clean_tree() {
             false => None,
-            true => Some(ApprovedTree::make(estate, approval)?),
+            true => Some(tree()?.0),
         };
         if let Some(approved) = trees.as_mut().filter(|_| !level.has_fence()) {
             approved.above = Some(Above::look(&approved.trees.assembles_in()));
-        }
-        if let Some(approved) = trees.as_ref().filter(|_| level.has_fence()) {
-            // The first check needs it, and it takes a moment; if no thread can start, the check waits for it.
-            let tools = approved.tools.clone();
-            let _ = thread::Builder::new().name("provost-tools".to_owned()).spawn(move || tools.libraries());
-        }
-        if let Some(approved) = &mut trees {
-            approved.show_repository();
         }
         let ground = Self {
             level,
