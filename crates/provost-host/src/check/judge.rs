@@ -30,6 +30,7 @@ use crate::{Interrupted, process, sandbox};
 
 mod check_tools;
 mod expected;
+mod libraries;
 mod missing;
 pub mod reporter;
 mod single_tests;

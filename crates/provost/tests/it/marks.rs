@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use provost_rehearsal::skip;
 use serde_json::{Value, json};
@@ -441,10 +441,15 @@ fn another_plan_with_the_same_check_base_and_programs_does_not_run_it_again() {
     let tools = env.work().parent().unwrap().join("tools/bin");
     let libraries = tools.with_file_name("lib").join("python3.99/site-packages");
     std::fs::create_dir_all(&libraries).unwrap();
+    // A check that begins within two seconds of an installation is not kept.
+    let earlier = SystemTime::now() - Duration::from_secs(60);
     let install = |text: &str| {
         std::fs::create_dir_all(&tools).unwrap();
         std::fs::write(tools.join("mytool"), text).unwrap();
         std::fs::set_permissions(tools.join("mytool"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        for folder in libraries.ancestors().take(4).chain([tools.as_path()]) {
+            std::fs::File::open(folder).unwrap().set_modified(earlier).unwrap();
+        }
     };
     // Other tests run programs from more folders, and Python compiles its libraries when they are first used.
     let path = format!("{}:/usr/bin:/bin", tools.display());

@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use provost_core::model::hash::Hash;
 use provost_core::model::verdict::CheckEnvironment;
 
+use super::libraries::{Libraries, joined, unique};
 use super::surroundings;
 use super::toolchains::{self, ForbiddenPaths};
 use crate::check::project_tools::{Person, ProjectTools, ToolFolder};
@@ -57,7 +58,7 @@ struct Inner {
     folders: Vec<PathBuf>,
     project: ProjectTools,
     stamps: OnceLock<Vec<Vec<u8>>>,
-    libraries: OnceLock<Hash>,
+    libraries: OnceLock<Libraries>,
     /// The record that was made last, and for which folders: it digests thousands of names of programs.
     record: Mutex<Option<(Vec<SuppliedTools>, CheckEnvironment)>>,
 }
@@ -288,10 +289,10 @@ impl CheckTools {
         }
     }
 
-    /// Returns a hash that changes when a library is installed, upgraded or removed where the programs look for
-    /// them. A file that is edited in place does not change it.
-    pub fn libraries(&self) -> Hash {
-        let hash = || {
+    /// Returns what is known of the libraries where the programs look for them, as they were when this was called
+    /// first.
+    pub(crate) fn libraries(&self) -> Libraries {
+        let find = || {
             let prefix = |entry: &ToolFolder| {
                 let ToolFolder::Outside(folder) = entry else { return None };
                 // `/usr/bin` is often found by a link.
@@ -299,13 +300,9 @@ impl CheckTools {
                 folder.parent().map(Path::to_path_buf)
             };
             // Several folders of programs have the same libraries.
-            let prefixes = unique(self.0.path.iter().filter_map(prefix).collect());
-            let libraries = prefixes.iter().map(|prefix| folder_times(&prefix.join("lib"), 4));
-            // A version manager has folders of versions above them.
-            let parts = libraries.chain(self.0.folders.iter().map(|folder| folder_times(folder, 5)));
-            Hash::of(&joined(&unique(parts.collect())))
+            Libraries::find(&unique(self.0.path.iter().filter_map(prefix).collect()), &self.0.folders)
         };
-        *self.0.libraries.get_or_init(hash)
+        *self.0.libraries.get_or_init(find)
     }
 
     /// Returns names, sizes and times of the programs. Those of the tree are part of its id.
@@ -321,16 +318,6 @@ impl CheckTools {
         }
         parts
     }
-}
-
-/// Keeps the first of equal entries.
-fn unique<T: PartialEq>(entries: Vec<T>) -> Vec<T> {
-    entries.into_iter().fold(Vec::new(), |mut unique, entry| {
-        if !unique.contains(&entry) {
-            unique.push(entry);
-        }
-        unique
-    })
 }
 
 fn lossy(text: &OsStr) -> String {
@@ -365,35 +352,6 @@ fn stamps(folder: &Path) -> Vec<Vec<u8>> {
     let mut stamps: Vec<Vec<u8>> = entries.filter_map(stamp).collect();
     stamps.sort_unstable();
     stamps
-}
-
-/// Returns the paths of the folders below `top`, each with the time when an entry was last added or removed.
-fn folder_times(top: &Path, depth: usize) -> Vec<u8> {
-    use std::os::unix::fs::MetadataExt as _;
-    let folders = ignore::WalkBuilder::new(top)
-        .standard_filters(false)
-        .max_depth(Some(depth))
-        .filter_entry(|entry| entry.file_type().is_some_and(|kind| kind.is_dir()))
-        .sort_by_file_name(Ord::cmp)
-        .build();
-    let mut times = Vec::new();
-    for folder in folders.flatten() {
-        let Ok(found) = folder.metadata() else { continue };
-        times.extend_from_slice(folder.path().as_os_str().as_encoded_bytes());
-        times.extend_from_slice(&found.mtime().to_le_bytes());
-        times.extend_from_slice(&found.mtime_nsec().to_le_bytes());
-    }
-    times
-}
-
-/// Joins the parts, each with its length before it, so that different lists give different bytes.
-fn joined(parts: &[Vec<u8>]) -> Vec<u8> {
-    let mut all = Vec::with_capacity(parts.iter().map(|part| part.len() + 8).sum());
-    for part in parts {
-        all.extend_from_slice(&(part.len() as u64).to_le_bytes());
-        all.extend_from_slice(part);
-    }
-    all
 }
 
 /// Returns the absolute entries of `PATH` that exist; an agent could create one that does not.

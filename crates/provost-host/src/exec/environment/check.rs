@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
+use std::time::SystemTime;
 
 use provost_core::language::runner::report::RunnerReport;
 use provost_core::language::{hidden_output, inconclusive_failure, test_files};
@@ -19,7 +20,7 @@ use super::check_request::{CheckSpec, Comparison};
 use super::hidden_paths::left_at_home;
 use super::mounts::CheckMounts;
 use super::test_comparison::{Before, held_against, not_comparable, weakened};
-use super::{ApprovedTree, CheckHelper, ExecEnv, gone, kept_results, told, view};
+use super::{ApprovedTree, CheckHelper, ExecEnv, gone, told, view};
 use crate::check::judge::reporter::{Control, Places, Reporter};
 use crate::check::judge::{self, CheckRequest, SuppliedTools};
 use crate::check::negative_control::{self, ControlRequest, ControlRun};
@@ -43,13 +44,14 @@ impl ExecEnv {
             Err(error) => return Ok(self.unseen(error)),
         };
         let file = self.verdict_file(approved, case, &layer);
-        let known = file.as_deref().filter(|_| case.reuses).and_then(kept_results::recent_verdict);
+        let known = file.as_deref().filter(|_| case.reuses).and_then(|file| self.recent_verdict(file));
         if let Some(known) = known {
             return Ok(Verdict { cached: true, ..known });
         }
-        let verdict = self.judge_tree(approved, case, base, layer)?;
+        let begun = SystemTime::now();
+        let verdict = self.judge_tree(approved, case, base, layer, begun)?;
         if let Some(file) = file {
-            kept_results::keep_verdict(&file, &verdict);
+            self.keep_verdict(&file, &verdict, begun);
         }
         Ok(verdict)
     }
@@ -61,6 +63,7 @@ impl ExecEnv {
         case: &CheckSpec<'_>,
         base: Base,
         layer: Layer,
+        begun: SystemTime,
     ) -> Result<Verdict, Interrupted> {
         let tree = Some(Box::new(approved.told(case, seen(&base, &layer))));
         if let Some(reason) = case.given.missing().or_else(|| self.out_of_sight(case, &base, &layer)) {
@@ -84,17 +87,16 @@ impl ExecEnv {
             self.on(approved, case, &base, &layer, control, &before)
         };
         let (observed, control) = self.with_control_beside(case, &run)?;
-        self.keep_results(approved, case, &layer, &observed);
+        self.keep_results(approved, case, &layer, &observed, begun);
         let ControlRun { verdict, report } =
             self.without_flaky(approved, case, (&base, &layer), observed, &before)?;
         let verdict = with_output_shown(case, verdict, |case| Ok(run(case, Control::AsTheyAre)?.verdict))?;
         let verdict = self.with_versions(approved, case, (&base, &layer), verdict)?;
         let observed = ControlRun { verdict, report };
         if !observed.verdict.held() {
+            let broke = matches!(observed.verdict.outcome, CheckOutcome::Broke { .. });
             let mut unmet = observed.verdict.unmet;
-            if self.level == Isolation::Clean
-                && matches!(observed.verdict.outcome, CheckOutcome::Broke { .. })
-            {
+            if self.level == Isolation::Clean && broke {
                 unmet.extend(left_at_home(&case.shell.command, &self.tools));
             }
             return Ok(Verdict { tree, unmet, ..observed.verdict });

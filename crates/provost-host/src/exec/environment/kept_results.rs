@@ -1,8 +1,9 @@
 //! Keeps what checks said, so that the same check is not run twice on the same tree: verdicts of checks without
 //! the work, for a later run or another plan, and the results of single tests, for comparisons.
 //!
-//! They are kept by everything that a check can see: its command, the tree, the repository, its programs and their
-//! libraries, its limits, the level and the version of provost.
+//! They are kept by everything that a check can see: its command, the tree, the repository, its programs, its
+//! limits, the level and the version of provost. The libraries of its programs are compared when a result is read,
+//! because it takes long to find them: no check waits for that if nothing is kept.
 //!
 //! **Invariant:** a result of an earlier process decides only if the check saw nothing else (no network, secrets
 //! or other folders), and if no agent so far could write the state folder.
@@ -10,13 +11,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use provost_core::model::hash::Hash;
 use provost_core::model::test_results::TestResults;
 use provost_core::model::verdict::{CheckOutcome, Verdict};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::check_request::{CheckSpec, Comparison};
 use super::{ApprovedTree, ExecEnv};
@@ -27,6 +28,13 @@ use crate::tree::Layer;
 const RECENT: Duration = Duration::from_secs(600);
 /// Most files of one kind that are kept.
 const FILES_MAX: usize = 200;
+
+/// A result, and the libraries that the check could use.
+#[derive(Serialize, Deserialize)]
+struct Kept<T> {
+    libraries: String,
+    result: T,
+}
 
 impl ExecEnv {
     /// Returns the file with the verdict of the same check on the same tree, if it is one without the work whose
@@ -49,6 +57,7 @@ impl ExecEnv {
         case: &CheckSpec<'_>,
         layer: &Layer,
         observed: &ControlRun,
+        begun: SystemTime,
     ) {
         let Some(results) = &observed.report.results else { return };
         let path = self.kept_file("tests", approved, case, layer);
@@ -58,8 +67,45 @@ impl ExecEnv {
             .insert(path.clone(), results.clone());
         // A name may contain a secret that the check has.
         if case.given.secrets.is_empty() {
-            keep(&path, results);
+            self.keep(&path, results, begun);
         }
+    }
+
+    /// Returns a verdict that was kept a short time ago.
+    pub(super) fn recent_verdict(&self, file: &Path) -> Option<Verdict> {
+        let age = fs::metadata(file).ok()?.modified().ok()?.elapsed().ok()?;
+        if age < RECENT { self.read_kept(file) } else { None }
+    }
+
+    /// Keeps the verdict of a check that came to an end. `begun` is the time at which it began.
+    pub(super) fn keep_verdict(&self, file: &Path, verdict: &Verdict, begun: SystemTime) {
+        if matches!(verdict.outcome, CheckOutcome::Held | CheckOutcome::Broke { .. }) {
+            self.keep(file, verdict, begun);
+        }
+    }
+
+    /// If this fails, the check is run again next time.
+    fn keep(&self, path: &Path, result: &impl Serialize, begun: SystemTime) {
+        let libraries = self.tools.libraries();
+        // They are found while the check runs, so they may not be those that it saw.
+        if libraries.may_have_changed_since(begun) {
+            return;
+        }
+        let Some(folder) = path.parent() else { return };
+        let libraries = libraries.digest.to_string();
+        let Ok(text) = serde_json::to_vec(&Kept { libraries, result }) else { return };
+        let next = path.with_extension(std::process::id().to_string());
+        let _ = crate::files::make_private_folder(folder);
+        if fs::write(&next, text).and_then(|()| fs::rename(&next, path)).is_err() {
+            let _ = fs::remove_file(&next);
+        }
+        forget_oldest(folder);
+    }
+
+    /// Returns what was kept if the libraries are still the same.
+    fn read_kept<T: DeserializeOwned>(&self, path: &Path) -> Option<T> {
+        let kept: Kept<T> = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+        (kept.libraries == self.tools.libraries().digest.to_string()).then_some(kept.result)
     }
 
     /// Returns the results of a check on a tree, if they are known. Those of an earlier process may always be
@@ -77,7 +123,7 @@ impl ExecEnv {
             true => self.believes_disk(approved) && sees_tree_only(case),
             false => self.level.has_fence(),
         };
-        known.or_else(|| from_disk.then(|| read(&path)).flatten())
+        known.or_else(|| from_disk.then(|| self.read_kept(&path)).flatten())
     }
 
     /// Returns whether no agent can have written what earlier processes kept.
@@ -92,7 +138,7 @@ impl ExecEnv {
             self.level,
             &layer.id,
             approved.repository.as_ref().map(|repository| &repository.folder),
-            (self.tools.record(&[]).sha256, self.tools.libraries()),
+            self.tools.record(&[]).sha256,
             (case.processes, case.bounds),
             &case.shell.command,
             // Expectations about tests have every test run; the results do not depend on the others.
@@ -109,35 +155,6 @@ pub(super) fn sees_tree_only(case: &CheckSpec<'_>) -> bool {
     let folders = case.given.folders;
     let has_folders = folders.is_some_and(|folders| !folders.read.is_empty() || !folders.write.is_empty());
     !case.network && case.given.secrets.is_empty() && !has_folders
-}
-
-fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
-}
-
-/// Returns a verdict that was kept a short time ago.
-pub(super) fn recent_verdict(file: &Path) -> Option<Verdict> {
-    let age = fs::metadata(file).ok()?.modified().ok()?.elapsed().ok()?;
-    if age < RECENT { read(file) } else { None }
-}
-
-/// Keeps the verdict of a check that came to an end.
-pub(super) fn keep_verdict(file: &Path, verdict: &Verdict) {
-    if matches!(verdict.outcome, CheckOutcome::Held | CheckOutcome::Broke { .. }) {
-        keep(file, verdict);
-    }
-}
-
-/// If this fails, the check is run again next time.
-fn keep(path: &Path, value: &impl Serialize) {
-    let Some(folder) = path.parent() else { return };
-    let Ok(text) = serde_json::to_vec(value) else { return };
-    let next = path.with_extension(std::process::id().to_string());
-    let _ = crate::files::make_private_folder(folder);
-    if fs::write(&next, text).and_then(|()| fs::rename(&next, path)).is_err() {
-        let _ = fs::remove_file(&next);
-    }
-    forget_oldest(folder);
 }
 
 /// Removes the oldest files beyond the most that are kept.

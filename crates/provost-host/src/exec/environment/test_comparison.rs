@@ -6,6 +6,7 @@
 //! **Invariant:** a check whose results cannot be read or compared never holds by an expectation about tests.
 
 use std::collections::BTreeSet;
+use std::time::SystemTime;
 
 use provost_core::language::inconclusive_failure::NOT_VERIFIABLE;
 use provost_core::language::runner::expectations::TestRun;
@@ -56,8 +57,9 @@ impl ExecEnv {
         if !expects {
             return Ok(Before::NotNeeded);
         }
+        let begun = SystemTime::now();
         let observed = self.on(approved, &earlier, &base, &layer, Control::AsTheyAre, &Before::Itself)?;
-        self.keep_results(approved, &earlier, &layer, &observed);
+        self.keep_results(approved, &earlier, &layer, &observed, begun);
         Ok(match observed.report.results {
             Some(results) => Before::Known(results),
             None => {
