@@ -75,7 +75,7 @@ fn plan_run(workspace: &Path, state: &Path, name: &str) -> Result<(f64, f64), St
 
 /// Returns a repository with this many files in folders, in one commit. It is kept for the next run.
 fn repository(files: usize) -> PathBuf {
-    let (top, is_there) = kept(&format!("large-{files}"));
+    let (top, is_there) = kept(&format!("large-packed-{files}"));
     let workspace = top.join("work");
     if is_there {
         return workspace;
@@ -98,6 +98,8 @@ fn repository(files: usize) -> PathBuf {
         &["-c", "user.name=b", "-c", "user.email=b@localhost", "commit", "--quiet", "-m", "all"],
         None,
     );
+    // As after a clone.
+    git(&workspace, &["repack", "-adq"], None);
     is_whole(&top);
     workspace
 }

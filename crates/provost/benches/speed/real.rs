@@ -2,7 +2,8 @@
 //! provost.
 //!
 //! The floor copies the solution into a fresh checkout and runs the check there. The subject is `provost run`
-//! of an approved plan at the level `clean`, with the same copy as its agent and an empty state folder.
+//! of an approved plan at the level `clean`, with the same copy as its agent and an empty state folder; then that of
+//! a second plan with the same check on the same commit, which finds the result of the check without the work.
 
 pub(crate) mod phases;
 pub(crate) mod run;
@@ -35,6 +36,7 @@ struct Ratios {
     /// Wall time with `verify` and `approve`.
     whole: f64,
     whole_cpu: f64,
+    second: f64,
     guard: f64,
 }
 
@@ -67,6 +69,7 @@ pub(crate) fn measure(asked: &Asked, table: &mut Table) {
         ("real: run, CPU", of(|ratio| ratio.cpu), NO_GOAL, Kind::Cpu),
         ("real: verify, approve and run, wall", of(|ratio| ratio.whole), NO_GOAL, Kind::Wall),
         ("real: verify, approve and run, CPU", of(|ratio| ratio.whole_cpu), NO_GOAL, Kind::Cpu),
+        ("real: run of a second plan, wall", of(|ratio| ratio.second), NO_GOAL, Kind::Wall),
     ] {
         let (subject, floor) = (format!("{count} tasks"), "median".to_owned());
         table.row(Row { what, subject, floor, figure, unit: "×", goal, kind });
@@ -129,6 +132,7 @@ impl Rounds {
             cpu: over(&|subject| subject.run.cpu, |cost| cost.cpu),
             whole: over(&|subject| subject.run.wall + subject.gate.wall, |cost| cost.wall),
             whole_cpu: over(&|subject| subject.run.cpu + subject.gate.cpu, |cost| cost.cpu),
+            second: over(&|subject| subject.second.wall, |cost| cost.wall),
             guard: median(&guard.collect::<Vec<_>>()),
         }
     }

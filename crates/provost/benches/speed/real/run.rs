@@ -26,6 +26,8 @@ pub(crate) struct Subject {
     pub gate: Cost,
     /// `provost run`.
     pub run: Cost,
+    /// The same for a second plan with the same check on the same commit.
+    pub second: Cost,
     pub account: Account,
 }
 
@@ -86,11 +88,22 @@ impl<'a> Bench<'a> {
         let (run, output) = timed(|| provost(&workspace, &state).arg("run").output().expect("provost"));
         let ended = now();
         let account = account(&events(&workspace, &state), begun, ended);
-        self.remove(&workspace);
-        match output.status.success() && account.verified {
-            true => Ok(Subject { gate, run, account }),
-            false => Err(last_line(&output)),
+        if !output.status.success() || !account.verified {
+            return Err(last_line(&output));
         }
+        let second = self.second_plan(&workspace, &state);
+        self.remove(&workspace);
+        Ok(Subject { gate, run, second: second?, account })
+    }
+
+    /// Runs another plan with the same check, on the commit that the first plan began with.
+    fn second_plan(&self, workspace: &Path, state: &Path) -> Result<Cost, String> {
+        let reset = "git checkout -q . && git clean -fdq && sed -i 's/^# /# Second: /' PLAN.md";
+        let made = Command::new("sh").args(["-c", reset]).current_dir(workspace).status();
+        assert!(made.is_ok_and(|status| status.success()), "a second plan for {}", self.task.name);
+        approve(workspace, state)?;
+        let (run, output) = timed(|| provost(workspace, state).arg("run").output().expect("provost"));
+        if output.status.success() { Ok(run) } else { Err(last_line(&output)) }
     }
 
     /// Runs the plan under strace, and counts what it starts; `None` without strace.
