@@ -12,6 +12,7 @@ use provost_core::fleet::labels::{self, Label};
 use provost_core::fleet::work_item::WorkItem;
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::CheckSubject;
+use provost_core::model::plan::StepNumber;
 use provost_engine::journal;
 use provost_store::Error as StoreError;
 use sqlx::Row as _;
@@ -73,7 +74,9 @@ async fn refusal(crew: &Arc<Crew>, piece: &Piece, item: WorkItem) -> Result<Opti
         give_back(crew, &piece.id, if is_served { OTHERS } else { PARKED }).await?;
         return Ok(Some("does not fit"));
     }
-    if judges_a_tree(item) && another_is_to_judge(crew, piece).await? {
+    if let WorkItem::Judge { subject: CheckSubject::Contract(step) } = item
+        && another_is_to_judge(crew, piece, step).await?
+    {
         give_back(crew, &piece.id, SOON).await?;
         return Ok(Some("another machine judges it"));
     }
@@ -159,12 +162,8 @@ async fn another_fits(crew: &Crew, id: &str) -> Result<bool, Error> {
     .attempted("look for a worker with the labels of an item")
 }
 
-fn judges_a_tree(item: WorkItem) -> bool {
-    matches!(item, WorkItem::Judge { subject: CheckSubject::Contract(_) })
-}
-
-/// Returns whether the tree was made on this machine and another machine could judge it.
-async fn another_is_to_judge(crew: &Arc<Crew>, piece: &Piece) -> Result<bool, Error> {
+/// Returns whether the work of the step was made on this machine and another machine could judge it.
+async fn another_is_to_judge(crew: &Arc<Crew>, piece: &Piece, step: StepNumber) -> Result<bool, Error> {
     let Some((_, machine)) = &crew.carries else { return Ok(false) };
     let is_there: bool = crew
         .project()
@@ -186,8 +185,8 @@ async fn another_is_to_judge(crew: &Arc<Crew>, piece: &Piece) -> Result<bool, Er
     }
     let (plan, own) = (PlanId(piece.plan.clone()), machine.clone());
     let made_here = crew.apart(move |crew, _| {
-        let work = journal::read(&*crew.log, &plan)?.work;
-        Ok::<_, provost_engine::Error>(work.is_some_and(|work| work.machine == own))
+        let run = journal::read(&*crew.log, &plan)?;
+        Ok::<_, provost_engine::Error>(run.work_to_judge(step).is_some_and(|work| work.left.machine == own))
     });
     Ok(made_here.await.transpose()?.unwrap_or(false))
 }

@@ -40,8 +40,7 @@ pub(crate) async fn ask(crew: &Crew, plan: &PlanId) -> Option<OpenItems> {
         .fetch_one(&crew.pool)
         .await
         .ok()?;
-    // What an attempt left is sent with the log, which has room for one at a time.
-    let slots = if crew.carries.is_some() { 1 } else { usize::try_from(slots).unwrap_or(usize::MAX) };
+    let slots = usize::try_from(slots).unwrap_or(usize::MAX);
     let items = names.iter().filter_map(|name| name.parse().ok()).collect();
     Some(OpenItems { items, is_held, jobs: slots.max(1) })
 }

@@ -3,6 +3,7 @@
 //!
 //! The log says which tree to fetch; checks trust the log, not the remote.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,12 +13,13 @@ use std::time::{Duration, Instant};
 
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::RemoteTree;
+use provost_core::model::plan::StepNumber;
 use provost_core::model::verdict::Isolation;
-use provost_core::state::run::Run;
+use provost_core::state::run::{RemoteWork, Run};
 use provost_engine::Error;
 use provost_engine::workplace::{PlanFiles, SentAttempt, StartTrees, Workplace};
 use provost_host::Interrupted;
-use provost_host::exec::environment::ExecEnv;
+use provost_host::exec::environment::{ExecEnv, LeftWork};
 use provost_host::tree::{Apart, Base, Error as TreeError, Remote, Trees, forget_sent};
 
 use crate::error::with_causes;
@@ -37,14 +39,8 @@ pub(crate) struct Outpost {
     /// Identifier of this machine: all processes that share a state folder.
     machine: String,
     told: WaitListener,
-    /// Why trees that the log names are unavailable although the remote answers.
-    missing: Mutex<MissingTrees>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct MissingTrees {
-    passed: Option<String>,
-    left: Option<String>,
+    /// Trees that the log names and that are unavailable although the remote answers, with the reason.
+    missing: Mutex<BTreeMap<String, String>>,
 }
 
 impl fmt::Debug for Outpost {
@@ -58,33 +54,64 @@ impl Outpost {
         Self { remote, machine, told, missing: Mutex::default() }
     }
 
-    fn missing(&self) -> MissingTrees {
-        self.missing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn why_missing(&self, tree: &str) -> Option<String> {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner).get(tree).cloned()
     }
 
-    /// Returns why the last attempt's work cannot be judged, if so.
-    fn unverifiable(&self) -> Option<String> {
-        let missing = self.missing();
-        missing.passed.or(missing.left)
+    /// Returns why this work cannot be taken over, if so.
+    fn why_unusable(&self, work: &LeftWork) -> Option<String> {
+        let began = work.began.as_ref().and_then(Option::as_deref);
+        [Some(work.tree.as_str()), began].into_iter().flatten().find_map(|tree| self.why_missing(tree))
     }
 
-    /// Fetches the passed tree and the last attempt's work. A remote that does not answer is an error, and
-    /// the caller tries again. A tree that is missing or differs is remembered as missing.
-    pub(crate) fn fetch_trees(&self, trees: &Trees, plan: &PlanId, run: &Run) -> Result<(), Error> {
+    /// Fetches the tree that passed last, what takes the place of the workspace, and what the last attempt at the
+    /// step left. A remote that does not answer is an error, and the caller tries again. A tree that is missing
+    /// or differs is remembered as missing.
+    pub(crate) fn fetch_trees(
+        &self,
+        trees: &Trees,
+        plan: &PlanId,
+        run: &Run,
+        step: Option<StepNumber>,
+    ) -> Result<(), Error> {
         let Some(commit) = run.binding.base.as_deref() else { return Ok(()) };
-        let fetch = |tree: &str, name: &str| match trees.receive(&self.remote, commit, name, tree) {
-            Ok(_) => Ok(None),
-            Err(error @ (TreeError::NotOnRemote { .. } | TreeError::OtherTree { .. })) => {
-                Ok(Some(format!("not verifiable: {error}")))
+        let own = step.into_iter().flat_map(|step| {
+            [run.work_to_judge(step), run.work_to_continue(step, true)].into_iter().flatten()
+        });
+        let works: Vec<&RemoteWork> = run.work_in_place().into_iter().chain(own).collect();
+        // The base of what takes the place of the workspace is needed only if others have passed since.
+        let has_base = |work: &&&RemoteWork| work.is_behind || Some(**work) != run.work_in_place();
+        let bases = works.iter().filter(has_base).filter_map(|work| work.base.as_deref());
+        let passed = bases.chain(run.last_passed()).map(|tree| (tree, passed_name(plan, tree)));
+        let left = works.iter().map(|work| (work.left.tree.as_str(), work.left.name.clone()));
+        let mut missing = BTreeMap::new();
+        for (tree, name) in passed.chain(left) {
+            match trees.receive(&self.remote, commit, &name, tree) {
+                Ok(_) => {}
+                Err(error @ (TreeError::NotOnRemote { .. } | TreeError::OtherTree { .. })) => {
+                    missing.insert(tree.to_owned(), format!("not verifiable: {error}"));
+                }
+                Err(error) => return Err(Error::Carry(error)),
             }
-            Err(error) => Err(Error::Carry(error)),
-        };
-        let passed = run.tree.as_deref().map(|tree| fetch(tree, &passed_name(plan, tree)));
-        let left = run.work.as_ref().map(|work| fetch(&work.tree, &work.name));
-        let missing =
-            MissingTrees { passed: passed.transpose()?.flatten(), left: left.transpose()?.flatten() };
+        }
         *self.missing.lock().unwrap_or_else(PoisonError::into_inner) = missing;
         Ok(())
+    }
+
+    /// Returns how the work is taken over. Without any, a new revision begins with what had passed before it.
+    fn taken_over(&self, run: &Run, work: Option<&RemoteWork>) -> Option<LeftWork> {
+        let passed = run.last_passed().filter(|tree| self.why_missing(tree).is_none());
+        let Some(work) = work else {
+            let tree = passed.filter(|_| run.tree.is_none())?.to_owned();
+            return Some(LeftWork { tree, began: None, onto: None, is_own: false });
+        };
+        let in_place = run.work_in_place() == Some(work);
+        Some(LeftWork {
+            tree: work.left.tree.clone(),
+            began: (work.is_behind || !in_place).then(|| work.base.clone()),
+            onto: passed.map(str::to_owned),
+            is_own: !in_place,
+        })
     }
 
     /// Deletes what attempts left from the remote when the plan is done; passed trees stay.
@@ -159,12 +186,21 @@ impl Workplace for Outpost {
     }
 
     fn left_tree(&self, run: &Run) -> Option<String> {
-        let work = run.work.as_ref().filter(|_| self.unverifiable().is_none())?;
-        Some(work.tree.clone())
+        let work = self.taken_over(run, run.work_in_place())?;
+        (work.began.is_none() && self.why_unusable(&work).is_none()).then_some(work.tree)
+    }
+
+    fn work_to_continue(&self, run: &Run, step: StepNumber, is_beside: bool) -> Option<LeftWork> {
+        let work = self.taken_over(run, run.work_to_continue(step, is_beside))?;
+        self.why_unusable(&work).is_none().then_some(work)
+    }
+
+    fn work_to_judge(&self, run: &Run, step: Option<StepNumber>) -> Option<LeftWork> {
+        self.taken_over(run, step.map_or_else(|| run.work_in_place(), |step| run.work_to_judge(step)))
     }
 
     fn begin(&self, environment: &ExecEnv, start: &StartTrees<'_>) -> Result<Option<Apart>, String> {
-        if let Some(missing) = self.missing().passed {
+        if let Some(missing) = start.passed.and_then(|tree| self.why_missing(tree)) {
             return Err(missing);
         }
         let made = environment.set_out(&start.plan.0, start.place, start.passed, start.left);
@@ -177,8 +213,9 @@ impl Workplace for Outpost {
         start: &StartTrees<'_>,
         with_work: bool,
     ) -> Result<Option<Apart>, String> {
-        let missing = if with_work { self.unverifiable() } else { self.missing().passed };
-        if let Some(missing) = missing {
+        let passed = start.passed.and_then(|tree| self.why_missing(tree));
+        let left = start.left.filter(|_| with_work).and_then(|work| self.why_unusable(work));
+        if let Some(missing) = passed.or(left) {
             return Err(missing);
         }
         if !with_work {
@@ -203,7 +240,7 @@ impl Workplace for Outpost {
             return Ok((None, notes));
         }
         let (tree, machine) = (gathered.tree.id.clone(), self.machine.clone());
-        Ok((Some(RemoteTree { tree, name, machine }), notes))
+        Ok((Some(RemoteTree { tree, name, machine, beside: ended.beside.clone() }), notes))
     }
 
     fn send_passed(

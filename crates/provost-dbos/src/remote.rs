@@ -31,7 +31,8 @@ pub(crate) fn fetch_passed(
     trees: &Trees,
     tree: &str,
 ) -> Result<Option<Base>, Error> {
-    let (Some(_), Some(commit)) = (&plan.run.work, plan.run.binding.base.as_deref()) else { return Ok(None) };
+    let commit = plan.run.binding.base.as_deref().filter(|_| plan.run.sends_trees());
+    let Some(commit) = commit else { return Ok(None) };
     let fetched = trees.receive(remote, commit, &passed_name(plan.id, tree), tree);
     fetched.map(Some).map_err(Error::Carry)
 }

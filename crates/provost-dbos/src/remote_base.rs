@@ -31,7 +31,7 @@ impl Workplace for WorkspaceWithRemote {
     }
 
     fn fetch(&self, plan: &PlanFiles<'_>, trees: &Trees, tree: &str) -> Result<Option<Base>, Error> {
-        if plan.run.work.is_none() {
+        if !plan.run.sends_trees() {
             return Ok(None);
         }
         let none = || Error::CarriedElsewhere { plan: plan.id.clone() };
@@ -67,7 +67,7 @@ fn send(plan: &PlanFiles<'_>, remote: &Remote) -> Result<(), Error> {
         trees.send(remote, commit, &approved, &approved_name(plan.id, run)).map_err(failed)?;
     }
     // Workers continue from the tree that a run on this machine has passed.
-    let passed = run.tree.as_deref().filter(|_| run.work.is_none());
+    let passed = run.tree.as_deref().filter(|_| !run.sends_trees());
     let passed = passed.map(|tree| trees.kept(tree, plan.caches)).transpose();
     if let Some(passed) = passed.map_err(failed)?.flatten() {
         trees.send(remote, commit, &passed, &passed_name(plan.id, &passed.id)).map_err(failed)?;

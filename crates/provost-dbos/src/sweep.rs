@@ -149,14 +149,73 @@ fn rested(log: &dyn Log, plan: &PlanId, time: Duration) -> Option<Run> {
 }
 
 /// Returns whether a plan at rest can do without a ref: without trees that passed before the newest one, and
-/// without what attempts left, except the last one of a plan that is not done.
+/// without what attempts left. If it is not done, the last attempt and those of the steps that have not passed
+/// stay, with the trees that they began with.
 fn is_unneeded(run: &Run, name: &str, rest: &str) -> bool {
+    let mut works = run.sent_work().filter(|_| run.stage != Stage::Done);
     match rest.strip_prefix("passed/") {
-        Some(tree) => run.tree.as_deref() != Some(tree),
-        None if is_attempt(rest) => {
-            let is_last = run.work.as_ref().is_some_and(|work| work.name == name);
-            run.stage == Stage::Done || !is_last
+        Some(tree) => {
+            run.last_passed() != Some(tree) && !works.any(|work| work.base.as_deref() == Some(tree))
         }
+        None if is_attempt(rest) => !works.any(|work| work.left.name == name),
         None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use provost_core::model::event::Event;
+    use provost_core::state::run::Run;
+    use serde_json::{Value, json};
+
+    use super::is_unneeded;
+
+    const TEXT: &str = "---\nstatus: draft\n---\n# T\n## Steps\n\
+        ### 1. A\n**target:** coder\n**task:** Do it.\n**contract:**\n```shell\ntrue\n```\n\
+        ### 2. B\n**target:** coder\n**task:** Do it.\n**contract:**\n```shell\ntrue\n```\n\
+        ### 3. C\n**target:** coder\n**task:** Do it.\n**contract:**\n```shell\ntrue\n```\n";
+
+    fn hear(run: &mut Run, name: &str, details: Value) {
+        let event: Event = serde_json::from_value(json!({ "event": name, "details": details })).expect(name);
+        run.apply(&event);
+    }
+
+    fn ends(run: &mut Run, step: u32, attempt: u32, passed: Option<&str>) {
+        let name = format!("refs/provost/p/{step}/a{attempt}-e1");
+        let beside = passed.map_or(json!({}), |passed| json!({ "passed": passed }));
+        let carried = json!({ "tree": "w", "name": name, "machine": "m", "beside": beside });
+        let end = json!({ "kind": "exited", "exit_code": 0 });
+        let ended =
+            json!({ "step": step, "attempt": attempt, "end": end, "duration_ms": 1, "carried": carried });
+        hear(run, "ATTEMPT_ENDED", ended);
+    }
+
+    fn passes(run: &mut Run, step: u32, tree: &str) {
+        hear(run, "TASK_COMPLETED", json!({ "step": step, "attempt": 1, "result": "held", "tree": tree }));
+    }
+
+    #[test]
+    fn a_plan_that_is_not_done_keeps_the_last_attempt_of_each_open_step() {
+        let mut run = Run::default();
+        hear(
+            &mut run,
+            "PLAN_CREATED",
+            json!({ "text": TEXT, "revision": "r", "base": "c", "task_count": 3 }),
+        );
+        ends(&mut run, 1, 1, None);
+        passes(&mut run, 1, "p1");
+        ends(&mut run, 2, 1, Some("p1"));
+        ends(&mut run, 2, 2, Some("p1"));
+        ends(&mut run, 3, 1, Some("p1"));
+        passes(&mut run, 3, "p3");
+        let kept = |run: &Run| {
+            let names = ["1/a1-e1", "2/a1-e1", "2/a2-e1", "3/a1-e1", "passed/p1", "passed/p2", "passed/p3"];
+            let is_kept = |rest: &&str| !is_unneeded(run, &format!("refs/provost/p/{rest}"), rest);
+            names.into_iter().filter(is_kept).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(&run), ["2/a2-e1", "passed/p1", "passed/p3"]);
+        let summary = json!({ "completed": 3, "failed": 0, "skipped": 0, "retries": 0 });
+        hear(&mut run, "EXECUTION_COMPLETE", json!({ "outcome": "done", "summary": summary }));
+        assert_eq!(kept(&run), ["passed/p3"]);
     }
 }

@@ -112,7 +112,7 @@ impl Share<'_> {
     fn is_apart(&self, run: &Run) -> bool {
         let is_attempt = matches!(self.item, WorkItem::Attempt { .. });
         let is_apart = self.item.action().is_some_and(|action| action.is_apart(run));
-        self.jobs > 1 && self.outpost.is_none() && is_attempt && is_apart
+        self.jobs > 1 && is_attempt && is_apart
     }
 
     /// Takes the lease of the step if the item needs it.
@@ -164,7 +164,7 @@ impl RunStrategy for Share<'_> {
         // Fetch before claiming, so that an item whose trees are unavailable is offered again.
         let needs_trees = !matches!(self.item, WorkItem::Attest | WorkItem::End);
         if let Some(outpost) = self.outpost.filter(|_| needs_trees) {
-            outpost.fetch_trees(&trees_of(harness)?, harness.id(), &run)?;
+            outpost.fetch_trees(&trees_of(harness)?, harness.id(), &run, self.item.step())?;
         }
         let step = self.take_step(harness, &run)?;
         if !self.stint.take(fence, step) {
@@ -202,7 +202,9 @@ impl RunStrategy for Share<'_> {
     /// Performs what is due of the item on the current state.
     fn drive(&self, drive: Drive<'_, Executor<'_>>, run: Run, head: Head) -> RunResult {
         let done = self.outcome.take();
-        let due = self.item.due(&run, plan_context::now()).filter(|_| done.is_none() && self.is_apart(&run));
+        // The lease of the step is held only if the attempt was one of these when it was taken.
+        let is_aside = done.is_none() && self.is_aside() && self.is_apart(&run);
+        let due = self.item.due(&run, plan_context::now()).filter(|_| is_aside);
         if let Some(action) = due {
             self.aside.replace(Some(drive.world.set_out(drive.world.order(&run, action))));
             return Ok((run, Rest::Nothing));

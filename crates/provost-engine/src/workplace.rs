@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use provost_core::model::chain::PlanId;
-use provost_core::model::event::RemoteTree;
+use provost_core::model::event::{BesideStart, RemoteTree};
 use provost_core::model::plan::StepNumber;
 use provost_core::model::verdict::Isolation;
 use provost_core::state::run::Run;
 use provost_host::Interrupted;
-use provost_host::exec::environment::ExecEnv;
+use provost_host::exec::environment::{ExecEnv, LeftWork};
 use provost_host::tree::{Apart, Base, Trees};
 
 use crate::Error;
@@ -44,14 +44,24 @@ pub trait Workplace: fmt::Debug + Send + Sync {
 
     /// Returns a tree of the plan that this machine does not have.
     fn fetch(&self, plan: &PlanFiles<'_>, _trees: &Trees, _tree: &str) -> Result<Option<Base>, Error> {
-        match plan.run.work {
-            Some(_) => Err(Error::CarriedElsewhere { plan: plan.id.clone() }),
-            None => Ok(None),
+        match plan.run.sends_trees() {
+            true => Err(Error::CarriedElsewhere { plan: plan.id.clone() }),
+            false => Ok(None),
         }
     }
 
-    /// Returns the tree that the last attempt left elsewhere, if this machine has it.
+    /// Returns the tree that takes the place of the workspace, if this machine has it.
     fn left_tree(&self, _run: &Run) -> Option<String> {
+        None
+    }
+
+    /// Returns what an attempt at the step begins with beside what has passed, if this machine has it.
+    fn work_to_continue(&self, _run: &Run, _step: StepNumber, _is_beside: bool) -> Option<LeftWork> {
+        None
+    }
+
+    /// Returns the work that a check takes over; that of a step, if its contract is checked.
+    fn work_to_judge(&self, _run: &Run, _step: Option<StepNumber>) -> Option<LeftWork> {
         None
     }
 
@@ -114,8 +124,8 @@ pub struct StartTrees<'a> {
     pub place: &'a str,
     /// Tree that has passed.
     pub passed: Option<&'a str>,
-    /// Tree that the last attempt left.
-    pub left: Option<&'a str>,
+    /// What attempts left elsewhere.
+    pub left: Option<&'a LeftWork>,
 }
 
 /// An attempt that has ended, and the folder it worked in.
@@ -127,5 +137,7 @@ pub struct SentAttempt<'a> {
     /// Epoch of the plan's lease; it separates successive holders.
     pub epoch: u64,
     pub folder: &'a Apart,
+    /// What it began with, if it worked beside others.
+    pub beside: Option<BesideStart>,
     pub stop: &'a AtomicBool,
 }

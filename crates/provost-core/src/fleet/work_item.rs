@@ -70,6 +70,11 @@ impl WorkItem {
         }
     }
 
+    /// Returns the step that the item is about.
+    pub fn step(self) -> Option<StepNumber> {
+        self.action()?.about()
+    }
+
     /// Returns the action to perform now; `None` if the log has moved past it.
     pub fn due(self, run: &Run, now: Timestamp) -> Option<Action> {
         let action = self.action()?;

@@ -27,8 +27,8 @@ pub use approval::{
     Approver, Dependency, IncludedFile, NamedFile, Revision, SELF_CHECKED_POLICY, SESSION_POLICY,
 };
 pub use attempt::{
-    AttemptEnd, EndedAttempt, LossCause, OutsideChange, OutsideKind, OutsidePath, RemoteTree, StartTree,
-    TopicPost,
+    AttemptEnd, BesideStart, EndedAttempt, LossCause, OutsideChange, OutsideKind, OutsidePath, RemoteTree,
+    StartTree, TopicPost,
 };
 pub use catalogue::{DESCRIPTIONS, EventWriter};
 pub use ending::{Landing, RunEndReason, RunOutcome, Summary, TrainEntry, TrainExclusion};

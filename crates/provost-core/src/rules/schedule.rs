@@ -35,7 +35,7 @@ pub enum Action {
 
 impl Action {
     /// Returns the step of an action; two actions on the same step never run at the same time.
-    fn about(self) -> Option<StepNumber> {
+    pub(crate) fn about(self) -> Option<StepNumber> {
         match self {
             Action::Dispatch { step }
             | Action::JudgeLost { step, .. }

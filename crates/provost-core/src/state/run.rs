@@ -14,7 +14,7 @@ use crate::language::parse;
 use crate::model::approved_spec::{self, Binding};
 use crate::model::check_author::CheckAuthor;
 use crate::model::escalation::EscalationCause;
-use crate::model::event::{Approver, Event, OutsidePath, RemoteTree, Revision, Summary};
+use crate::model::event::{Approver, Event, OutsidePath, Revision, Summary};
 use crate::model::hash::Hash;
 use crate::model::pass::Pass;
 use crate::model::plan::{Check, Mark, OnFail, Plan, Shell, Step, StepNumber};
@@ -27,12 +27,15 @@ mod area;
 mod fold;
 mod passes;
 mod ready;
+mod sent_trees;
 mod since_approval;
 mod step_run;
 
 use area::Areas;
 pub(crate) use fold::CONFIRMED;
 use ready::ReadySteps;
+pub use sent_trees::RemoteWork;
+use sent_trees::SentTrees;
 pub use step_run::{Conversation, StepRun, StepState, Wait};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -130,8 +133,8 @@ pub struct Run {
     pub agent_outside: bool,
     /// The tree left by the last step that passed; the base of the next step.
     pub tree: Option<String>,
-    /// The tree the last attempt left, if trees are sent between machines; it replaces the workspace there.
-    pub work: Option<RemoteTree>,
+    /// Trees on a git remote, if trees are sent between machines.
+    sent: SentTrees,
     /// The last attempt in the workspace: the trees it began with and left.
     pub last: Option<LastAttempt>,
     /// Some contract is hidden from agents.

@@ -10,6 +10,7 @@ mod forms;
 mod graphs;
 mod hostile;
 mod property;
+mod sent_trees;
 
 #[path = "../../../provost-rehearsal/src/skip.rs"]
 mod skip;

@@ -96,7 +96,7 @@ pub(crate) fn trees(harness: &Harness, run: &Run, commit: &str) -> Result<(Trees
         included: &run.binding.included,
         touches: &[],
         caches,
-        limits: ImportLimits { as_git: run.work.is_some(), ..ImportLimits::default() },
+        limits: ImportLimits { as_git: run.sends_trees(), ..ImportLimits::default() },
         adopts: false,
         copies: &copies,
         recorded: None,

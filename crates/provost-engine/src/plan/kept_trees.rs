@@ -40,7 +40,7 @@ pub(crate) fn text(base: &Base, path: &Path, most_bytes: u64) -> Result<Option<S
 /// Returns the caches that are part of kept trees; none if agents worked elsewhere, because caches stay on
 /// one machine.
 pub(crate) fn caches<'h>(harness: &'h Harness, run: &Run) -> &'h [String] {
-    if run.work.is_some() { &[] } else { harness.site().caches() }
+    if run.sends_trees() { &[] } else { harness.site().caches() }
 }
 
 /// Returns whether what other plans have kept can be used: only if no agent so far could write to the state folder.

@@ -149,7 +149,7 @@ pub fn between(harness: &Harness, before: &str, after: &str) -> Result<Vec<FileC
 pub(crate) fn kept_pair(harness: &Harness, run: &Run, before: &str, after: &str) -> Result<KeptPair, Error> {
     let trees = environment::trees_of(&harness.place().workspace, harness.state())?;
     // The tree that the first step started with is rebuilt here if no machine has sent it.
-    if let (true, Some(commit)) = (run.work.is_some(), run.binding.base.as_deref()) {
+    if let (true, Some(commit)) = (run.sends_trees(), run.binding.base.as_deref()) {
         commit::trees(harness, run, commit)?;
     }
     let kept =

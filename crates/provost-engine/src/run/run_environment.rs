@@ -21,11 +21,9 @@ use crate::run::run_strategy::{ProgressListener, RunStrategy};
 /// Refuses if the trees of the plan travel and none can be fetched here: the workspace does not show the
 /// work.
 pub fn can_see_the_work(harness: &Harness, run: &Run) -> Result<(), Error> {
-    match run.work {
-        Some(_) if harness.workplace.is_workspace() => {
-            Err(Error::CarriedElsewhere { plan: harness.id().clone() })
-        }
-        _ => Ok(()),
+    match run.sends_trees() && harness.workplace.is_workspace() {
+        true => Err(Error::CarriedElsewhere { plan: harness.id().clone() }),
+        false => Ok(()),
     }
 }
 

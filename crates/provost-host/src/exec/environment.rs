@@ -63,7 +63,7 @@ pub use check_request::{CheckExtras, CheckSpec, Comparison};
 pub use consult::ConsultPaths;
 pub use level::{attest, levels};
 use mounts::CheckMounts;
-pub use remote_tree::AgentFiles;
+pub use remote_tree::{AgentFiles, LeftWork};
 pub use start::Outset;
 pub use step_worktree::{StepWorktreeStart, forget as forget_apart};
 pub use trial_tree::TrialTree;

@@ -32,6 +32,7 @@ mod metrics;
 mod net;
 mod operate;
 mod pooler;
+mod remote_parallel;
 mod remotes;
 mod restore;
 mod rolling;

@@ -156,6 +156,18 @@ pub struct RemoteTree {
     pub name: String,
     /// The machine that made it. If there is another machine, that one checks it.
     pub machine: String,
+    /// The start of an attempt that worked beside others. Its changes are judged together with what has passed
+    /// since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<BesideStart>,
+}
+
+/// What an attempt began with that worked beside others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BesideStart {
+    /// The tree that had passed; `None` for the approved one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed: Option<String>,
 }
 
 /// A message that a step's agent published to a topic.

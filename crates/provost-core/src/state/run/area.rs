@@ -56,7 +56,7 @@ impl Run {
     }
 
     /// Returns whether the step works in its own worktree: it may run in parallel, and the isolation level
-    /// has such trees.
+    /// has such trees. If trees are sent between machines, the tree that passed must have all work so far.
     pub fn works_apart(&self, number: StepNumber) -> bool {
         let has_trees = match self.isolation {
             Some(Isolation::Clean | Isolation::Landlock | Isolation::GuardClean) => true,
@@ -64,6 +64,6 @@ impl Run {
         };
         let is_apart =
             |step: &Step| step.touches.is_some() && step.plan.is_none() && !step.is_confirmed_by_person();
-        has_trees && self.plan.step(number).is_some_and(is_apart)
+        has_trees && !self.lacks_unseen_work() && self.plan.step(number).is_some_and(is_apart)
     }
 }

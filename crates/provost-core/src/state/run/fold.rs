@@ -161,7 +161,7 @@ impl Run {
         self.seq += 1;
     }
 
-    fn step_mut(&mut self, number: StepNumber) -> Option<&mut StepRun> {
+    pub(super) fn step_mut(&mut self, number: StepNumber) -> Option<&mut StepRun> {
         self.steps.get_mut((number.0 as usize).wrapping_sub(1))
     }
 

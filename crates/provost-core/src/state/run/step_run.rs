@@ -1,5 +1,6 @@
 //! The state of one step: its attempts, its last verdict, and what it waits for.
 
+use super::RemoteWork;
 use crate::model::escalation::EscalationCause;
 use crate::model::event::{AttemptEnd, Breach, FailureClass, StartTree, TopicPost};
 use crate::model::hash::Hash;
@@ -42,6 +43,8 @@ pub struct StepRun {
     pub start: Option<StartTree>,
     /// The tree its last attempt left.
     pub left: Option<String>,
+    /// What its last attempt left on a git remote, until it passes.
+    pub(super) work: Option<Box<RemoteWork>>,
     /// The test runners that reported themselves in the check before the work.
     pub runners_before: Vec<String>,
     /// The end of the last attempt, and the agent's last message if it is not a claim.
@@ -89,6 +92,7 @@ impl StepRun {
             looked_at_before: None,
             start: None,
             left: None,
+            work: None,
             runners_before: Vec::new(),
             ended: None,
             failed_as: None,
@@ -121,7 +125,7 @@ impl StepRun {
             | StepState::Running { .. }
             | StepState::Ended { .. } => self.clone(),
             StepState::Pending | StepState::Failed | StepState::Blocked { .. } => {
-                Self { attempts: self.attempts, ..Self::new(self.digest) }
+                Self { attempts: self.attempts, work: self.work.clone(), ..Self::new(self.digest) }
             }
         }
     }

@@ -23,7 +23,7 @@ use provost_host::config::{Driver, Role};
 use provost_host::egress::meter::Account;
 use provost_host::egress::prices;
 use provost_host::exec::access::Grant;
-use provost_host::exec::environment::Veil;
+use provost_host::exec::environment::{LeftWork, Veil};
 use provost_host::plans::trust;
 use provost_host::tree::Apart;
 use provost_host::{Interrupted, drivers, files};
@@ -75,8 +75,8 @@ pub struct AttemptOrder {
     pub(super) home: Option<WorkspaceSync>,
     /// Folder it works in, or why there is none, if that was made before.
     pub(super) folder: Option<Result<Option<Apart>, String>>,
-    /// Tree that the previous attempt left elsewhere.
-    pub(super) left: Option<String>,
+    /// What previous attempts left elsewhere.
+    pub(super) left: Option<LeftWork>,
     /// Data that its tools answer from, if its role has tools.
     pub(super) item: Option<StepTools>,
 }
@@ -111,6 +111,7 @@ impl Executor<'_> {
         // No attempt lasts longer than the budget allows.
         let left = run.ledger.held(number).and_then(|held| held.wall_ms).map(Duration::from_millis);
         let terms = &run.binding.terms;
+        let apart = self.side_by_side && run.works_apart(number);
         TaskInput::Attempt(Box::new(AttemptOrder {
             step: number,
             attempt: run.step(number).map_or(1, |step| step.attempts),
@@ -127,7 +128,7 @@ impl Executor<'_> {
             publishes: step.publishes.iter().map(|topic| topic.value.clone()).collect(),
             timeout: left.map_or(timeout, |left| timeout.min(left)),
             veiled: veiled(run),
-            apart: self.side_by_side && run.works_apart(number),
+            apart,
             place: place(run, step),
             tree: self.tree(run),
             touches: globs(step).unwrap_or_default(),
@@ -136,7 +137,7 @@ impl Executor<'_> {
             beginning: self.beginning(run, number),
             home: self.home(run),
             folder: None,
-            left: self.workplace.left_tree(run),
+            left: self.workplace.work_to_continue(run, number, apart),
         }))
     }
 

@@ -96,7 +96,7 @@ impl Executor<'_> {
         let protect = step.into_iter().flat_map(|step| &step.protect).map(|glob| glob.value.clone());
         let left_alone = !self.at_home().1.is_empty();
         let with_work = takes_work(run, subject, left_alone);
-        let sent = self.checked_files(run, with_work);
+        let sent = self.checked_files(run, subject, with_work);
         let (secrets, withheld) = match self.secrets(step, network) {
             Ok(secrets) => (secrets, None),
             Err(reason) => (Vec::new(), Some(reason)),

@@ -3,7 +3,7 @@
 //! **Invariant:** an attempt's tree and a passed tree are where other machines find them before the log
 //! names them.
 
-use provost_core::model::event::{CheckSubject, RemoteTree};
+use provost_core::model::event::{BesideStart, CheckSubject, RemoteTree};
 use provost_core::model::plan::GitPolicy;
 use provost_core::model::run_policy::AgentAccess;
 use provost_core::model::verdict::Verdict;
@@ -53,15 +53,24 @@ impl<'a> Executor<'a> {
             plan: &self.site.id,
             place: &order.place,
             passed: order.tree.as_deref(),
-            left: order.left.as_deref(),
+            left: order.left.as_ref(),
         };
         self.workplace.begin(&self.ground, &start)
     }
 
     /// Returns the folder a check takes over changes from, or why it is missing; `None` for the workspace.
-    pub(super) fn checked_files(&self, run: &Run, with_work: bool) -> Result<Option<Apart>, String> {
-        let (passed, left) = (self.tree(run), self.workplace.left_tree(run));
-        let (passed, left) = (passed.as_deref(), left.as_deref());
+    pub(super) fn checked_files(
+        &self,
+        run: &Run,
+        subject: CheckSubject,
+        with_work: bool,
+    ) -> Result<Option<Apart>, String> {
+        let step = match subject {
+            CheckSubject::Contract(step) => Some(step),
+            _ => None,
+        };
+        let (passed, left) = (self.tree(run), self.workplace.work_to_judge(run, step));
+        let (passed, left) = (passed.as_deref(), left.as_ref());
         let start = StartTrees { plan: &self.site.id, place: "", passed, left };
         self.workplace.checked_files(&self.ground, &start, with_work)
     }
@@ -80,6 +89,7 @@ impl<'a> Executor<'a> {
             attempt: order.attempt,
             epoch: self.epoch,
             folder,
+            beside: order.apart.then(|| BesideStart { passed: order.tree.clone() }),
             stop: &self.site.stop,
         })
     }

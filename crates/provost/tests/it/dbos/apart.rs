@@ -19,7 +19,7 @@ pub(super) const AGENTS: [&str; 4] = ["--roles", "coder", "--no-checks", "--no-t
 pub(super) const JUDGES: [&str; 2] = ["--roles", "reviewer"];
 
 /// For tests in which nobody dies: no worker may be taken for dead because the machine is busy.
-const PATIENT: [&str; 2] = ["--lease", "60s"];
+pub(super) const PATIENT: [&str; 2] = ["--lease", "60s"];
 
 /// An agent that is slow and does not do its work.
 const LAZY: &str = "sleep 2; mkdir -p out; echo nothing > out/notes; echo \"done\"\n";

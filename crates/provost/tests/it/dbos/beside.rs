@@ -10,7 +10,7 @@ use crate::env::plan;
 
 const CLEAN: &str = "[verify]\nisolation = \"clean\"\n";
 /// Works as soon as there is a file `go` in its tree.
-const WAITS: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p')\n\
+pub(super) const WAITS: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p')\n\
                      until [ -e go ]; do sleep 0.05; done; mkdir -p out/$part; ls out > out/$part/saw; echo did\n";
 pub(super) const FREE: &str = "**needs:** none";
 

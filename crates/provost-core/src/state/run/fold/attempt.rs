@@ -39,8 +39,8 @@ impl Run {
         }
         self.leave_behind(number, ended.left.as_ref());
         self.changed_outside(number, ended.attempt, &ended.outside);
-        if ended.carried.is_some() {
-            self.work.clone_from(&ended.carried);
+        if let Some(left) = &ended.carried {
+            self.left_on_remote(number, left);
         }
         if let Some(step) = self.step_mut(number) {
             step.losses = 0;

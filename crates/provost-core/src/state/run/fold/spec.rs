@@ -59,7 +59,7 @@ impl Run {
         self.revision = revision.clone();
         // Trees and checks that are based on another commit say nothing about this one.
         if self.binding.base != binding.base {
-            self.work = None;
+            self.forget_sent();
             self.began_with = None;
             for step in self.steps.iter_mut().filter(|step| !step.state.is_settled()) {
                 (step.held_before, step.tests_before, step.looked_at_before) = (None, None, None);

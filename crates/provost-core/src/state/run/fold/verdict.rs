@@ -83,7 +83,10 @@ impl Run {
         }
         self.passes += 1;
         self.final_from = 0;
-        self.unseen_work = tree.is_none();
+        // The tree of a step beside others lacks what a person has confirmed or waived meanwhile.
+        let is_beside = self.settle_work(number);
+        self.unseen_work = tree.is_none() || is_beside && self.unseen_work;
+        tree.iter().for_each(|tree| self.note_passed(tree));
         if tree.is_some() && tree != self.tree.as_deref() {
             self.tree = tree.map(str::to_owned);
             self.held_on_tree.clear();
@@ -93,6 +96,7 @@ impl Run {
 
     pub(super) fn step_waived(&mut self, number: StepNumber, by: &str) {
         self.set_state(number, StepState::Waived { by: by.to_owned() });
+        self.forget_work(number);
         self.unseen_work = true;
     }
 
@@ -131,6 +135,7 @@ impl Run {
     fn seen_finally(&mut self, subject: CheckSubject, verdict: &Verdict) {
         let Some(tree) = verdict.tree_id().filter(|_| verdict.held()) else { return };
         self.unseen_work = false;
+        self.note_passed(tree);
         if self.tree.as_deref() != Some(tree) {
             self.tree = Some(tree.to_owned());
             self.held_on_tree.clear();
