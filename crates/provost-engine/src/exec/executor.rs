@@ -141,6 +141,13 @@ impl<'a> Executor<'a> {
         run.tree.clone().or_else(|| self.within?.tree.clone())
     }
 
+    /// Returns the tree that a step with a worktree of its own begins with, and is checked on. A worktree has only
+    /// the changes of its step. Under a new revision, what passed before it is therefore taken from the tree of that
+    /// time; checks of the workspace find it there.
+    fn tree_beside(&self, run: &Run) -> Option<String> {
+        self.tree(run).or_else(|| run.last_passed().map(str::to_owned))
+    }
+
     /// Returns the sub-plan request of a step, if a plan carries it out.
     fn errand(&self, run: &Run, number: StepNumber) -> Option<SubplanRequest> {
         let plan = run.carried_by(number)?.to_owned();

@@ -187,6 +187,30 @@ fn a_retry_goes_on_with_what_was_done_on_what_others_left() {
 }
 
 #[test]
+fn what_passed_before_a_new_revision_stays() {
+    let agent = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out/$part\n\
+                 [ $part = 1 ] && touch out/1/done; ls out > out/$part/saw; touch out/$part/any; echo did\n";
+    // It names no file: those that a check names are part of what is approved.
+    let contract = |number| {
+        let name = if number == 2 { "never" } else { "done" };
+        format!("find . -name {name} | grep -q /{number}/")
+    };
+    let text = graph(&[FREE, FREE], contract, "abort");
+    if !Env::new("").has_fences() {
+        return;
+    }
+    let env = workspace(&text, agent, "clean");
+    env.provost(&["run", "--jobs", "2"]).exits(1);
+    assert!(env.states().contains("1 passed"), "{}", env.states());
+    let plan = env.read("PLAN.md").replace("-name never", "-name any");
+    env.write("PLAN.md", plan);
+    env.approve();
+    env.provost(&["run", "--jobs", "2"]).exits(0);
+    assert!(env.work().join("out/1/done").exists());
+    assert_eq!(env.read("out/2/saw"), "1\n2\n");
+}
+
+#[test]
 fn what_the_user_changes_meanwhile_is_left_alone() {
     let agent = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out/$part\n\
                  [ $part = 2 ] && until [ -f @WORK@/../go ]; do sleep 0.05; done; echo agent > out/$part/text; touch out/$part/done; echo did\n";

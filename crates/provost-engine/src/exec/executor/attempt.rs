@@ -130,7 +130,7 @@ impl Executor<'_> {
             veiled: veiled(run),
             apart,
             place: place(run, step),
-            tree: self.tree(run),
+            tree: if apart { self.tree_beside(run) } else { self.tree(run) },
             touches: globs(step).unwrap_or_default(),
             own_touches: globs(step),
             start: run.step(number).and_then(|step| step.start.clone()),

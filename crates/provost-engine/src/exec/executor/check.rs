@@ -119,6 +119,7 @@ impl Executor<'_> {
             Some(start) if apart.is_none() && matches!(subject, CheckSubject::Control(_)) => {
                 Some(start.tree.clone())
             }
+            _ if apart.is_some() || self.begins_beside(run, subject) => self.tree_beside(run),
             _ => self.tree(run),
         };
         let before = run.began_with.clone().or_else(|| self.within.and_then(|within| within.tree.clone()));
@@ -163,6 +164,11 @@ impl Executor<'_> {
             true => Processes::Unseen,
             false => Processes::Guarded,
         }
+    }
+
+    /// Returns whether this is the check before the work of a step that has a worktree of its own.
+    fn begins_beside(&self, run: &Run, subject: CheckSubject) -> bool {
+        matches!(subject, CheckSubject::Control(step) if self.side_by_side && run.works_apart(step))
     }
 
     /// Returns the tree that the attempt under check started with, or will start with.
