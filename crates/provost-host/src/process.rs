@@ -162,8 +162,10 @@ fn carry_out(mut spawn: Spawn<'_>, peer: Option<&mut dyn Peer>) -> Result<Proces
     let begun = Instant::now();
     let run = UnderWay::enter(spawn.tag);
     let mut ears = Ears::new(spawn.tee.take(), peer);
+    let starting = escape::starting();
     let mut attended = Attended::start(&spawn, ears.converse())?;
     run.leads(attended.group);
+    drop(starting);
     ears.begin(attended.child.stdin.take().map(OwnedFd::from));
     let ending = attended.attend(&spawn, &mut ears, begun, &run);
     let status = attended.bury();

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -34,6 +34,9 @@ static IS_SUBREAPER: AtomicBool = AtomicBool::new(false);
 /// Set once two runs have been active at the same time.
 static IN_COMPANY: AtomicBool = AtomicBool::new(false);
 static UNDER_WAY: Mutex<BTreeMap<u64, Run>> = Mutex::new(BTreeMap::new());
+/// Read by those who start a child until its run names it as its leader. Until then nothing tells the child from
+/// an orphan, so it could be ended as one.
+static STARTS: RwLock<()> = RwLock::new(());
 
 struct Run {
     tag: String,
@@ -46,6 +49,11 @@ pub fn become_subreaper() -> std::io::Result<()> {
     set_child_subreaper(Some(getpid()))?;
     IS_SUBREAPER.store(true, Ordering::Relaxed);
     Ok(())
+}
+
+/// Has every search for orphans wait until a child was started and named.
+pub(super) fn starting() -> RwLockReadGuard<'static, ()> {
+    STARTS.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One call of `run`, registered from before its child exists until nothing is left of it.
@@ -183,6 +191,7 @@ fn is_of_run(run: &UnderWay, tag: &str, group: Pid, pid: i32) -> bool {
     if own_group.as_raw() == group.as_raw_nonzero().get() {
         return true;
     }
+    let _no_start = STARTS.write().unwrap_or_else(PoisonError::into_inner);
     let runs = runs();
     if runs.values().any(|other| other.leader == Some(pid)) {
         return false;
@@ -325,5 +334,37 @@ pub fn inside_attempt() -> Option<String> {
     match std::env::var_os(TAG) {
         Some(tag) => Some(tag.to_string_lossy().into_owned()),
         None => proc_files::lineage().into_iter().find_map(|pid| proc_files::variable(pid, TAG)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Command, Stdio};
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_child_that_ends_before_its_run_names_it_is_no_orphan_of_another_run() {
+        let (sweeping, starting_run) = (UnderWay::enter("one"), UnderWay::enter("other"));
+        let starts = starting();
+        let mut child = Command::new("true").process_group(0).stdin(Stdio::null()).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let number = pid.as_raw_nonzero().get();
+        while proc_files::stat(number).is_some_and(|stat| !stat.is_dead()) {
+            thread::yield_now();
+        }
+        thread::scope(|scope| {
+            let (tell, answer) = mpsc::channel();
+            scope.spawn(move || tell.send(is_of_run(&sweeping, "one", getpid(), number)));
+            let early = answer.recv_timeout(Duration::from_millis(100));
+            starting_run.leads(pid);
+            drop(starts);
+            assert!(early.is_err(), "it waits until the run has named its child");
+            assert!(!answer.recv().unwrap());
+        });
+        assert!(child.wait().unwrap().success());
     }
 }
