@@ -159,8 +159,8 @@ pub(super) fn lapsed(log: &Postgres) -> Result<Vec<ExpiredLease>, Error> {
 }
 
 impl Postgres {
-    /// Renews no leases by itself: whoever holds them calls [`Self::renew_leases`] at least three times in the
-    /// life of a lease.
+    /// The log then renews no lease by itself. The caller renews all of them with [`Self::renew_leases`], at least
+    /// three times in the life of a lease.
     pub fn with_leases_renewed_by_caller(self) -> Self {
         self.shared.renewals().is_running = true;
         self
