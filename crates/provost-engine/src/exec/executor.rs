@@ -143,9 +143,10 @@ impl<'a> Executor<'a> {
 
     /// Returns the tree that a step with a worktree of its own begins with, and is checked on. A worktree has only
     /// the changes of its step. Under a new revision, what passed before it is therefore taken from the tree of that
-    /// time; checks of the workspace find it there.
+    /// time; checks of the workspace find it there. If trees are sent between machines, the workplace does this.
     fn tree_beside(&self, run: &Run) -> Option<String> {
-        self.tree(run).or_else(|| run.last_passed().map(str::to_owned))
+        let earlier = run.last_passed().filter(|_| self.workplace.is_workspace());
+        self.tree(run).or_else(|| earlier.map(str::to_owned))
     }
 
     /// Returns the sub-plan request of a step, if a plan carries it out.

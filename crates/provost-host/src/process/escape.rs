@@ -34,8 +34,8 @@ static IS_SUBREAPER: AtomicBool = AtomicBool::new(false);
 /// Set once two runs have been active at the same time.
 static IN_COMPANY: AtomicBool = AtomicBool::new(false);
 static UNDER_WAY: Mutex<BTreeMap<u64, Run>> = Mutex::new(BTreeMap::new());
-/// Read by those who start a child until its run names it as its leader. Until then nothing tells the child from
-/// an orphan, so it could be ended as one.
+/// Whoever starts a child holds the read lock until its run has named the child. Before that, a search for orphans
+/// cannot tell the child from an orphan and would end it, so each search takes the write lock.
 static STARTS: RwLock<()> = RwLock::new(());
 
 struct Run {
@@ -51,7 +51,7 @@ pub fn become_subreaper() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Has every search for orphans wait until a child was started and named.
+/// Makes every search for orphans wait until the caller has started a child and named it.
 pub(super) fn starting() -> RwLockReadGuard<'static, ()> {
     STARTS.read().unwrap_or_else(PoisonError::into_inner)
 }
