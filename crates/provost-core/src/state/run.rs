@@ -144,7 +144,7 @@ pub struct Run {
     /// A step was waived, or confirmed by a person, since provost last recorded that tree: there may be newer
     /// work.
     unseen_work: bool,
-    /// Number of passes so far; a final check made before the latest pass is stale.
+    /// Number of passes and new specs so far; a final check made before the latest of them is stale.
     passes: u32,
     /// No step before this index still needs its final check.
     final_from: usize,

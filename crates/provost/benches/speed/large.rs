@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::Asked;
 use crate::measure::{folder, is_whole, kept, time};
 use crate::real::phases::account;
-use crate::real::run::{approve, events, now, provost, timed};
+use crate::real::run::{PLAN, approve, events, now, run, timed};
 use crate::table::{Kind, NO_GOAL, Row, Table};
 
 const FILES: usize = 30_000;
@@ -54,18 +54,18 @@ fn plan_run(workspace: &Path, state: &Path, name: &str) -> Result<(f64, f64), St
          ### 1. Write a file\n\n**target:** coder\n**task:** Write a file.\n\
          **contract:**\n```shell\ngrep -qx {name} src/0/made.txt\n```\nexit_code == 0\n"
     );
-    fs::write(workspace.join("PLAN.md"), plan).expect("a plan");
+    fs::write(workspace.join(PLAN), plan).expect("a plan");
     let config = format!(
         "[agents.coder]\ndriver = \"command\"\ncommand = [\"sh\", \"-c\", \"echo {name} > src/0/made.txt\"]\n\
          [verify]\nisolation = \"clean\"\n"
     );
     fs::write(workspace.join("provost.toml"), config).expect("a configuration");
-    let (approval, approved) = timed(|| approve(workspace, state));
+    let (approval, approved) = timed(|| approve(workspace, state, PLAN));
     approved?;
     // The log of the plan also has its earlier revision.
-    let (before, begun) = (events(workspace, state).len(), now());
-    let output = provost(workspace, state).arg("run").output().expect("provost");
-    let account = account(&events(workspace, state)[before..], begun, now());
+    let (before, begun) = (events(workspace, state, PLAN).len(), now());
+    let output = run(workspace, state, PLAN);
+    let account = account(&events(workspace, state, PLAN)[before..], begun, now());
     let _ = fs::remove_file(workspace.join("src/0/made.txt"));
     match output.status.success() && account.verified {
         true => Ok((approval.wall, account.phases.prepare + account.phases.base)),

@@ -134,6 +134,22 @@ fn preconditions_gate_and_postconditions_finish() {
     env.provost(&["run"]).exits(0);
 }
 
+/// A plan is done, its work is removed, and a person approves another title.
+#[test]
+fn passed_steps_are_checked_again_under_a_new_revision() {
+    // It names no file: those that a check names are part of what is approved.
+    let env = Env::new(&plan(&["find . -name 1 | grep -q out"], "escalate")).agent(HONEST);
+    env.approve();
+    env.provost(&["run"]).exits(0);
+    std::fs::remove_file(env.work().join("out/1")).unwrap();
+    env.write("PLAN.md", env.read("PLAN.md").replace("# A plan", "# Another plan"));
+    env.approve();
+    let said = env.provost(&["run"]).exits(4);
+    assert!(said.out.contains("a later change undid it"), "{}", said.out);
+    assert_eq!(env.states(), "1 blocked");
+    env.provost(&["audit"]).exits(0);
+}
+
 /// Step 2 removes what step 1 made. provost finds this at the end, runs step 1 again, and then everything
 /// holds on one tree.
 #[test]
@@ -143,7 +159,7 @@ fn what_a_later_step_undid_is_done_again() {
     let env = Env::new(&plan(&["test -f out/1", "test -f out/2"], "retry(1), then escalate")).agent(agent);
     env.approve();
     let said = env.provost(&["run"]).exits(0);
-    assert!(said.out.contains("a later step undid it"), "{}", said.out);
+    assert!(said.out.contains("a later change undid it"), "{}", said.out);
     assert_eq!(env.states(), "1 passed, 2 passed");
     let log = env.provost(&["log", "--json"]).exits(0).lines();
     let of_step_1 =

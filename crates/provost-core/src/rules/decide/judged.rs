@@ -87,7 +87,7 @@ fn judged_at_the_end(run: &Run, means: &RecoveryInput<'_>, number: StepNumber, v
     let follows = if verdict.held() {
         Vec::new()
     } else {
-        verdict.unmet.push("it held when the step was done; a later step undid it".to_owned());
+        verdict.unmet.push("it held when the step was done; a later change undid it".to_owned());
         let attempt = run.step(number).map_or(0, |step| step.attempts);
         recover::after(run, means, number, attempt, &AttemptFailure::Verdict(&verdict))
     };

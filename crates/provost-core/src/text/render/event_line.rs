@@ -235,7 +235,7 @@ fn judged(subject: &CheckSubject, verdict: &Verdict, plan: Option<&str>) -> (Sym
         CheckSubject::Control(_) => return (Symbol::Note, control(verdict)),
         CheckSubject::Contract(_) => "contract".to_owned(),
         CheckSubject::Final(_) if verdict.held() => "at the end: contract".to_owned(),
-        CheckSubject::Final(_) => "a later step undid it: contract".to_owned(),
+        CheckSubject::Final(_) => "a later change undid it: contract".to_owned(),
         CheckSubject::Postcondition(number) => format!("postcondition {number}"),
     };
     let what = match (plan, subject) {

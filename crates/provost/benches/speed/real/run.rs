@@ -12,6 +12,9 @@ use super::task::{Task, agent};
 use crate::measure::cpu_seconds;
 
 const PROVOST: &str = env!("CARGO_BIN_EXE_provost");
+/// Files of the plans.
+pub(crate) const PLAN: &str = "PLAN.md";
+const SECOND: &str = "SECOND.md";
 
 /// Seconds that something took.
 #[derive(Clone, Copy, Default)]
@@ -72,6 +75,8 @@ impl<'a> Bench<'a> {
             assert!(work.is_ok_and(|status| status.success()), "the work of {}", self.task.name);
             let mut check = Command::new("bash");
             check.args(["--noprofile", "--norc", "-c", &self.task.head.check]).current_dir(&workspace);
+            // A fresh checkout on a fresh machine, as for provost with its empty state folder.
+            check.env("GOCACHE", workspace.with_file_name("go-build"));
             let output = check.env("PATH", &path).stdin(Stdio::null()).output().expect("bash");
             assert!(output.status.success(), "the check of {}: {output:?}", self.task.name);
         });
@@ -82,12 +87,12 @@ impl<'a> Bench<'a> {
     /// Approves and runs the plan.
     pub(crate) fn subject(&mut self) -> Result<Subject, String> {
         let (workspace, state) = self.fresh();
-        let (gate, approved) = timed(|| approve(&workspace, &state));
+        let (gate, approved) = timed(|| approve(&workspace, &state, PLAN));
         approved?;
         let begun = now();
-        let (run, output) = timed(|| provost(&workspace, &state).arg("run").output().expect("provost"));
+        let (run, output) = timed(|| run(&workspace, &state, PLAN));
         let ended = now();
-        let account = account(&events(&workspace, &state), begun, ended);
+        let account = account(&events(&workspace, &state, PLAN), begun, ended);
         if !output.status.success() || !account.verified {
             return Err(last_line(&output));
         }
@@ -98,18 +103,19 @@ impl<'a> Bench<'a> {
 
     /// Runs another plan with the same check, on the commit that the first plan began with.
     fn second_plan(&self, workspace: &Path, state: &Path) -> Result<Cost, String> {
-        let reset = "git checkout -q . && git clean -fdq && sed -i 's/^# /# Second: /' PLAN.md";
-        let made = Command::new("sh").args(["-c", reset]).current_dir(workspace).status();
+        let reset = format!("git checkout -q . && git clean -fdq && cp {PLAN} {SECOND}");
+        let made = Command::new("sh").args(["-c", &reset]).current_dir(workspace).status();
         assert!(made.is_ok_and(|status| status.success()), "a second plan for {}", self.task.name);
-        approve(workspace, state)?;
-        let (run, output) = timed(|| provost(workspace, state).arg("run").output().expect("provost"));
-        if output.status.success() { Ok(run) } else { Err(last_line(&output)) }
+        approve(workspace, state, SECOND)?;
+        let (cost, output) = timed(|| run(workspace, state, SECOND));
+        let account = account(&events(workspace, state, SECOND), 0.0, now());
+        if output.status.success() && account.verified { Ok(cost) } else { Err(last_line(&output)) }
     }
 
     /// Runs the plan under strace, and counts what it starts; `None` without strace.
     pub(crate) fn started(&mut self) -> Option<Started> {
         let (workspace, state) = self.fresh();
-        approve(&workspace, &state).ok()?;
+        approve(&workspace, &state, PLAN).ok()?;
         let report = self.folder.join("calls");
         let output = Command::new("strace")
             .args([
@@ -147,24 +153,28 @@ impl<'a> Bench<'a> {
     }
 }
 
-pub(crate) fn provost(workspace: &Path, state: &Path) -> Command {
+fn provost(workspace: &Path, state: &Path) -> Command {
     let mut command = Command::new(PROVOST);
     command.current_dir(workspace).env("PROVOST_STATE", state).stdin(Stdio::null());
     command
 }
 
-pub(crate) fn approve(workspace: &Path, state: &Path) -> Result<(), String> {
-    let verified = provost(workspace, state).args(["verify", "--json"]).output().expect("provost");
+pub(crate) fn run(workspace: &Path, state: &Path, plan: &str) -> Output {
+    provost(workspace, state).args(["run", plan]).output().expect("provost")
+}
+
+pub(crate) fn approve(workspace: &Path, state: &Path, plan: &str) -> Result<(), String> {
+    let verified = provost(workspace, state).args(["verify", plan, "--json"]).output().expect("provost");
     let text = String::from_utf8_lossy(&verified.stdout);
     let summary: Value = serde_json::from_str(text.lines().last().unwrap_or_default()).unwrap_or_default();
     let revision = summary["revision"].as_str().ok_or_else(|| last_line(&verified))?;
-    let approved = provost(workspace, state).args(["approve", "--revision", revision]).output();
+    let approved = provost(workspace, state).args(["approve", plan, "--revision", revision]).output();
     let approved = approved.expect("provost");
     if approved.status.success() { Ok(()) } else { Err(last_line(&approved)) }
 }
 
-pub(crate) fn events(workspace: &Path, state: &Path) -> Vec<Value> {
-    let output = provost(workspace, state).args(["log", "--json"]).output().expect("provost");
+pub(crate) fn events(workspace: &Path, state: &Path, plan: &str) -> Vec<Value> {
+    let output = provost(workspace, state).args(["log", plan, "--json"]).output().expect("provost");
     let text = String::from_utf8_lossy(&output.stdout);
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }

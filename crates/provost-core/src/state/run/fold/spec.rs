@@ -69,6 +69,7 @@ impl Run {
         // The newly approved base applies; the results of passed steps are imported from the workspace.
         self.tree = None;
         self.held_on_tree.clear();
+        self.require_final_checks();
         self.question = None;
         self.law_changed = None;
         self.given_up = false;

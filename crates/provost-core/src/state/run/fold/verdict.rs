@@ -81,8 +81,7 @@ impl Run {
             step.pass = Some(pass);
             (step.ended, step.fingerprint, step.wait, step.session) = (None, None, None, None);
         }
-        self.passes += 1;
-        self.final_from = 0;
+        self.require_final_checks();
         // The tree of a step beside others lacks what a person has confirmed or waived meanwhile.
         let is_beside = self.settle_work(number);
         self.unseen_work = tree.is_none() || is_beside && self.unseen_work;
@@ -108,11 +107,16 @@ impl Run {
         self.pass_by(number, self.step(number).and_then(|step| step.verdict.as_ref()))
     }
 
-    /// Requires all final checks again, because a repair changes the tree they held on.
-    fn look_at_all_anew(&mut self) {
-        self.unseen_work = true;
+    /// Requires all final checks again, because the tree that they held on is not the last one any more.
+    pub(super) fn require_final_checks(&mut self) {
         self.passes += 1;
         self.final_from = 0;
+    }
+
+    /// Requires all final checks again, on the workspace: a repair changes it.
+    fn look_at_all_anew(&mut self) {
+        self.unseen_work = true;
+        self.require_final_checks();
     }
 
     /// Opens all postconditions again, because a person may have repaired something by hand.
