@@ -12,6 +12,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::Path;
 
 use provost_core::language::runner::report::RunnerReport;
@@ -113,8 +114,16 @@ pub struct ControlRequest<'a> {
     pub layer: &'a Layer,
     /// Globs of the files that the step may change.
     pub touches: &'a Touches,
+    /// Decides where a test is planted and under which name, so that no code can know it before.
+    pub seed: u64,
     /// Runs the same check on another layer, or with its tests forced to fail or pass.
-    pub run: &'a dyn Fn(&Layer, Control) -> Result<ControlRun, Interrupted>,
+    pub run: &'a (dyn Fn(&Layer, Control) -> Result<ControlRun, Interrupted> + Sync),
+}
+
+/// Returns a new random seed of a [`ControlRequest`].
+pub fn seed() -> u64 {
+    // Each `RandomState` has new random keys.
+    RandomState::new().build_hasher().finish()
 }
 
 impl ControlRequest<'_> {

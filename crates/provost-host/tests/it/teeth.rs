@@ -4,21 +4,25 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
+use provost_core::language::runner::report::RunnerReport;
+use provost_core::language::runner::{self, Runner};
 use provost_core::model::plan::{Expectation, Shell, Span, Spanned};
-use provost_core::model::verdict::{Isolation, Verdict};
-use provost_host::check::negative_control::{BaseResult, Doubts};
+use provost_core::model::verdict::{CheckOutcome, Isolation, Verdict};
+use provost_host::check::negative_control::{self, BaseResult, ControlRequest, ControlRun, Doubts};
 use provost_host::config::Config;
 use provost_host::exec::environment::{
     ApprovedFiles, CheckExtras, CheckSettings, CheckSpec, Comparison, ExecEnv, RunPaths,
 };
-use provost_host::tree::{CopyTrust, ImportLimits};
+use provost_host::tree::{CopyTrust, ImportLimits, Touches, Trees};
 use provost_rehearsal::skip;
 use tempfile::TempDir;
 
 use crate::tag;
+use crate::tree::Site;
 
 /// A workspace, a contract, and the environment that the contract runs in.
 pub(crate) struct Project {
@@ -570,5 +574,65 @@ fn go_is_tried_and_ctest_is_counted() {
                 honest: held | tests: 1 | no failing test could be planted: ctest runs programs of the build | uncontrolled: ctest runs programs of the build
             "#]],
         );
+    }
+}
+
+/// Beside a check, a failing test is planted in the tree that provost would use first after it.
+#[test]
+fn the_first_planted_test_is_known_before_the_check_ends() {
+    let go_test = "package a\n\nimport \"testing\"\n\nfunc TestIt(t *testing.T) {}\n";
+    let rust_test = "#[test]\nfn it_works() {}\n";
+    let cases: [(&str, Runner, Files<'_>); 3] = [
+        (
+            "go test ./...",
+            Runner::Go,
+            &[("go.mod", "module a\n"), ("a_test.go", go_test), ("b_test.go", go_test)],
+        ),
+        (
+            "cargo test --offline",
+            Runner::Cargo,
+            &[
+                ("Cargo.toml", "[package]\nname = \"a\"\n"),
+                ("tests/a.rs", rust_test),
+                ("tests/b.rs", rust_test),
+            ],
+        ),
+        ("npx jest", Runner::Jest, &[("a.test.js", "test('a', () => {});\n"), ("package.json", "{}\n")]),
+    ];
+    for (contract, runner, files) in cases {
+        let site = Site::with(files);
+        let commit = site.git(&["rev-parse", "HEAD"]);
+        let trees = Trees::open(&site.state, &site.workspace).unwrap();
+        let base = trees.base("r", Some(&commit), &[], &[]).unwrap();
+        site.write("made", "work\n");
+        let (all, none) = (Touches::new(&["**"]).unwrap(), Touches::new::<&str>(&[]).unwrap());
+        let layer = trees.take_over(&base, &all, &none, &ImportLimits::default()).unwrap();
+        let shell = Shell { command: contract.to_owned(), body: Span::default(), expectations: Vec::new() };
+        let runners = vec![runner.word().to_owned()];
+        let before = Some(BaseResult { held: false, tests: None, runners });
+        let asked = Mutex::new(Vec::new());
+        let request = ControlRequest {
+            level: Isolation::Clean,
+            shell: &shell,
+            doubts: &Doubts { before, writes_tests: false, bite: true },
+            trees: &trees,
+            base: &base,
+            layer: &layer,
+            touches: &all,
+            seed: negative_control::seed(),
+            run: &|tree, _| {
+                asked.lock().unwrap().push(tree.id.clone());
+                let verdict = Verdict::bare(Isolation::Clean, CheckOutcome::Broke { exit_code: 1 });
+                Ok(ControlRun { verdict, report: RunnerReport::default() })
+            },
+        };
+        let first = request.first_planted().expect("a planted test");
+        assert!(asked.lock().unwrap().is_empty());
+        let report = RunnerReport { started: runner::started(contract), ..RunnerReport::default() };
+        let verdict = Verdict::bare(Isolation::Clean, CheckOutcome::Held);
+        let verdict = request.doubt(ControlRun { verdict, report }).unwrap();
+        assert!(verdict.teeth.is_some_and(|teeth| teeth.bit), "{contract}");
+        assert_eq!(*asked.lock().unwrap(), [first.id.clone()], "{contract}");
+        assert_ne!(first.id, layer.id);
     }
 }

@@ -1,7 +1,6 @@
 //! Negative control: a failing test is planted where the test runner searches, and the check must notice it.
 
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::Path;
 
 use provost_core::language::runner::plant::{self, Plant};
@@ -40,6 +39,24 @@ enum Side {
 }
 
 impl ControlRequest<'_> {
+    /// Returns the tree with the failing test that is planted first if the check holds, as far as the contract's
+    /// text tells.
+    pub fn first_planted(&self) -> Option<Layer> {
+        let started = runner::started(&self.shell.command).first().map(|first| self.resolved(first))?;
+        let started = started.into_iter().next().filter(|started| !started.negated)?;
+        let chosen = runner::selection(&started).ok()?;
+        let random = self.random();
+        let places = self.places(&started, &chosen, &self.files());
+        let planted =
+            places.iter().find_map(|place| self.planted(&started, &chosen, place, &random, Side::Work))?;
+        self.also(self.layer, &planted).ok()
+    }
+
+    /// Returns the random part of the name of a planted test.
+    fn random(&self) -> String {
+        format!("{:012x}", self.seed & 0xffff_ffff_ffff)
+    }
+
     pub(super) fn plant(
         &self,
         started: &RunnerStart,
@@ -49,7 +66,7 @@ impl ControlRequest<'_> {
             Ok(chosen) => chosen,
             Err(why) => return Ok(unplanted(&why)),
         };
-        let random = format!("{:012x}", random() & 0xffff_ffff_ffff);
+        let random = self.random();
         let mut unreached = None;
         for place in self.places(started, &chosen, files) {
             let Some(planted) = self.planted(started, &chosen, &place, &random, Side::Work) else { continue };
@@ -161,7 +178,7 @@ impl ControlRequest<'_> {
             .filter(|path| chosen.reaches(started, path))
             .filter(|path| !is_cargo || self.is_tested_by_cargo(started, path))
             .collect();
-        let turn = random() as usize % reached.len().max(1);
+        let turn = (self.seed >> 48) as usize % reached.len().max(1);
         reached.rotate_left(turn);
         let subjects = self.subjects();
         reached.sort_by_key(|path| {
@@ -251,9 +268,4 @@ fn folder_of(path: &str) -> &str {
 /// Returns the folder of the package that contains this test or source file.
 fn package_of(path: &str) -> &str {
     folder_of(folder_of(path))
-}
-
-fn random() -> u64 {
-    // Each `RandomState` has new random keys.
-    RandomState::new().build_hasher().finish()
 }

@@ -3,10 +3,10 @@
 //!
 //! **Invariant:** a tree is kept only after the check held on it.
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use provost_core::language::runner::report::RunnerReport;
@@ -17,6 +17,7 @@ use provost_core::model::verdict::{CheckOutcome, Isolation, Tree, Verdict};
 
 use super::check_helper::HelperFolder;
 use super::check_request::{CheckSpec, Comparison};
+use super::control_beside::{FirstControl, makes_tests_fail};
 use super::hidden_paths::left_at_home;
 use super::mounts::CheckMounts;
 use super::test_comparison::{Before, held_against, not_comparable, weakened};
@@ -46,6 +47,7 @@ impl ExecEnv {
         let file = self.verdict_file(approved, case, &layer);
         let known = file.as_deref().filter(|_| case.reuses).and_then(|file| self.recent_verdict(file));
         if let Some(known) = known {
+            self.know_versions(&known);
             return Ok(Verdict { cached: true, ..known });
         }
         let begun = SystemTime::now();
@@ -82,15 +84,51 @@ impl ExecEnv {
             return Ok(Verdict { tree, ..Verdict::not_run(self.level, reason) });
         }
         let before = self.results_before(approved, case)?;
-        let run = |case: &CheckSpec<'_>, control: Control| {
-            let _activity = case.activity();
-            self.on(approved, case, &base, &layer, control, &before)
+        let of_step = case.touches.and_then(|globs| Touches::new(globs).ok());
+        let first_control = Mutex::new(None::<FirstControl>);
+        let unseen = CheckSpec { shown_to: None, ..case.clone() };
+        let bench = ControlRequest {
+            level: self.level,
+            shell: case.shell,
+            doubts: &case.doubts,
+            trees: &approved.trees,
+            base: &base,
+            layer: &layer,
+            touches: of_step.as_ref().unwrap_or(&approved.touches),
+            seed: negative_control::seed(),
+            run: &|own: &Layer, how| {
+                let mut first = first_control.lock().unwrap_or_else(PoisonError::into_inner);
+                let known = first.take_if(|first| first.tree == own.id && first.control == how);
+                drop(first);
+                known.map_or_else(
+                    || self.on(approved, &unseen, &base, own, how, &before),
+                    |first| Ok(first.run),
+                )
+            },
         };
-        let (observed, control) = self.with_control_beside(case, &run)?;
+        let run = |case: &CheckSpec<'_>| {
+            let _activity = case.activity();
+            self.on(approved, case, &base, &layer, Control::AsTheyAre, &before)
+        };
+        let control = |case: &CheckSpec<'_>| {
+            let (planted, control) = match makes_tests_fail(case) {
+                true => (None, Control::Fail),
+                false => (bench.first_planted(), Control::AsTheyAre),
+            };
+            if planted.is_none() && control == Control::AsTheyAre {
+                return Ok(None);
+            }
+            let layer = planted.as_ref().unwrap_or(&layer);
+            let run = self.on(approved, case, &base, layer, control, &before)?;
+            Ok(Some(FirstControl { tree: layer.id.clone(), control, run }))
+        };
+        let (observed, first) =
+            self.with_versions_beside(approved, case, || self.with_control_beside(case, &run, &control))?;
+        *first_control.lock().unwrap_or_else(PoisonError::into_inner) = first;
         self.keep_results(approved, case, &layer, &observed, begun);
         let ControlRun { verdict, report } =
             self.without_flaky(approved, case, (&base, &layer), observed, &before)?;
-        let verdict = with_output_shown(case, verdict, |case| Ok(run(case, Control::AsTheyAre)?.verdict))?;
+        let verdict = with_output_shown(case, verdict, |case| Ok(run(case)?.verdict))?;
         let verdict = self.with_versions(approved, case, (&base, &layer), verdict)?;
         let observed = ControlRun { verdict, report };
         if !observed.verdict.held() {
@@ -101,23 +139,6 @@ impl ExecEnv {
             }
             return Ok(Verdict { tree, unmet, ..observed.verdict });
         }
-        let of_step = case.touches.and_then(|globs| Touches::new(globs).ok());
-        let has_failed = Cell::new(control);
-        let unseen = CheckSpec { shown_to: None, ..case.clone() };
-        let bench = ControlRequest {
-            level: self.level,
-            shell: case.shell,
-            doubts: &case.doubts,
-            trees: &approved.trees,
-            base: &base,
-            layer: &layer,
-            touches: of_step.as_ref().unwrap_or(&approved.touches),
-            run: &|own: &Layer, how| {
-                let is_known = how == Control::Fail && own.id == layer.id;
-                let known = is_known.then(|| has_failed.take()).flatten();
-                known.map_or_else(|| self.on(approved, &unseen, &base, own, how, &before), Ok)
-            },
-        };
         let now = observed.report.results.clone();
         let verdict = weakened(&before, now.as_ref(), bench.doubt(observed)?);
         // A tree on which the check held is kept even if a negative control failed, because it is the next

@@ -26,11 +26,23 @@ use crate::check::negative_control::{CONTROL_ACTIVITY, ControlRun};
 /// The delay after which a stop request is noticed, at most.
 const STOP_LATENCY: Duration = Duration::from_millis(100);
 
-/// Runs a check once, with its tests as they are or changed.
-pub(super) type RunCheck<'a> = dyn Fn(&CheckSpec<'_>, Control) -> Result<ControlRun, Interrupted> + Sync + 'a;
+/// Runs a check once.
+pub(super) type RunCheck<'a> = dyn Fn(&CheckSpec<'_>) -> Result<ControlRun, Interrupted> + Sync + 'a;
+
+/// Runs the first negative control; returns `None` if there is none.
+pub(super) type RunControl<'a> =
+    dyn Fn(&CheckSpec<'_>) -> Result<Option<FirstControl>, Interrupted> + Sync + 'a;
+
+/// A negative control that ran beside its check.
+pub(super) struct FirstControl {
+    /// Id of the tree that it ran on.
+    pub tree: String,
+    pub control: Control,
+    pub run: ControlRun,
+}
 
 /// A core that one check uses.
-struct UsedCore;
+pub(super) struct UsedCore;
 
 static CORES_USED: AtomicUsize = AtomicUsize::new(0);
 
@@ -38,6 +50,12 @@ impl UsedCore {
     fn take() -> Self {
         CORES_USED.fetch_add(1, Ordering::Relaxed);
         Self
+    }
+
+    /// Takes a free core for what runs beside a check that has not taken its own yet.
+    pub(super) fn take_second() -> Option<Self> {
+        let _first = Self::take();
+        Self::take_free()
     }
 
     fn take_free() -> Option<Self> {
@@ -54,72 +72,81 @@ impl Drop for UsedCore {
 }
 
 impl ExecEnv {
-    /// Runs a check. Also returns its run with every test made to fail, if there was a free core for it and it
-    /// failed as it had to.
+    /// Runs a check. Also returns its first control, if there was a free core for it and it failed as it had to.
     pub(super) fn with_control_beside(
         &self,
         case: &CheckSpec<'_>,
-        run: &RunCheck<'_>,
-    ) -> Result<(ControlRun, Option<ControlRun>), Interrupted> {
+        check: &RunCheck<'_>,
+        control: &RunControl<'_>,
+    ) -> Result<(ControlRun, Option<FirstControl>), Interrupted> {
         let _core = UsedCore::take();
         let second_core = if self.expects_control(case) { UsedCore::take_free() } else { None };
         match second_core {
-            Some(_) => both(case, run),
-            None => Ok((run(case, Control::AsTheyAre)?, None)),
+            Some(_) => both(case, check, control),
+            None => Ok((check(case)?, None)),
         }
     }
 
-    /// Returns whether the control will be needed if the check holds: a runner whose tests can be
-    /// made to fail ran before the work. Both must be able to run at once without meeting each other.
-    fn expects_control(&self, case: &CheckSpec<'_>) -> bool {
-        let is_made_to_fail =
-            |name: &String| Runner::MADE_TO_FAIL.iter().any(|runner| runner.word() == name.as_str());
-        let before = case.doubts.before.as_ref();
-        let has_runner = before.is_some_and(|before| before.runners.iter().any(is_made_to_fail));
+    /// Returns whether the control will be needed if the check holds: a runner ran before the work, so there are
+    /// tests that can be made to fail. Both must be able to run at once without meeting each other.
+    pub(super) fn expects_control(&self, case: &CheckSpec<'_>) -> bool {
+        let has_runner = case.doubts.before.as_ref().is_some_and(|before| !before.runners.is_empty());
         let is_changed = case.doubts.bite && !test_files::only_looks(&case.shell.command);
         let is_apart = self.level == Isolation::Clean && sees_tree_only(case);
         has_runner && is_changed && is_apart && !case.shell.is_meant_to_fail()
     }
 }
 
+/// Returns whether the tests of a runner that ran before the work are made to fail as a whole. For other runners, a
+/// failing test is planted.
+pub(super) fn makes_tests_fail(case: &CheckSpec<'_>) -> bool {
+    let is_made_to_fail =
+        |name: &String| Runner::MADE_TO_FAIL.iter().any(|runner| runner.word() == name.as_str());
+    case.doubts.before.as_ref().is_some_and(|before| before.runners.iter().any(is_made_to_fail))
+}
+
 /// Runs a check and its control at once.
-fn both(case: &CheckSpec<'_>, run: &RunCheck<'_>) -> Result<(ControlRun, Option<ControlRun>), Interrupted> {
+fn both(
+    case: &CheckSpec<'_>,
+    check: &RunCheck<'_>,
+    control: &RunControl<'_>,
+) -> Result<(ControlRun, Option<FirstControl>), Interrupted> {
     let is_over = AtomicBool::new(false);
     let tag = format!("{}/control", case.tag);
     let second =
         CheckSpec { tag: &tag, stop: Some(&is_over), shown_to: None, in_background: true, ..case.clone() };
-    let (observed, control) = thread::scope(|scope| {
+    let (observed, first) = thread::scope(|scope| {
         let (sender, ended) = mpsc::channel();
         scope.spawn(move || {
-            let _ = sender.send(run(&second, Control::Fail));
+            let _ = sender.send(control(&second));
         });
-        let observed = run(case, Control::AsTheyAre);
-        let mut control = None;
+        let observed = check(case);
+        let mut first = None;
         if observed.as_ref().is_ok_and(|observed| observed.verdict.held()) {
             let _activity = Activity::begin(CONTROL_ACTIVITY);
-            control = awaited(&ended, case.stop);
+            first = awaited(&ended, case.stop);
         }
         is_over.store(true, Ordering::Relaxed);
-        (observed, control)
+        (observed, first)
     });
     let has_result =
         |run: &ControlRun| matches!(run.verdict.outcome, CheckOutcome::Held | CheckOutcome::Broke { .. });
     let observed = match observed? {
         observed if has_result(&observed) => observed,
-        _ => run(case, Control::AsTheyAre)?,
+        _ => check(case)?,
     };
-    Ok((observed, control.filter(|control| has_result(control) && !control.verdict.held())))
+    Ok((observed, first.filter(|first| has_result(&first.run) && !first.run.verdict.held())))
 }
 
 /// Waits for the control; returns `None` if a person stops the run.
 fn awaited(
-    ended: &mpsc::Receiver<Result<ControlRun, Interrupted>>,
+    ended: &mpsc::Receiver<Result<Option<FirstControl>, Interrupted>>,
     stop: Option<&AtomicBool>,
-) -> Option<ControlRun> {
+) -> Option<FirstControl> {
     loop {
         match ended.recv_timeout(STOP_LATENCY) {
             Err(RecvTimeoutError::Timeout) if !stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) => {}
-            ended => return ended.ok()?.ok(),
+            ended => return ended.ok()?.ok()?,
         }
     }
 }
@@ -137,7 +164,7 @@ mod tests {
     /// Runs a check whose runs end as `outcome` says; returns both runs and the tags of all runs.
     fn ran(
         outcome: impl Fn(&CheckSpec<'_>, Control, usize) -> CheckOutcome + Sync,
-    ) -> (ControlRun, Option<ControlRun>, Vec<String>) {
+    ) -> (ControlRun, Option<FirstControl>, Vec<String>) {
         let shell =
             Shell { command: "pytest".to_owned(), body: Default::default(), expectations: Vec::new() };
         let case = CheckSpec {
@@ -171,7 +198,12 @@ mod tests {
             let verdict = Verdict::bare(Isolation::Clean, outcome(case, control, count));
             Ok(ControlRun { verdict, report: RunnerReport::default() })
         };
-        let (observed, control) = both(&case, &run).unwrap();
+        let check = |case: &CheckSpec<'_>| run(case, Control::AsTheyAre);
+        let control = |case: &CheckSpec<'_>| {
+            let (tree, control) = ("tree".to_owned(), Control::Fail);
+            Ok(Some(FirstControl { tree, control, run: run(case, control)? }))
+        };
+        let (observed, control) = both(&case, &check, &control).unwrap();
         let mut tags = tags.into_inner().unwrap();
         tags.sort();
         (observed, control, tags)
@@ -186,7 +218,7 @@ mod tests {
             _ => CheckOutcome::Held,
         });
         assert!(observed.verdict.held());
-        assert_eq!(control.unwrap().verdict.outcome, BROKE);
+        assert_eq!(control.unwrap().run.verdict.outcome, BROKE);
         assert_eq!(tags, ["plan/1/1", "plan/1/1/control"]);
     }
 

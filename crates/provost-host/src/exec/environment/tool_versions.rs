@@ -2,18 +2,22 @@
 //! tree.
 //!
 //! The versions are asked for once in a run, in the sandbox of a check, on the approved base: no file of an
-//! agent takes part.
+//! agent takes part. Some tools need as long for their version as for a check, so this happens beside the first check
+//! if a core is free.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use provost_core::language::{recipes, shell, tool_names};
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::{Shell, Span};
-use provost_core::model::verdict::{CheckOutcome, ToolVersion, Verdict};
+use provost_core::model::verdict::{CheckOutcome, Isolation, ToolVersion, Verdict};
 
 use super::check_request::CheckSpec;
+use super::control_beside::UsedCore;
+use super::kept_results::sees_tree_only;
 use super::{ApprovedTree, CheckHelper, ExecEnv, gone, view};
 use crate::Interrupted;
 use crate::check::negative_control::Doubts;
@@ -86,6 +90,45 @@ impl ExecEnv {
         verdict
     }
 
+    /// Runs a check. Meanwhile asks for the versions of its tools, if they are not known and a core is free.
+    pub(super) fn with_versions_beside<T>(
+        &self,
+        approved: &ApprovedTree,
+        case: &CheckSpec<'_>,
+        check: impl FnOnce() -> T,
+    ) -> T {
+        // A second core serves the negative control better.
+        let is_apart = self.level == Isolation::Clean && sees_tree_only(case) && !self.expects_control(case);
+        let names = called(&case.shell.command);
+        if !is_apart || self.unknown(&names).is_empty() {
+            return check();
+        }
+        let Some(second_core) = UsedCore::take_second() else { return check() };
+        let asking = CheckSpec { in_background: true, ..case.clone() };
+        thread::scope(|scope| {
+            let asks = move || {
+                let _core = second_core;
+                // What is not known after the check is asked for again then.
+                let _ = self.versions(approved, &asking, names);
+            };
+            let _ = thread::Builder::new().name("provost-versions".to_owned()).spawn_scoped(scope, asks);
+            check()
+        })
+    }
+
+    /// Takes over the versions that a kept verdict names: it was found with the same programs.
+    pub(super) fn know_versions(&self, verdict: &Verdict) {
+        let named = verdict.environment.iter().flat_map(|environment| environment.tools.clone());
+        self.versions.lock().unwrap_or_else(PoisonError::into_inner).extend(named);
+    }
+
+    /// Returns the programs whose versions nobody asked for yet.
+    fn unknown<'n>(&self, names: &'n BTreeSet<String>) -> Vec<&'n String> {
+        let known = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_unknown = |name: &&String| tool_names::is_program(name) && !known.contains_key(name.as_str());
+        names.iter().filter(is_unknown).collect()
+    }
+
     fn versions(
         &self,
         approved: &ApprovedTree,
@@ -94,7 +137,7 @@ impl ExecEnv {
     ) -> Result<BTreeMap<String, ToolVersion>, Interrupted> {
         names.retain(|name| tool_names::is_program(name));
         let known = || self.versions.lock().unwrap_or_else(PoisonError::into_inner);
-        let unknown: Vec<&String> = names.iter().filter(|name| !known().contains_key(*name)).collect();
+        let unknown = self.unknown(&names);
         if !unknown.is_empty() {
             let found = self.asked(approved, case, &unknown)?;
             let all = unknown
