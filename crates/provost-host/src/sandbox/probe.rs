@@ -10,8 +10,10 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{Access, access};
@@ -49,9 +51,17 @@ pub fn survey(workspace: &Path) -> SandboxFeatures {
     };
     offer.user_namespaces = user_namespaces(&offer);
     offer.bubblewrap = bubblewrap(&sought, &offer);
-    offer.pid_namespaces = pid_namespaces(&offer);
-    offer.nesting = nesting(&offer);
-    offer.overlay = overlay(&sought, &offer);
+    // Every run waits for these.
+    (offer.pid_namespaces, offer.nesting, offer.overlay) = thread::scope(|scope| {
+        let pid_namespaces = scope.spawn(|| pid_namespaces(&offer));
+        let nesting = scope.spawn(|| nesting(&offer));
+        let overlay = overlay(&sought, &offer);
+        (
+            pid_namespaces.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            nesting.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            overlay,
+        )
+    });
     offer
 }
 

@@ -32,7 +32,7 @@ pub struct Layer {
     pub outside: Vec<String>,
     /// The id of base and layer together.
     pub id: String,
-    /// provost changed a file for a control run, so nothing of the run is kept.
+    /// It is for a control run or a question to a tool, so nothing of the run is kept.
     pub is_control: bool,
     pub(super) taken: Vec<(Vec<u8>, Leaf)>,
     pub(super) removed: Vec<Vec<u8>>,

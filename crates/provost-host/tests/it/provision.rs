@@ -328,6 +328,19 @@ fn what_a_check_saw_keeps_its_time_in_the_next_base() {
     assert_ne!(passed.stdout.to_string(), agents, "the time is not the agent's to choose");
 }
 
+/// The versions of tools are asked for on the approved base, here beside a check of work that does not hold.
+#[test]
+fn a_question_for_a_version_keeps_no_cache() {
+    let Some(site) = Site::new(Isolation::Clean, "", &[("Cargo.toml", ""), ("x", "good")]) else { return };
+    let ground = site.ground();
+    site.write("x", "bad");
+    let verdict = judge(&ground, None, true, "make --version && false");
+    let tools = &verdict.environment.expect("an environment").tools;
+    assert!(tools["make"].version.starts_with("GNU Make"), "{tools:?}");
+    let trees = site.entries("builds").remove(0).join("trees");
+    assert_eq!(fs::read_dir(trees).unwrap().count(), 0);
+}
+
 #[test]
 fn caches_can_be_turned_off() {
     let config = "[verify]\nbuild_caches = false\n";

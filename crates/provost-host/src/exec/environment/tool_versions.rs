@@ -164,7 +164,9 @@ impl ExecEnv {
         let none = Touches::new(nothing).ok();
         let layer = none
             .and_then(|none| approved.trees.take_over(&approved.base, &none, &none, &approved.limits).ok());
-        let Some(layer) = layer else { return Ok(BTreeMap::new()) };
+        let Some(mut layer) = layer else { return Ok(BTreeMap::new()) };
+        // The build cache of this tree is that of a check.
+        layer.is_control = true;
         let command = format!(
             "for tool in {}; do place=$(command -v \"$tool\") || continue; case $tool in go) \
              version=$(go version 2>/dev/null);; *) version=$(\"$tool\" --version 2>/dev/null </dev/null);; \
