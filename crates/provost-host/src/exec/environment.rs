@@ -48,6 +48,7 @@ mod hidden_paths;
 mod control_beside;
 mod kept_results;
 mod mounts;
+mod moved_paths;
 mod start;
 mod trial_tree;
 mod varied;

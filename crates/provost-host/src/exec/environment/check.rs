@@ -11,7 +11,6 @@ use std::time::SystemTime;
 
 use provost_core::language::runner::report::RunnerReport;
 use provost_core::language::{hidden_output, inconclusive_failure, test_files};
-use provost_core::model::plan::Shell;
 use provost_core::model::quote;
 use provost_core::model::verdict::{CheckOutcome, Isolation, Tree, Verdict};
 
@@ -20,6 +19,7 @@ use super::check_request::{CheckSpec, Comparison};
 use super::control_beside::{FirstControl, makes_tests_fail};
 use super::hidden_paths::left_at_home;
 use super::mounts::CheckMounts;
+use super::moved_paths::moved;
 use super::test_comparison::{Before, held_against, not_comparable, weakened};
 use super::{ApprovedTree, CheckHelper, ExecEnv, gone, told, view};
 use crate::check::judge::reporter::{Control, Places, Reporter};
@@ -454,31 +454,6 @@ impl ApprovedTree {
         let others = start.others.iter().take(NAMES).cloned().collect();
         Tree { base: base.to_owned(), start: Some(start.tree.clone()), others, ..tree }
     }
-}
-
-/// Returns the contract with paths of the workspace replaced by those of the check's tree.
-fn moved(shell: &Shell, workspace: &Path, tree: &Path) -> Option<Shell> {
-    let (from, to) = (workspace.to_str()?, tree.to_str()?);
-    let command = paths_moved(&shell.command, from, to)?;
-    Some(Shell { command, ..shell.clone() })
-}
-
-/// Replaces each occurrence of `from` that is a whole path or the beginning of one.
-fn paths_moved(text: &str, from: &str, to: &str) -> Option<String> {
-    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '+' | '@');
-    let mut moved = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find(from) {
-        let (before, after) = (&rest[..at], &rest[at + from.len()..]);
-        let begins = !before.chars().next_back().is_some_and(|c| is_part(c) || c == '/');
-        let ends = !after.chars().next().is_some_and(is_part);
-        moved.push_str(before);
-        moved.push_str(if begins && ends { to } else { from });
-        rest = after;
-    }
-    let is_moved = moved.contains(to);
-    moved.push_str(rest);
-    is_moved.then_some(moved)
 }
 
 pub(super) fn seen(base: &Base, layer: &Layer) -> Tree {
