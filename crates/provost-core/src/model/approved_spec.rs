@@ -58,7 +58,24 @@ pub fn revision(law: Hash, binding: &Binding) -> Revision {
     Revision(Hash::of(text.as_bytes()).to_string())
 }
 
-/// Returns the digest of one step's own text. While it is unchanged, the step keeps its results.
+/// Returns the digest of all that the results of a step belong to: its own text, and what named checks put in its
+/// place. While it is unchanged, the step keeps its results.
+pub fn results_digest(text: &str, step: &Step) -> Hash {
+    let mut hasher = Sha256::new();
+    hasher.update(step_digest(text, step).0);
+    for contract in [&step.precondition, &step.contract].into_iter().flatten() {
+        if let Check::Shell(shell) = &contract.check {
+            hasher.update(check_digest(shell).0);
+        }
+    }
+    for glob in step.touches.iter().flatten() {
+        hasher.update([0xff]);
+        hasher.update(glob.value.as_bytes());
+    }
+    Hash(hasher.finalize().into())
+}
+
+/// Returns the digest of one step's own text.
 pub fn step_digest(text: &str, step: &Step) -> Hash {
     let mut hasher = Sha256::new();
     feed(&mut hasher, text, step.section, &[step.mark.span]);

@@ -197,4 +197,9 @@ fn a_contract_can_name_a_check_of_the_configuration() {
     assert_eq!(env.states(), "1 passed");
     let log = env.provost(&["log", "--json"]).exits(0).out;
     assert!(log.contains("grep -q done out/1"), "{log}");
+    // What passed by another check has not passed by this one.
+    let config = env.read("provost.toml").replace("grep -q done out/1", "grep -q finished out/1");
+    env.write("provost.toml", config);
+    env.approve_with_uncommitted();
+    assert_eq!(env.states(), "1 pending");
 }

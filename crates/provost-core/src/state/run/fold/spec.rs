@@ -28,7 +28,7 @@ impl Run {
         self.take_law(text, revision, binding, checks_by);
     }
 
-    /// Takes a new spec. Steps whose own text is unchanged keep their results.
+    /// Takes a new spec. Steps whose own text and named checks are unchanged keep their results.
     fn take_law(&mut self, text: &str, revision: &Revision, binding: Binding, by: &CheckAuthor) {
         let mut plan = parse::plan(text).plan;
         named_checks::apply(&mut plan, &binding.terms.checks);
@@ -39,7 +39,7 @@ impl Run {
             .steps
             .iter()
             .map(|step| {
-                let digest = approved_spec::step_digest(text, step);
+                let digest = approved_spec::results_digest(text, step);
                 let index = (step.number.0 as usize).wrapping_sub(1);
                 match before.get(index) {
                     Some(known) if known.digest == digest => known.under_new_law(),
