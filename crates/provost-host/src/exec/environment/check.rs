@@ -16,7 +16,7 @@ use provost_core::model::verdict::{CheckOutcome, Isolation, Tree, Verdict};
 
 use super::check_helper::HelperFolder;
 use super::check_request::{CheckSpec, Comparison};
-use super::control_beside::{FirstControl, makes_tests_fail};
+use super::control_beside::FirstControl;
 use super::hidden_paths::left_at_home;
 use super::mounts::CheckMounts;
 use super::moved_paths::moved;
@@ -68,20 +68,8 @@ impl ExecEnv {
         begun: SystemTime,
     ) -> Result<Verdict, Interrupted> {
         let tree = Some(Box::new(approved.told(case, seen(&base, &layer))));
-        if let Some(reason) = case.given.missing().or_else(|| self.out_of_sight(case, &base, &layer)) {
-            return Ok(Verdict { tree, ..Verdict::not_run(self.level, reason) });
-        }
-        if let Some(first) = layer.protected_changed.first() {
-            let what = format!("{} is protected and was changed", quote::one_line(first));
-            return Ok(Verdict { tree, ..Verdict::bare(self.level, CheckOutcome::Tampered { what }) });
-        }
-        if let Some(cut) = layer
-            .refused
-            .iter()
-            .find(|refused| matches!(refused.why, ExclusionReason::TooMany | ExclusionReason::OverTotal))
-        {
-            let reason = format!("provost could not take over everything inside `touches`: {cut}");
-            return Ok(Verdict { tree, ..Verdict::not_run(self.level, reason) });
+        if let Some(verdict) = self.not_judged(case, &base, &layer) {
+            return Ok(Verdict { tree, ..verdict });
         }
         let before = self.results_before(approved, case)?;
         let of_step = case.touches.and_then(|globs| Touches::new(globs).ok());
@@ -110,18 +98,7 @@ impl ExecEnv {
             let _activity = case.activity();
             self.on(approved, case, &base, &layer, Control::AsTheyAre, &before)
         };
-        let control = |case: &CheckSpec<'_>| {
-            let (planted, control) = match makes_tests_fail(case) {
-                true => (None, Control::Fail),
-                false => (bench.first_planted(), Control::AsTheyAre),
-            };
-            if planted.is_none() && control == Control::AsTheyAre {
-                return Ok(None);
-            }
-            let layer = planted.as_ref().unwrap_or(&layer);
-            let run = self.on(approved, case, &base, layer, control, &before)?;
-            Ok(Some(FirstControl { tree: layer.id.clone(), control, run }))
-        };
+        let control = |case: &CheckSpec<'_>| self.first_control(approved, case, &bench, &before);
         let (observed, first) =
             self.with_versions_beside(approved, case, || self.with_control_beside(case, &run, &control))?;
         *first_control.lock().unwrap_or_else(PoisonError::into_inner) = first;
@@ -147,6 +124,22 @@ impl ExecEnv {
             return Ok(Verdict::not_run(self.level, told(&error)));
         }
         Ok(Verdict { tree, ..verdict })
+    }
+
+    /// Returns the verdict on a tree that no check runs on: something is missing, or was changed that must not be.
+    fn not_judged(&self, case: &CheckSpec<'_>, base: &Base, layer: &Layer) -> Option<Verdict> {
+        if let Some(reason) = case.given.missing().or_else(|| self.out_of_sight(case, base, layer)) {
+            return Some(Verdict::not_run(self.level, reason));
+        }
+        if let Some(first) = layer.protected_changed.first() {
+            let what = format!("{} is protected and was changed", quote::one_line(first));
+            return Some(Verdict::bare(self.level, CheckOutcome::Tampered { what }));
+        }
+        let is_cut =
+            |why: &ExclusionReason| matches!(why, ExclusionReason::TooMany | ExclusionReason::OverTotal);
+        let cut = layer.refused.iter().find(|refused| is_cut(&refused.why))?;
+        let reason = format!("provost could not take over everything inside `touches`: {cut}");
+        Some(Verdict::not_run(self.level, reason))
     }
 
     /// Runs a check in the workspace itself.

@@ -15,13 +15,14 @@ use provost_core::language::runner::Runner;
 use provost_core::language::test_files;
 use provost_core::model::verdict::{CheckOutcome, Isolation};
 
-use super::ExecEnv;
 use super::check_request::CheckSpec;
 use super::kept_results::sees_tree_only;
+use super::test_comparison::Before;
+use super::{ApprovedTree, ExecEnv};
 use crate::Interrupted;
 use crate::activity::Activity;
 use crate::check::judge::reporter::Control;
-use crate::check::negative_control::{CONTROL_ACTIVITY, ControlRun};
+use crate::check::negative_control::{CONTROL_ACTIVITY, ControlRequest, ControlRun};
 
 /// The delay after which a stop request is noticed, at most.
 const STOP_LATENCY: Duration = Duration::from_millis(100);
@@ -87,6 +88,26 @@ impl ExecEnv {
         }
     }
 
+    /// Runs the control that comes first if the check of `bench` holds; returns `None` if its text does not tell.
+    pub(super) fn first_control(
+        &self,
+        approved: &ApprovedTree,
+        case: &CheckSpec<'_>,
+        bench: &ControlRequest<'_>,
+        before: &Before,
+    ) -> Result<Option<FirstControl>, Interrupted> {
+        let (planted, control) = match makes_tests_fail(case) {
+            true => (None, Control::Fail),
+            false => (bench.first_planted(), Control::AsTheyAre),
+        };
+        if planted.is_none() && control == Control::AsTheyAre {
+            return Ok(None);
+        }
+        let layer = planted.as_ref().unwrap_or(bench.layer);
+        let run = self.on(approved, case, bench.base, layer, control, before)?;
+        Ok(Some(FirstControl { tree: layer.id.clone(), control, run }))
+    }
+
     /// Returns whether the control will be needed if the check holds: a runner ran before the work, so there are
     /// tests that can be made to fail. Both must be able to run at once without meeting each other.
     pub(super) fn expects_control(&self, case: &CheckSpec<'_>) -> bool {
@@ -99,7 +120,7 @@ impl ExecEnv {
 
 /// Returns whether the tests of a runner that ran before the work are made to fail as a whole. For other runners, a
 /// failing test is planted.
-pub(super) fn makes_tests_fail(case: &CheckSpec<'_>) -> bool {
+fn makes_tests_fail(case: &CheckSpec<'_>) -> bool {
     let is_made_to_fail =
         |name: &String| Runner::MADE_TO_FAIL.iter().any(|runner| runner.word() == name.as_str());
     case.doubts.before.as_ref().is_some_and(|before| before.runners.iter().any(is_made_to_fail))
