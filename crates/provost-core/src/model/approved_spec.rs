@@ -58,8 +58,8 @@ pub fn revision(law: Hash, binding: &Binding) -> Revision {
     Revision(Hash::of(text.as_bytes()).to_string())
 }
 
-/// Returns the digest of all that the results of a step belong to: its own text, and what named checks put in its
-/// place. While it is unchanged, the step keeps its results.
+/// Returns the digest of what a step's results were found with: its own text, and the commands and `touches` that its
+/// named checks give it. While it is unchanged, the step keeps its results.
 pub fn results_digest(text: &str, step: &Step) -> Hash {
     let mut hasher = Sha256::new();
     hasher.update(step_digest(text, step).0);

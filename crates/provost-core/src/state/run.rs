@@ -144,8 +144,8 @@ pub struct Run {
     /// A step was waived, or confirmed by a person, since provost last recorded that tree: there may be newer
     /// work.
     unseen_work: bool,
-    /// Number of passes and new specs so far; a final check made before the latest of them is stale.
-    passes: u32,
+    /// The round of final checks. Each pass and each new spec begins a new round, in which all of them run again.
+    final_round: u32,
     /// No step before this index still needs its final check.
     final_from: usize,
     /// Digests of the checks that held on `tree`.
@@ -355,7 +355,7 @@ impl Run {
         });
         let step = self.step(number);
         let passed = step.is_some_and(|step| step.state == StepState::Passed);
-        !lasts || !passed || step.is_some_and(|step| step.finally == Some(self.passes))
+        !lasts || !passed || step.is_some_and(|step| step.finally == Some(self.final_round))
     }
 
     /// Returns the steps whose final check has not held yet, in order.

@@ -34,8 +34,8 @@ static IS_SUBREAPER: AtomicBool = AtomicBool::new(false);
 /// Set once two runs have been active at the same time.
 static IN_COMPANY: AtomicBool = AtomicBool::new(false);
 static UNDER_WAY: Mutex<BTreeMap<u64, Run>> = Mutex::new(BTreeMap::new());
-/// Whoever starts a child holds the read lock until its run has named the child. Before that, a search for orphans
-/// cannot tell the child from an orphan and would end it, so each search takes the write lock.
+/// A thread that starts a child holds the read lock until it has recorded the child as the leader of its run. A search
+/// for orphans takes the write lock, because it would take a child that is not recorded yet for an orphan and end it.
 static STARTS: RwLock<()> = RwLock::new(());
 
 struct Run {
@@ -51,7 +51,7 @@ pub fn become_subreaper() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Makes every search for orphans wait until the caller has started a child and named it.
+/// Makes every search for orphans wait until the caller has started a child and recorded it.
 pub(super) fn starting() -> RwLockReadGuard<'static, ()> {
     STARTS.read().unwrap_or_else(PoisonError::into_inner)
 }

@@ -33,7 +33,7 @@ pub struct StepRun {
     pub held_before_accepted: bool,
     /// The kind of its last pass.
     pub pass: Option<Pass>,
-    /// Number of passes in the plan when the contract's final check held.
+    /// The round of final checks in which its own held.
     pub(super) finally: Option<u32>,
     /// Number of tests in the check before the work, if known.
     pub tests_before: Option<u32>,

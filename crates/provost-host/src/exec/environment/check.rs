@@ -47,7 +47,7 @@ impl ExecEnv {
         let file = self.verdict_file(approved, case, &layer);
         let known = file.as_deref().filter(|_| case.reuses).and_then(|file| self.recent_verdict(file));
         if let Some(known) = known {
-            self.know_versions(&known);
+            self.remember_versions(&known);
             return Ok(Verdict { cached: true, ..known });
         }
         let begun = SystemTime::now();

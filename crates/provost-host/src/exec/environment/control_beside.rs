@@ -53,7 +53,7 @@ impl UsedCore {
         Self
     }
 
-    /// Takes a free core for what runs beside a check that has not taken its own yet.
+    /// Takes a free core for work beside a check that is about to start; the check takes its own core itself.
     pub(super) fn take_second() -> Option<Self> {
         let _first = Self::take();
         Self::take_free()
@@ -88,7 +88,8 @@ impl ExecEnv {
         }
     }
 
-    /// Runs the control that comes first if the check of `bench` holds; returns `None` if its text does not tell.
+    /// Runs the control that provost needs first if the check of `bench` holds. Returns `None` if the contract's text
+    /// does not tell which one that is.
     pub(super) fn first_control(
         &self,
         approved: &ApprovedTree,

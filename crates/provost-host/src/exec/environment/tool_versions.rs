@@ -117,12 +117,12 @@ impl ExecEnv {
     }
 
     /// Takes over the versions that a kept verdict names: it was found with the same programs.
-    pub(super) fn know_versions(&self, verdict: &Verdict) {
+    pub(super) fn remember_versions(&self, verdict: &Verdict) {
         let named = verdict.environment.iter().flat_map(|environment| environment.tools.clone());
         self.versions.lock().unwrap_or_else(PoisonError::into_inner).extend(named);
     }
 
-    /// Returns the programs whose versions nobody asked for yet.
+    /// Returns the programs whose versions provost has not asked for in this run.
     fn unknown<'n>(&self, names: &'n BTreeSet<String>) -> Vec<&'n String> {
         let known = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         let is_unknown = |name: &&String| tool_names::is_program(name) && !known.contains_key(name.as_str());

@@ -36,11 +36,11 @@ impl Run {
                 }
             }
             CheckSubject::Final(number) => {
-                let passes = self.passes;
+                let round = self.final_round;
                 let known = self.remembered(verdict);
                 if let Some(step) = self.step_mut(number) {
                     if verdict.held() {
-                        step.finally = Some(passes);
+                        step.finally = Some(round);
                     } else {
                         step.verdict = Some(known);
                     }
@@ -109,7 +109,7 @@ impl Run {
 
     /// Requires all final checks again, because the tree that they held on is not the last one any more.
     pub(super) fn require_final_checks(&mut self) {
-        self.passes += 1;
+        self.final_round += 1;
         self.final_from = 0;
     }
 
